@@ -1,0 +1,273 @@
+"""The shell: ``tightrope simulate | oracle | problems | policies | reproduce``.
+
+Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
+done, 2 bad input (one line), 1 anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from tightrope.errors import InputError, TightropeError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    warnings.showwarning = _show_warning
+    try:
+        options = _parser().parse_args(arguments)
+        status: int = options.command(options)
+        return status
+    except InputError as error:
+        return _fail(error, 2)
+    except TightropeError as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted, nothing was finished", 1)
+    except BrokenPipeError:
+        sys.stdout = None  # type: ignore[assignment]  # the reader has gone; nothing to flush to
+        return 1
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """Run policies on a problem and print a row per policy and budget."""
+    from tightrope.engine import simulate as run
+    from tightrope.policies import parse_policy
+    from tightrope.problem import load_problem
+
+    problem = load_problem(options.problem)
+    texts = options.policy or ["lyoff", "lyon", "stationary"]
+    _require_distinct("--policy", texts)
+    results = run(
+        problem,
+        {text: parse_policy(text) for text in texts},
+        budgets=options.budget,
+        runs=options.runs,
+        seed=options.seed,
+        backend=options.backend,
+        threads=options.threads,
+        progress=False if options.quiet else None,
+    )
+    if options.save:
+        results.save(options.save)
+    _print_rows(results.summary(), options.json)
+    if not results.complete:
+        print(f"interrupted: {results.runs} of {options.runs} runs finished", file=sys.stderr)
+        return 1
+    return 0
+
+
+def oracle(options: argparse.Namespace) -> int:
+    """Print pi*, the best stationary policy, and what any policy can earn at most."""
+    from tightrope.optimum import optimum
+    from tightrope.oracle import oracle as solve
+    from tightrope.problem import load_problem
+
+    problem = load_problem(options.problem)
+    best = solve(problem)
+    row: dict[str, Any] = {
+        "reward_rate": best.reward_rate,
+        "penalty_rate": _one_or_list(best.penalty_rate),
+        "multiplier": _one_or_list(best.multiplier),
+        "pull_share": [float(share) for share in best.pull_share],
+        "cost_share": [float(share) for share in best.cost_share],
+    }
+    if options.budget is not None:
+        row["optimum"] = optimum(problem, options.budget)
+    if options.json:
+        _print_json(row)
+    else:
+        from tightrope.report.table import print_oracle
+
+        print_oracle(problem, row, options.budget)
+    return 0
+
+
+def problems(options: argparse.Namespace) -> int:
+    """List the ready problems, or show one as TOML."""
+    from tightrope.problem import load_problem
+    from tightrope.ready import ready_names
+
+    if options.name:
+        print(load_problem(options.name).to_toml(), end="")
+    elif options.json:
+        _print_json(dict(ready_names()))
+    else:
+        _print_pairs(ready_names().items())
+    return 0
+
+
+def policies(options: argparse.Namespace) -> int:
+    """List the policies with their parameters and defaults."""
+    from dataclasses import fields
+
+    from tightrope.policies import POLICIES
+
+    listed = {
+        name: {
+            "summary": policy.summary,
+            "parameters": {field.name: field.default for field in fields(policy)},  # type: ignore[arg-type]
+        }
+        for name, policy in POLICIES.items()
+    }
+    if options.json:
+        _print_json(listed)
+        return 0
+    for name, facts in listed.items():
+        print(f"{name}: {facts['summary']}")
+        for parameter, default in facts["parameters"].items():  # type: ignore[attr-defined]
+            print(f"    {parameter} = {'none' if default is None else default}")
+    return 0
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Run one of the paper's experiments and write its figures, table and page."""
+    from tightrope.experiments import reproduce as run
+
+    report = run(
+        options.experiment,
+        runs=options.runs,
+        seed=options.seed,
+        out=options.out,
+        progress=False if options.quiet else None,
+    )
+    _print_rows(report.rows, options.json)
+    print(f"wrote {', '.join(str(path) for path in report.files)}", file=sys.stderr)
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    import tightrope
+
+    parser = _Parser(prog="tightrope", description="Decisions under a budget and a promise.")
+    parser.add_argument("--version", action="version", version=f"tightrope {tightrope.__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_simulate(commands)
+    _add_oracle(commands)
+    _add_problems(commands)
+    _add_policies(commands)
+    _add_reproduce(commands)
+    return parser
+
+
+def _add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    text = command.__doc__ or ""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        command.__name__, help=text, description=text
+    )
+    parser.set_defaults(command=command)
+    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
+    return parser
+
+
+def _add_problem(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("problem", metavar="PROBLEM", help="a ready problem's name or a TOML file")
+
+
+def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
+    parser.add_argument("--runs", type=_whole, default=runs, metavar="N", help=f"default {runs}")
+    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="default 0")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def _add_simulate(commands: Any) -> None:
+    parser = _add(commands, simulate)
+    _add_problem(parser)
+    parser.add_argument("--policy", action="append", metavar="NAME[:PARAMETER=VALUE,...]",
+                        help="may be repeated; default lyoff, lyon and stationary")
+    parser.add_argument("--budget", type=_number, action="append", required=True, metavar="B",
+                        help="in the problem's cost units; may be repeated")
+    _add_runs(parser, 1000)
+    parser.add_argument("--backend", default="auto", help="auto, cpu or python; default auto")
+    parser.add_argument("--threads", type=_whole, metavar="N", help="default all processors")
+    parser.add_argument("--save", metavar="FILE", help="also write the runs to a file")
+
+
+def _add_oracle(commands: Any) -> None:
+    parser = _add(commands, oracle)
+    _add_problem(parser)
+    parser.add_argument("--budget", type=_number, metavar="B", help="also the exact optimum")
+
+
+def _add_problems(commands: Any) -> None:
+    parser = _add(commands, problems)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show this one as TOML")
+
+
+def _add_policies(commands: Any) -> None:
+    _add(commands, policies)
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = _add(commands, reproduce)
+    parser.add_argument("experiment", metavar="EXPERIMENT", help="fig1")
+    _add_runs(parser, 1000)
+    parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
+
+
+def _require_distinct(option: str, texts: Sequence[str]) -> None:
+    for text in texts:
+        if texts.count(text) > 1:
+            raise InputError(f"{option} {text!r} is given twice; each must be different")
+
+
+def _one_or_list(values: Sequence[float]) -> float | list[float]:
+    numbers = [float(value) for value in values]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        _print_json(rows)
+    else:
+        from tightrope.report.table import print_rows
+
+        print_rows(rows)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def _print_pairs(pairs: Any) -> None:
+    listed = [(name, text) for name, text in pairs]
+    width = max(len(name) for name, _ in listed)
+    for name, text in listed:
+        print(f"{name:{width}}  {text}")
+
+
+def _fail(error: object, status: int) -> int:
+    print(f"tightrope: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)

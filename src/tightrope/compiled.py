@@ -1,0 +1,133 @@
+"""How kernels are compiled: numba's options, float constants, the cache on disk. One place.
+
+``OPTIONS``: ``nogil`` because threads share the lanes' work; ``error_model="numpy"`` because the
+check that Python makes before each division would keep a loop from being vectorised; no
+``fastmath``, because the plain Python simulator must reach the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import types as python_types
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
+
+__all__ = ["OPTIONS", "compile_function", "compile_kernel", "fingerprint", "keep", "select"]
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def select(_context: Any, condition: Any, yes: Any, no: Any) -> Any:
+    """``yes if condition else no`` without a branch: both sides are evaluated.
+
+    A conditional expression becomes a branch, which LLVM turns into masked loads and stores;
+    those cost a factor of four on AMD's AVX2 machines.
+    """
+    if yes != no:
+        return None
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.select(*arguments)
+
+    return yes(types.boolean, yes, no), generate
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def keep(condition: Any, new: Any, old: Any) -> Any:
+    """``new if condition else old``, for ``old`` just read from where the result goes.
+
+    LLVM would make that a masked store; adding a zero hides the pattern and changes no value.
+    """
+    return select(condition, new, old + type(old)(0))
+
+
+def compile_function(function: Callable[..., Any], dtype: type = np.float64) -> Any:
+    """Compile a scalar function and the functions it calls, its float constants in ``dtype``.
+
+    numba widens ``float32 + 1.0`` to 64 bits, numpy does not; with the constants in the kernel's
+    own precision both compute the same bits, and a vector holds twice as many lanes.
+    """
+
+    def adapt(value: Any) -> Any:
+        if isinstance(value, python_types.FunctionType):
+            return compile_function(value, dtype)
+        if isinstance(value, tuple):
+            return tuple(adapt(item) for item in value)
+        return dtype(value) if type(value) is float else value
+
+    code = function.__code__
+    twin = python_types.FunctionType(
+        code.replace(co_consts=tuple(adapt(constant) for constant in code.co_consts)),
+        {
+            "__name__": function.__module__,  # numba's cache looks the module up
+            **{name: adapt(value) for name, value in _names(function).items()},
+        },
+        function.__name__,
+    )
+    return njit(**OPTIONS)(twin)
+
+
+def fingerprint(
+    functions: Iterable[Callable[..., Any]], files: Iterable[str], facts: Iterable[object]
+) -> str:
+    """A digest of what a kernel is built from: policy functions, source files, plain facts."""
+    digest = hashlib.sha256(repr(list(facts)).encode())
+    for file in (__file__, *files):
+        digest.update(Path(file).read_bytes())
+    for function in functions:
+        digest.update(_text(function).encode())
+    return digest.hexdigest()
+
+
+def _names(function: Callable[..., Any]) -> dict[str, Any]:
+    """The globals that a function uses."""
+    names = function.__globals__
+    return {name: names[name] for name in function.__code__.co_names if name in names}
+
+
+def _text(function: Callable[..., Any]) -> str:
+    """A function's code and constants, and those of the functions it calls."""
+    code = function.__code__
+    used = [
+        _text(value) if isinstance(value, python_types.FunctionType) else f"{name}={value!r}"
+        for name, value in _names(function).items()
+        if isinstance(value, python_types.FunctionType | float | int)
+    ]
+    return repr((code.co_code, code.co_consts, code.co_names, used))
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache on disk, keyed by a fingerprint.
+
+    numba keys a closure by the pickled functions in it, and those differ in every process, so
+    that a kernel built from a policy's functions would never be found again.
+    """
+
+    def __init__(self, function: Callable[..., Any], digest: str) -> None:
+        super().__init__(function)
+        self._digest = digest
+
+    def _load_overload(self, signature: Any, target_context: Any) -> Any:
+        try:
+            return super()._load_overload(signature, target_context)
+        except Exception:  # a damaged file costs a compilation, not a crash
+            return None
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        return signature, codegen.magic_tuple(), self._digest
+
+
+def compile_kernel(kernel: Callable[..., Any], digest: str) -> Any:
+    """Compile a kernel that closes over compiled functions; found on disk the next time."""
+    dispatcher = njit(**OPTIONS)(kernel)
+    with suppress(RuntimeError):  # no folder to write to: compile every time
+        dispatcher._cache = _KernelCache(kernel, digest)
+    return dispatcher

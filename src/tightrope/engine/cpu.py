@@ -1,0 +1,178 @@
+"""The CPU engine: chunks of runs, one chunk to a kernel call, as many at once as threads.
+
+A chunk is as many runs as the kernel has lanes, for one policy and one budget. Each run depends on
+(seed, run number) alone, so the split into chunks and threads changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.engine.lanes import FEW_ARMS, Kernel, build
+from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
+from tightrope.policies.base import IndexPolicy, Setup
+from tightrope.problem import Problem, Tables
+from tightrope.results import Runs
+
+__all__ = ["Lanes", "Plan", "compile_plan", "plan_lanes"]
+
+EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
+FOREVER = 2**62
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the chunks of one policy and one budget share (budget normalised)."""
+
+    problem: Problem
+    setup: Setup
+    budget: float
+    seed: int
+    spec: Kernel
+    kernel: Any
+    law: Any
+
+    def run(
+        self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
+    ) -> tuple[Runs | None, float]:
+        """The runs and the seconds they took; None if ``stop[0]`` was set before the end."""
+        start = time.perf_counter()
+        lanes = Lanes(self, runs)
+        lanes.advance(FOREVER, stop)
+        return None if lanes.running else lanes.read(), time.perf_counter() - start
+
+
+def plan_lanes(
+    problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
+) -> Plan:
+    """Choose the kernel: single precision and constant K where that is safe and fast."""
+    odds = problem.bernoulli()
+    steps = 4.0 * (budget + 1.0) / problem.moments.smallest_cost  # more has no chance to happen
+    single = precision == "single" or (
+        precision == "auto" and odds is not None and steps < EXACT_IN_SINGLE
+    )
+    arms = problem.arm_count
+    few = arms if odds is not None and arms <= FEW_ARMS else 0
+    spec = Kernel(
+        policy=type(policy),
+        penalties=max(problem.penalty_count, 1),
+        lanes=128 if few else 32 if arms <= 4096 else 8,
+        arms=few,
+        bernoulli=odds is not None,
+        dtype=np.float32 if single else np.float64,
+    )
+    law = _cells(problem.tables()) if odds is None else _thresholds(odds)
+    return Plan(problem, setup, budget, seed, spec, _kernel(spec), law)
+
+
+@lru_cache(maxsize=256)
+def _kernel(spec: Kernel) -> Any:
+    return build(spec)
+
+
+def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """31-bit thresholds [K * channels]: a word at or below one is a 1. Never for probability 0."""
+    if odds.shape[1] == 2:
+        odds = np.column_stack([odds, np.zeros(len(odds))])
+    whole = np.rint(odds * 2.0**31).astype(np.int64) - 1
+    return whole.astype(np.int32).reshape(-1)
+
+
+def _cells(tables: Tables) -> tuple[npt.NDArray[Any], ...]:
+    """The tables as the kernel takes them; a penalty of nothing where the problem has none."""
+    count, offset, source = tables.count, tables.offset, tables.source
+    flat = [tables.split, tables.first, tables.second, tables.slope]
+    if count.shape[1] == 2:
+        nothing = np.full((len(count), 1), len(tables.split))
+        count = np.hstack([count, np.ones_like(nothing)])
+        offset = np.hstack([offset, nothing])
+        source = np.hstack([source, np.full_like(nothing, 2)])
+        flat = [np.append(column, 0.0) for column in flat]
+    return count, offset, source, *flat
+
+
+class Lanes:
+    """One chunk of a plan's runs in its buffers, ready to advance."""
+
+    def __init__(self, plan: Plan, runs: npt.NDArray[np.int64]) -> None:
+        """Lanes past the number of ``runs`` start as done."""
+        spec, layout = plan.spec, plan.spec.layout
+        self.plan, self.runs, self.step = plan, runs, 0
+        width, arms = spec.lanes, plan.problem.arm_count
+        self._budget = spec.dtype(math.floor(plan.budget) if spec.bernoulli else plan.budget)
+        self._arms = np.zeros((arms, layout.arm_rows, width), spec.dtype)
+        self._lanes = np.zeros((layout.lane_rows, width), spec.dtype)
+        self._lanes[layout.alive, : len(runs)] = 1
+        self._lanes[layout.spent, len(runs) :] = self._budget + 1
+        if plan.setup.terms is not None:
+            channels = plan.setup.terms.shape[1]
+            terms = plan.setup.terms.reshape(arms, 2 * channels, 1)
+            self._arms[:, : 2 * channels] = terms
+        numbers = np.resize(runs, width)
+        self._words = seed_words(plan.seed, OUTCOMES, numbers).reshape(-1)
+        self._luck = seed_words(plan.seed, LUCK, numbers).reshape(-1)
+        self._picked = np.zeros(width, np.int32)
+
+    @property
+    def running(self) -> bool:
+        """Whether some run has not spent its budget yet."""
+        return bool(self._lanes[self.plan.spec.layout.alive].any())
+
+    def advance(self, until: int, stop: npt.NDArray[np.uint8]) -> None:
+        """Run until step ``until``, or all runs are done, or ``stop[0]`` is set."""
+        plan, number = self.plan, self.plan.spec.dtype
+        setup = plan.setup
+        allowance = np.zeros(plan.spec.penalties, number)
+        allowance[: len(setup.allowance)] = setup.allowance
+        wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
+        self.step = plan.kernel(
+            self._arms.reshape(-1),
+            self._lanes.reshape(-1),
+            self._words,
+            self._luck,
+            self._picked,
+            plan.law,
+            plan.problem.arm_count,
+            setup.explore * plan.problem.arm_count,
+            wide,
+            tuple(number(value) for value in wide),
+            allowance,
+            self._budget,
+            self.step,
+            until,
+            stop,
+        )
+
+    def read(self) -> Runs:
+        """What the runs have earned, spent and pulled so far."""
+        layout, used = self.plan.spec.layout, len(self.runs)
+        penalties = self.plan.problem.penalty_count
+        arms = self._arms[:, :, :used].astype(np.float64)
+        totals = arms[:, layout.totals : layout.totals + 1 + penalties].sum(axis=0)
+        lanes = self._lanes[:, :used].astype(np.float64)
+        return Runs(
+            reward=totals[0],
+            cost=lanes[layout.spent],
+            penalty=totals[1:].T,
+            pulls=arms[:, layout.pulls].T.astype(np.int64),
+            arm_cost=arms[:, layout.cost].T,
+            queue=lanes[layout.queue : layout.queue + penalties].T,
+            queue_max=lanes[layout.peak : layout.peak + penalties].T,
+        )
+
+
+def compile_plan(plan: Plan) -> float:
+    """Compile the plan's kernel or read it from the disk; the seconds of compiling."""
+    misses = sum(plan.kernel.stats.cache_misses.values())
+    start = time.perf_counter()
+    Lanes(plan, np.array([0])).advance(0, np.zeros(1, np.uint8))
+    compiled = sum(plan.kernel.stats.cache_misses.values()) > misses
+    return time.perf_counter() - start if compiled else 0.0
+

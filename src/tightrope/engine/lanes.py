@@ -1,0 +1,384 @@
+"""The CPU's kernel: many runs side by side in lanes, one step of all of them at a time.
+
+Letters: K arms, M penalties (at least 1: a problem without a limit gets an idle one), L lanes.
+Three buffers, each one flat array so that LLVM sees every distance between two rows:
+
+    arms   [K, rows, L]   each arm's terms and totals        (``Layout`` numbers the rows)
+    lanes  [rows, L]      each run's queues, cost, outcomes
+    words  [4, L]         each run's generator (``rng``); ``luck`` [4, L] the policy's own
+
+A step is four loops over the lanes: decide, draw, settle (cost and queues), learn. With few arms,
+K is a constant of the kernel and the arm just pulled is picked out by selection, so that all four
+are SIMD code; with more, its totals are read and written one lane at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import int32, uint32
+
+from tightrope.compiled import OPTIONS, compile_function, compile_kernel, fingerprint, keep, select
+from tightrope.engine import rng
+from tightrope.policies.base import IndexPolicy, advance
+
+__all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
+
+FEW_ARMS = 8  # up to here K is a constant of the kernel
+CHECK_EVERY = 32  # steps between looks at whether every lane is done
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a kernel is compiled for."""
+
+    policy: type[IndexPolicy]
+    penalties: int
+    lanes: int
+    arms: int  # 0: read at run time
+    bernoulli: bool
+    dtype: type
+
+    @property
+    def layout(self) -> Layout:
+        """Where its rows are."""
+        return Layout(self.penalties)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of the buffers, for M penalties; channel 0 is the reward, m the m-th penalty."""
+
+    penalties: int
+
+    @property
+    def pulls(self) -> int:
+        """Row of an arm: its pulls; the rows before are level and width for each channel."""
+        return 2 * (1 + self.penalties)
+
+    @property
+    def cost(self) -> int:
+        """Row of an arm: its cost."""
+        return self.pulls + 1
+
+    @property
+    def totals(self) -> int:
+        """First row of an arm's totals, a row for each channel."""
+        return self.pulls + 2
+
+    @property
+    def arm_rows(self) -> int:
+        """Rows of an arm."""
+        return self.totals + 1 + self.penalties
+
+    queue = 0  # first of M rows of a lane: the queues
+
+    @property
+    def lost(self) -> int:
+        """First of M rows of a lane: what the queues' rounding lost."""
+        return self.penalties
+
+    @property
+    def peak(self) -> int:
+        """First of M rows of a lane: the largest queues so far."""
+        return 2 * self.penalties
+
+    @property
+    def outcome(self) -> int:
+        """First of 2 + M rows of a lane: the step's cost, reward and penalties."""
+        return 3 * self.penalties
+
+    @property
+    def spent(self) -> int:
+        """Row of a lane: its cost so far."""
+        return self.outcome + 2 + self.penalties
+
+    @property
+    def alive(self) -> int:
+        """Row of a lane: 1 while it runs, then 0."""
+        return self.spent + 1
+
+    @property
+    def best(self) -> int:
+        """Row of a lane: the smallest index so far."""
+        return self.spent + 2
+
+    @property
+    def uniform(self) -> int:
+        """Row of a lane: the policy's uniform number."""
+        return self.spent + 3
+
+    @property
+    def lane_rows(self) -> int:
+        """Rows of a lane."""
+        return self.spent + 4
+
+
+def build(spec: Kernel) -> Any:
+    """The compiled kernel for ``spec``; see :func:`_kernel` for its arguments."""
+    policy = spec.policy
+    functions = (
+        policy.clock,
+        policy.reward_terms,
+        policy.penalty_terms,
+        policy.reward_index,
+        policy.penalty_index,
+        advance,
+    )
+    facts = (spec.lanes, spec.penalties, spec.arms, spec.bernoulli, spec.dtype, policy.learns,
+             policy.random)
+    digest = fingerprint(functions, (__file__, rng.__file__), facts)
+    return compile_kernel(_kernel(spec), digest)
+
+
+def _compile(function: Callable[..., Any]) -> Any:
+    from numba import njit
+
+    return njit(**OPTIONS)(function)
+
+
+def _kernel(spec: Kernel) -> Callable[..., Any]:
+    clock = compile_function(spec.policy.clock)
+    decide = _decide(spec)
+    draw = _draw(spec)
+    learn = _learn(spec)
+    settle = _settle(spec)
+    guess = _guess(spec)
+    number, lanes_count, random = spec.dtype, spec.lanes, spec.policy.random
+    alive = spec.layout.alive * lanes_count
+
+    def kernel(arms, lanes, words, luck, picked, law, count, explore, wide, constants, allowance, budget, step, until, stop):  # type: ignore[no-untyped-def]
+        """Run all lanes from ``step`` until they are done, or ``until``, or ``stop[0]`` is set."""
+        while step < until:
+            if random:
+                guess(lanes, luck, step)
+            if step < explore:
+                for lane in range(lanes_count):
+                    picked[lane] = int32(step % count)
+            else:
+                now = number(clock(wide, float(max(step, 1))))
+                decide(arms, lanes, picked, count, now, constants)
+            draw(lanes, words, picked, law, step)
+            learn(arms, lanes, picked, constants)
+            settle(lanes, allowance, budget, step >= explore)
+            step += 1
+            if step % CHECK_EVERY == 0:
+                running = number(0)
+                for lane in range(lanes_count):
+                    running += lanes[alive + lane]
+                if running == 0 or stop[0]:
+                    break
+        return step
+
+    return kernel
+
+
+def _guess(spec: Kernel) -> Any:
+    """The policy's uniform number of a step."""
+    lanes_count, number = spec.lanes, spec.dtype
+    unit, uniform = number(2.0**-24), spec.layout.uniform * lanes_count
+
+    def guess(lanes, luck, step):  # type: ignore[no-untyped-def]
+        weyl = uint32((step + 1) * rng.WEYL)
+        for lane in range(lanes_count):
+            word = rng.scramble(luck[lane], luck[3 * lanes_count + lane])
+            luck[lane] = luck[lanes_count + lane]
+            luck[lanes_count + lane] = luck[2 * lanes_count + lane]
+            luck[2 * lanes_count + lane] = luck[3 * lanes_count + lane]
+            luck[3 * lanes_count + lane] = word
+            lanes[uniform + lane] = number(int32(uint32(word + weyl) >> uint32(8))) * unit
+
+    return _compile(guess)
+
+
+def _decide(spec: Kernel) -> Any:
+    """The arm with the smallest index in every lane, lowest number on ties."""
+    layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
+    penalties, stride = spec.penalties, spec.layout.arm_rows * spec.lanes
+    best_row, uniform = layout.best * lanes_count, layout.uniform * lanes_count
+    reward_index = compile_function(spec.policy.reward_index, number)
+    penalty_index = compile_function(spec.policy.penalty_index, number)
+
+    def index(arms, lanes, arm, lane, now, constants):  # type: ignore[no-untyped-def]
+        at = arm * stride + lane
+        value = reward_index(
+            constants, now, lanes[uniform + lane], number(arm), arms[at], arms[at + lanes_count]
+        )
+        for m in range(penalties):
+            terms = at + 2 * (1 + m) * lanes_count
+            value += lanes[m * lanes_count + lane] * penalty_index(
+                constants, now, arms[terms], arms[terms + lanes_count]
+            )
+        return number(value)
+
+    index = _compile(index)
+
+    def decide_few(arms, lanes, picked, count, now, constants):  # type: ignore[no-untyped-def]
+        for lane in range(lanes_count):
+            best, chosen = index(arms, lanes, 0, lane, now, constants), int32(0)
+            for arm in range(1, few):
+                value = index(arms, lanes, arm, lane, now, constants)
+                chosen = select(value < best, int32(arm), chosen)
+                best = select(value < best, value, best)
+            picked[lane] = chosen
+
+    def decide_many(arms, lanes, picked, count, now, constants):  # type: ignore[no-untyped-def]
+        for lane in range(lanes_count):
+            lanes[best_row + lane] = index(arms, lanes, 0, lane, now, constants)
+            picked[lane] = int32(0)
+        for arm in range(1, count):
+            for lane in range(lanes_count):
+                value, best = index(arms, lanes, arm, lane, now, constants), lanes[best_row + lane]
+                chosen = picked[lane]
+                picked[lane] = select(value < best, int32(arm), chosen)
+                lanes[best_row + lane] = select(value < best, value, best)
+
+    return _compile(decide_few if few else decide_many)
+
+
+def _draw(spec: Kernel) -> Any:
+    """The step's cost, reward and penalties of the arm picked in every lane; 0 where it is done."""
+    layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
+    channels, alive, zero = 2 + spec.penalties, layout.alive * spec.lanes, spec.dtype(0)
+    outcome = layout.outcome * lanes_count
+    weyl_step = channels * rng.WEYL
+
+    def threshold_few(law, arm, channel):  # type: ignore[no-untyped-def]
+        value = law[channel]
+        for k in range(1, few):
+            value = select(arm == int32(k), law[k * channels + channel], value)
+        return value
+
+    def threshold_many(law, arm, channel):  # type: ignore[no-untyped-def]
+        return law[arm * channels + channel]
+
+    threshold = _compile(threshold_few if few else threshold_many)
+
+    def draw_bernoulli(lanes, words, picked, law, step):  # type: ignore[no-untyped-def]
+        weyl = uint32(step * weyl_step)
+        for lane in range(lanes_count):
+            a, b = words[lane], words[lanes_count + lane]
+            c, d = words[2 * lanes_count + lane], words[3 * lanes_count + lane]
+            running = lanes[alive + lane]
+            arm = picked[lane]
+            for channel in range(channels):
+                a, b, c, d = b, c, d, rng.scramble(a, d)
+                word = uint32(uint32(d + weyl) + uint32((channel + 1) * rng.WEYL))
+                hit = int32(word >> uint32(1)) <= threshold(law, arm, channel)
+                lanes[outcome + channel * lanes_count + lane] = select(hit, running, zero)
+            words[lane], words[lanes_count + lane] = a, b
+            words[2 * lanes_count + lane], words[3 * lanes_count + lane] = c, d
+
+    def draw_cells(lanes, words, picked, law, step):  # type: ignore[no-untyped-def]
+        count, offset, source, split, first, second, slope = law
+        weyl = uint32(step * weyl_step)
+        uniforms = np.empty(channels)
+        for lane in range(lanes_count):
+            a, b = words[lane], words[lanes_count + lane]
+            c, d = words[2 * lanes_count + lane], words[3 * lanes_count + lane]
+            arm = picked[lane]
+            for channel in range(channels):
+                a, b, c, d = b, c, d, rng.scramble(a, d)
+                word = uint32(uint32(d + weyl) + uint32((channel + 1) * rng.WEYL))
+                uniforms[channel] = float(word >> uint32(1)) * 2.0**-31
+            words[lane], words[lanes_count + lane] = a, b
+            words[2 * lanes_count + lane], words[3 * lanes_count + lane] = c, d
+            for channel in range(channels):
+                place = uniforms[source[arm, channel]] * count[arm, channel]
+                cell = int(place)
+                part = place - cell
+                at = offset[arm, channel] + cell
+                value = (first[at] if part < split[at] else second[at]) + slope[at] * (part - 0.5)
+                running = lanes[alive + lane]
+                lanes[outcome + channel * lanes_count + lane] = number(value) * running
+
+    return _compile(draw_bernoulli if spec.bernoulli else draw_cells)
+
+
+def _learn(spec: Kernel) -> Any:
+    """Add the outcomes to the totals of the arm picked in every lane, and renew its terms."""
+    layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
+    stride, channels, learns = layout.arm_rows * spec.lanes, 1 + spec.penalties, spec.policy.learns
+    alive, outcome = layout.alive * lanes_count, layout.outcome * lanes_count
+    pulls_row, cost_row = layout.pulls * lanes_count, layout.cost * lanes_count
+    totals, zero = layout.totals * lanes_count, number(0)
+    reward_terms = compile_function(spec.policy.reward_terms, number)
+    penalty_terms = compile_function(spec.policy.penalty_terms, number)
+
+    def add_few(arms, row, arm, lane, more):  # type: ignore[no-untyped-def]
+        total = zero
+        for k in range(few):
+            at = k * stride + row + lane
+            value = arms[at] + select(arm == int32(k), more, zero)
+            arms[at] = value
+            total = select(arm == int32(k), value, total)
+        return total
+
+    def put_few(arms, row, arm, lane, new):  # type: ignore[no-untyped-def]
+        for k in range(few):
+            at = k * stride + row + lane
+            arms[at] = keep(arm == int32(k), new, arms[at])
+
+    def add_many(arms, row, arm, lane, more):  # type: ignore[no-untyped-def]
+        at = arm * stride + row + lane
+        arms[at] += more
+        return arms[at]
+
+    def put_many(arms, row, arm, lane, new):  # type: ignore[no-untyped-def]
+        arms[arm * stride + row + lane] = new
+
+    add, put = _compile(add_few if few else add_many), _compile(put_few if few else put_many)
+
+    def learn(arms, lanes, picked, constants):  # type: ignore[no-untyped-def]
+        for lane in range(lanes_count):
+            arm = picked[lane]
+            pulls = add(arms, pulls_row, arm, lane, lanes[alive + lane])
+            cost = add(arms, cost_row, arm, lane, lanes[outcome + lane])
+            for channel in range(channels):
+                more = lanes[outcome + (1 + channel) * lanes_count + lane]
+                total = add(arms, totals + channel * lanes_count, arm, lane, more)
+                if learns:
+                    if channel == 0:
+                        level, width = reward_terms(constants, pulls, cost, total)
+                    else:
+                        level, width = penalty_terms(constants, pulls, cost, total)
+                    put(arms, 2 * channel * lanes_count, arm, lane, number(level))
+                    put(arms, (2 * channel + 1) * lanes_count, arm, lane, number(width))
+
+    return _compile(learn)
+
+
+def _settle(spec: Kernel) -> Any:
+    """Charge the cost, stop the lanes past the budget, and move the queues."""
+    layout, lanes_count, number = spec.layout, spec.lanes, spec.dtype
+    penalties, zero, one = spec.penalties, number(0), number(1)
+    queue, lost, peak = 0, layout.lost * lanes_count, layout.peak * lanes_count
+    outcome, spent = layout.outcome * lanes_count, layout.spent * lanes_count
+    alive = layout.alive * lanes_count
+    advance_queue = compile_function(advance, number)
+
+    def settle(lanes, allowance, budget, counting):  # type: ignore[no-untyped-def]
+        for lane in range(lanes_count):
+            cost = lanes[outcome + lane]
+            total = lanes[spent + lane] + cost
+            lanes[spent + lane] = total
+            lanes[alive + lane] = select(total <= budget, one, zero)
+            if counting:
+                for m in range(penalties):
+                    at = m * lanes_count + lane
+                    length, left = advance_queue(
+                        lanes[queue + at],
+                        lanes[lost + at],
+                        allowance[m],
+                        cost,
+                        lanes[outcome + 2 * lanes_count + at],
+                    )
+                    lanes[queue + at] = length
+                    lanes[lost + at] = left
+                    lanes[peak + at] = keep(length > lanes[peak + at], length, lanes[peak + at])
+
+    return _compile(settle)

@@ -1,0 +1,74 @@
+"""Random numbers: a small generator a run, seeded from (seed, run), the same bits everywhere.
+
+Marsaglia's xorshift128 with a Weyl sequence added to its output. A step takes one word for each
+outcome (cost, reward, penalties) whatever the arm, so policies face common random numbers and
+results do not depend on threads, splits or order. A policy's own choices come from a second
+stream. Seeds go through splitmix64, so neighbouring runs share nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, uint32
+
+from tightrope.compiled import OPTIONS
+
+__all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "scramble", "seed_words"]
+
+OUTCOMES, LUCK = 0, 1  # the two streams of a run
+WEYL = 362437  # added to the output for every word drawn
+_MASK = 0xFFFFFFFF
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_RUN = np.uint64(0xD1342543DE82EF95)
+
+
+def seed_words(seed: int, stream: int, runs: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    """The generators' first states [4, R] for run numbers [R]; ``seed`` in [0, 2^64)."""
+    key = _splitmix(np.array([seed], np.uint64) ^ (np.uint64(stream) << np.uint64(63)))
+    first = _splitmix(key + runs.astype(np.uint64) * _RUN)
+    second = _splitmix(first + _GOLDEN)
+    halves = [first, first >> np.uint64(32), second, second >> np.uint64(32)]
+    words = np.stack([(half & np.uint64(_MASK)).astype(np.uint32) for half in halves])
+    words[0] |= np.uint32(1)  # a state of four zeros would stay there
+    return words
+
+
+def _splitmix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    z = x + _GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def scramble(oldest: Any, newest: Any) -> Any:
+    """The next word of the state, from its oldest and its newest."""
+    mixed = uint32(oldest ^ uint32(oldest << uint32(11)))
+    return uint32(newest ^ uint32(newest >> uint32(19)) ^ mixed ^ uint32(mixed >> uint32(8)))
+
+
+class Generator:
+    """One run's stream in plain Python, word for word what the kernels draw."""
+
+    def __init__(self, seed: int, stream: int, run: int) -> None:
+        self._state = [int(w) for w in seed_words(seed, stream, np.array([run]))[:, 0]]
+        self._weyl = 0
+
+    def word(self) -> int:
+        """The next 32 bits."""
+        oldest, newest = self._state[0], self._state[3]
+        mixed = oldest ^ (oldest << 11 & _MASK)
+        self._state = [*self._state[1:], newest ^ newest >> 19 ^ mixed ^ mixed >> 8]
+        self._weyl = self._weyl + WEYL & _MASK
+        return self._state[3] + self._weyl & _MASK
+
+    def uniform(self) -> float:
+        """A number in [0, 1), a multiple of 2^-31: what an outcome is drawn from."""
+        return (self.word() >> 1) * 2.0**-31
+
+    def luck(self) -> float:
+        """A number in [0, 1), a multiple of 2^-24 (exact in single precision): for policies."""
+        return (self.word() >> 8) * 2.0**-24

@@ -1,0 +1,78 @@
+"""Every error that tightrope raises on purpose.
+
+    TightropeError            500  something failed that is not the caller's doing
+    ├── InputError            422  a value that cannot be used; also a ValueError
+    │   ├── ProblemError      422  an arm, a law, a limit, a scale, a TOML file
+    │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
+    │   ├── PolicyError       422  an unknown policy, or a parameter out of range
+    │   └── ResultsError      422  a results file that cannot be read or merged
+    └── BackendError          503  a backend that this machine does not have
+
+A message is one line that names the value, the place and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import ClassVar
+
+__all__ = [
+    "BackendError",
+    "InfeasibleError",
+    "InputError",
+    "PolicyError",
+    "ProblemError",
+    "ResultsError",
+    "TightropeError",
+    "nearest",
+]
+
+
+class TightropeError(Exception):
+    """The root of the tree; ``status`` is the HTTP status a service answers with."""
+
+    status: ClassVar[int] = 500
+
+
+class InputError(TightropeError, ValueError):
+    """A value that cannot be used."""
+
+    status = 422
+
+
+class ProblemError(InputError):
+    """A problem that cannot be posed."""
+
+
+class InfeasibleError(ProblemError):
+    """No mixture of the arms keeps a limit."""
+
+    status = 409
+
+
+class PolicyError(InputError):
+    """A policy that does not exist or a parameter that it cannot take."""
+
+
+class ResultsError(InputError):
+    """Results that cannot be read, merged or written."""
+
+
+class BackendError(TightropeError):
+    """A backend that cannot run here."""
+
+    status = 503
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What to say after an unknown ``word``: the nearest known one, or all of them.
+
+    >>> nearest("lyonn", ["lyon", "lyoff"])
+    "did you mean 'lyon'?"
+    >>> nearest("x", ["lyon", "lyoff"])
+    'known: lyon, lyoff'
+    """
+    names = list(known)
+    close = get_close_matches(word.lower(), names, n=1)
+    return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)

@@ -1,0 +1,688 @@
+"""What one pull of an arm gives: the outcome laws, in the user's own units.
+
+    Outcome                       one channel of a pull: the cost, the reward or a penalty
+    ├── Law                       drawn on its own
+    │   ├── FiniteLaw             Bernoulli, Constant, TwoPoint, Discrete, Empirical
+    │   └── ContinuousLaw         Uniform, Beta, TruncatedNormal
+    └── CostAbove                 read off the same pull's cost
+
+A law knows its mean, its distribution and its table of ``Cells``, from which every backend
+draws. To add a law, write one class and name it in ``LAWS``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from math import fsum, isfinite
+from numbers import Real
+from reprlib import Repr
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import ProblemError, nearest
+
+__all__ = [
+    "LAWS",
+    "Bernoulli",
+    "Beta",
+    "Cells",
+    "Constant",
+    "ContinuousLaw",
+    "CostAbove",
+    "Discrete",
+    "Empirical",
+    "FiniteLaw",
+    "Law",
+    "Outcome",
+    "TruncatedNormal",
+    "TwoPoint",
+    "Uniform",
+    "at",
+    "known_keys",
+    "number",
+    "outcome_from_toml",
+    "shown",
+]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, of which parameter, "must ..."
+
+DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
+CELLS = 1024  # cells of a continuous law
+MOST_CELLS = 2**20  # when two thresholds lie very close together
+
+
+# --- reading values -----------------------------------------------------------------------
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
+
+
+def shown(value: object) -> str:
+    """``value`` as messages show it: on one line, long lists and texts shortened."""
+    return " ".join(_SHORT.repr(value).split())
+
+
+def number(value: object, place: str) -> float:
+    """``value`` as a finite float; ``place`` is what the error calls it."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            converted = float(value)
+        except OverflowError:  # an integer beyond the range of floats
+            converted = float("inf")
+        if isfinite(converted):
+            return converted
+        value = converted
+    raise ProblemError(f"{place} = {shown(value)}: must be a finite number")
+
+
+def numbers(values: object, place: str) -> tuple[float, ...]:
+    """``values`` as a tuple of finite floats; at least one."""
+    if isinstance(values, str | dict) or not isinstance(values, Iterable):
+        raise ProblemError(f"{place} = {shown(values)}: must be a list of numbers")
+    converted = tuple(number(value, f"{place}[{i}]") for i, value in enumerate(values))
+    if not converted:
+        raise ProblemError(f"{place} = []: must hold at least one number")
+    return converted
+
+
+@contextmanager
+def at(place: str) -> Iterator[None]:
+    """Put ``place`` in front of the message of any ``ProblemError`` raised inside."""
+    try:
+        yield
+    except ProblemError as error:
+        raise type(error)(f"{place}: {error}") from None
+
+
+def known_keys(table: object, known: Sequence[str]) -> dict[str, Any]:
+    """``table`` itself, if it is a TOML table whose keys are all ``known``."""
+    if not isinstance(table, dict):
+        raise ProblemError(f"{shown(table)}: must be a table with keys among {', '.join(known)}")
+    for key in table:
+        if key not in known:
+            raise ProblemError(f"unknown key {key!r}; {nearest(key, known)}")
+    return table
+
+
+# --- tables to draw from ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A law as n equally likely cells, so that one uniform makes one outcome everywhere.
+
+    With u uniform on [0, 1), ``i = int(u * n)`` and ``f = u * n - i``, the outcome is
+    ``(first[i] if f < split[i] else second[i]) + slope[i] * (f - 0.5)``.
+    """
+
+    split: Floats  # [n] in [0, 1]
+    first: Floats  # [n]
+    second: Floats  # [n]
+    slope: Floats  # [n], 0 or more; where it is not 0, first and second are equal
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def mean(self) -> float:
+        """The mean outcome of the table."""
+        return float(np.mean(self.split * self.first + (1 - self.split) * self.second))
+
+    def outcomes(self, uniforms: npt.ArrayLike) -> Floats:
+        """The outcome of each uniform in [0, 1)."""
+        position = np.asarray(uniforms, dtype=np.float64) * len(self)
+        cell = position.astype(np.int64)
+        part = position - cell
+        chosen = np.where(part < self.split[cell], self.first[cell], self.second[cell])
+        return np.asarray(chosen + self.slope[cell] * (part - 0.5))
+
+    def divided_by(self, scale: float) -> Cells:
+        """The same table in units of ``scale``."""
+        return Cells(self.split, self.first / scale, self.second / scale, self.slope / scale)
+
+    def above(self, threshold: float) -> Cells:
+        """The indicator of an outcome above ``threshold``, one of the table's own cuts."""
+        return Cells(
+            self.split,
+            (self.first > threshold).astype(np.float64),
+            (self.second > threshold).astype(np.float64),
+            np.zeros(len(self)),
+        )
+
+
+def _two_way(values: Sequence[float], probability: float) -> Cells:
+    """One cell: the first value with ``probability``, else the last one.
+
+    The probability is rounded to the grid of the draws (by less than 2.4e-10), so that the
+    table and the engine's integer comparison for Bernoulli problems decide alike.
+    """
+    split = round(probability * DRAW_STEPS) / DRAW_STEPS
+    columns = (split, values[0], values[-1], 0.0)
+    return Cells(*(np.array([column]) for column in columns))
+
+
+def _alias(values: Floats, probabilities: Floats) -> Cells:
+    """Walker's alias table: as many cells as values, at most two values to a cell."""
+    share = probabilities * len(values)  # what is left of each value, in cells
+    split, other = np.ones(len(values)), np.arange(len(values))
+    small = [i for i, left in enumerate(share) if left < 1]
+    large = [i for i, left in enumerate(share) if left >= 1]
+    while small and large:
+        i, giver = small.pop(), large[-1]
+        split[i], other[i] = share[i], giver
+        share[giver] -= 1 - share[i]
+        if share[giver] < 1:
+            small.append(large.pop())
+    return Cells(split, values, values[other], np.zeros(len(values)))
+
+
+# --- the shape of every law ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome(ABC):
+    """One channel of a pull. A subclass is a frozen dataclass of numbers (or tuples of them)."""
+
+    key: ClassVar[str]  # its name in TOML and in messages
+    shares_cost_draw: ClassVar[bool] = False  # drawn with the cost's uniform, not its own
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            convert = number if field.type == "float" else numbers
+            value = convert(getattr(self, field.name), f"{self.key} {field.name}")
+            object.__setattr__(self, field.name, value)
+        for holds, parameter, allowed in self._rules():
+            if not holds:
+                value = getattr(self, parameter)
+                raise ProblemError(f"{self.key} {parameter} = {shown(value)}: must {allowed}")
+
+    def _rules(self) -> Iterator[Rule]:
+        """What the parameters must satisfy, in this order."""
+        return iter(())
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Values of the cost at which this outcome jumps."""
+        return ()
+
+    @abstractmethod
+    def marginal(self, cost: Law) -> Law:
+        """The law of this outcome on its own, beside a cost of law ``cost``."""
+
+    @abstractmethod
+    def cells_beside(self, cost: Cells) -> Cells:
+        """The table of this outcome, beside the table of the same pull's cost."""
+
+    def to_toml(self) -> dict[str, object]:
+        """``{key: parameter}``, or ``{key: {name: parameter}}`` without the defaults."""
+        named: dict[str, object] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                named[field.name] = list(value) if isinstance(value, tuple) else value
+        return {self.key: named if len(fields(self)) > 1 else next(iter(named.values()))}
+
+
+def outcome_from_toml(table: object) -> Outcome:
+    """The outcome that a one-key table describes.
+
+    The value is the parameter where there is one only, else a table of them by name, or a
+    list in the order of the class.
+
+    >>> outcome_from_toml({"bernoulli": 0.4})
+    Bernoulli(p=0.4)
+    >>> outcome_from_toml({"beta": [2, 3]}) == outcome_from_toml({"beta": {"a": 2, "b": 3}})
+    True
+    """
+    if not isinstance(table, dict) or len(table) != 1:
+        raise ProblemError(
+            f"{shown(table)}: must be a table of one law, such as {{ bernoulli = 0.4 }}"
+        )
+    [(key, value)] = table.items()
+    if key not in LAWS:
+        raise ProblemError(f"unknown law {key!r}; {nearest(key, LAWS)}")
+    law = LAWS[key]
+    names = [field.name for field in fields(law)]
+    if isinstance(value, dict):
+        with at(key):
+            named = known_keys(value, names)
+    elif len(names) == 1:
+        named = {names[0]: value}
+    elif isinstance(value, list) and len(value) <= len(names):
+        named = dict(zip(names, value, strict=False))
+    else:
+        raise ProblemError(f"{key} = {shown(value)}: must be a list or table of {', '.join(names)}")
+    for field in fields(law):
+        if field.default is MISSING and field.name not in named:
+            raise ProblemError(f"{key} = {shown(value)}: {field.name!r} is missing")
+    return law(**named)
+
+
+class Law(Outcome):
+    """The law of an outcome that is drawn on its own, in the user's units."""
+
+    low: float  # no outcome is below
+    high: float  # no outcome is above
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The mean outcome."""
+
+    @abstractmethod
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """P(outcome <= x), for every x."""
+
+    @abstractmethod
+    def partial_mean(self, x: npt.ArrayLike) -> Floats:
+        """E[outcome; outcome <= x], for every x: the mean where x is ``high`` or more."""
+
+    @abstractmethod
+    def atoms(self) -> tuple[Floats, Floats] | None:
+        """Values (increasing) and probabilities (positive); None for a continuous law."""
+
+    @abstractmethod
+    def cells(self, cuts: Sequence[float] = ()) -> Cells:
+        """The table to draw from; no cell's outcomes straddle a cut except by its split."""
+
+    def marginal(self, cost: Law) -> Law:
+        """The law itself: its outcomes do not depend on the cost."""
+        return self
+
+    def cells_beside(self, cost: Cells) -> Cells:
+        """The law's own table."""
+        return self.cells()
+
+
+class FiniteLaw(Law):
+    """Finitely many values; all else follows from ``points``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        values, _ = self.points()
+        object.__setattr__(self, "low", min(values))
+        object.__setattr__(self, "high", max(values))
+
+    @abstractmethod
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Values and their probabilities, in any order, repeated or not."""
+
+    @cached_property
+    def mean(self) -> float:
+        """The sum of values times probabilities."""
+        return fsum(v * p for v, p in zip(*self.points(), strict=True))
+
+    def atoms(self) -> tuple[Floats, Floats]:
+        """The points, sorted, equal values merged, impossible ones left out."""
+        points, chances = np.array(self.points(), dtype=np.float64)
+        values, index = np.unique(points[chances > 0], return_inverse=True)
+        return values, np.bincount(index, weights=chances[chances > 0]).astype(np.float64)
+
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """A step at every atom."""
+        values, chances = self.atoms()
+        steps = np.concatenate([[0.0], np.minimum(np.cumsum(chances), 1.0)])
+        steps[-1] = 1.0
+        return np.asarray(steps[np.searchsorted(values, x, side="right")])
+
+    def partial_mean(self, x: npt.ArrayLike) -> Floats:
+        """The atoms up to x, weighted."""
+        values, chances = self.atoms()
+        steps = np.concatenate([[0.0], np.cumsum(values * chances)])
+        return np.asarray(steps[np.searchsorted(values, x, side="right")])
+
+    def cells(self, cuts: Sequence[float] = ()) -> Cells:
+        """One cell for one or two values, an alias table for more."""
+        values, chances = self.points()
+        if len(values) <= 2:
+            return _two_way(values, chances[0])
+        return _alias(np.asarray(values), np.asarray(chances))
+
+
+class ContinuousLaw(Law):
+    """A density on [low, high]; the table is made of quantiles."""
+
+    @abstractmethod
+    def quantile(self, probability: Floats) -> Floats:
+        """The value that the outcome stays below with this probability."""
+
+    def atoms(self) -> None:
+        """No value has a probability of its own."""
+        return None
+
+    def cells(self, cuts: Sequence[float] = ()) -> Cells:
+        """Cells between quantiles, each with its exact conditional mean.
+
+        Within a cell the outcome is uniform around that mean, as widely as the cell allows, so
+        the table has the law's mean and support. A cell that a cut touches has two values
+        instead, the conditional means on the two sides of the cut.
+        """
+        inside = sorted({cut for cut in cuts if self.low <= cut < self.high})
+        edges, touched = self._edges_parting(inside)
+        below, above = edges[:-1], edges[1:]
+        # The integral of the quantile function: right to first order even where the quantile
+        # is off by rounding, and it adds up to the mean in any case.
+        levels = np.linspace(0, 1, len(edges))
+        integral = self.partial_mean(edges) - edges * (self.cdf(edges) - levels)
+        means = np.clip(np.diff(integral) * len(below), below, above)
+        reach = np.minimum(means - below, above - means)
+        cells = Cells(np.ones(len(means)), means, means.copy(), 2 * reach)
+        for cut, span in zip(inside, touched, strict=True):
+            for i in span:
+                self._split_cell(cells, i, cut, float(below[i]), float(integral[i]))
+        return cells
+
+    def _edges_parting(self, cuts: Sequence[float]) -> tuple[Floats, list[range]]:
+        """Cell edges fine enough that no cell touches two cuts, and the cells of each cut."""
+        count = CELLS
+        while count <= MOST_CELLS:
+            edges = self.quantile(np.linspace(0, 1, count + 1))
+            edges[0], edges[-1] = self.low, self.high
+            touched = [_cells_touching(edges, cut) for cut in cuts]
+            if all(one.stop <= next_one.start for one, next_one in pairwise(touched)):
+                return edges, touched
+            count *= 2
+        thresholds = " and ".join(map(repr, cuts))
+        raise ProblemError(f"thresholds {thresholds} are too close: a cost must fall between two")
+
+    def _split_cell(self, cells: Cells, i: int, cut: float, start: float, integral: float) -> None:
+        """Give cell i, from ``start`` on, its two values, at most ``cut`` and above it."""
+        count, mean = len(cells), cells.first[i]
+        share = min(max(count * float(self.cdf(cut)) - i, 0.0), 1.0)
+        first, second = cut, float(mean)
+        if share > 0:
+            first = count * (float(self.partial_mean(cut)) - integral) / share
+            first = min(max(first, start), cut)
+        if share < 1:
+            second = (mean - share * first) / (1 - share)
+        just_above = float(np.nextafter(cut, np.inf))
+        cells.split[i], cells.first[i], cells.slope[i] = share, first, 0.0
+        cells.second[i] = min(max(second, just_above), self.high)
+
+
+def _cells_touching(edges: Floats, cut: float) -> range:
+    """The cells that hold ``cut``, inside or on an edge."""
+    first = int(np.searchsorted(edges, cut, side="left")) - 1
+    return range(max(first, 0), int(np.searchsorted(edges, cut, side="right")))
+
+
+# --- the laws -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bernoulli(FiniteLaw):
+    """1 with probability ``p``, else 0."""
+
+    key = "bernoulli"
+    p: float
+
+    def _rules(self) -> Iterator[Rule]:
+        yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """1 and 0."""
+        return (1.0, 0.0), (self.p, 1 - self.p)
+
+    @property
+    def mean(self) -> float:
+        """The probability itself, at no cost: problems may have 10^5 such arms."""
+        return self.p
+
+
+@dataclass(frozen=True)
+class Constant(FiniteLaw):
+    """Always ``value``."""
+
+    key = "constant"
+    value: float
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """The value alone."""
+        return (self.value,), (1.0,)
+
+
+@dataclass(frozen=True)
+class TwoPoint(FiniteLaw):
+    """``high`` with probability ``p``, else ``low``."""
+
+    key = "two-point"
+    low: float
+    high: float
+    p: float
+
+    def _rules(self) -> Iterator[Rule]:
+        yield self.low <= self.high, "low", f"be at most high = {self.high!r}"
+        yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """High and low."""
+        return (self.high, self.low), (self.p, 1 - self.p)
+
+
+@dataclass(frozen=True)
+class Discrete(FiniteLaw):
+    """One of ``values``, with probabilities in proportion to ``weights``."""
+
+    key = "discrete"
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def _rules(self) -> Iterator[Rule]:
+        yield min(self.weights) >= 0, "weights", "not be negative"
+        yield max(self.weights) > 0, "weights", "not all be 0"
+        same = len(self.weights) == len(self.values)
+        yield same, "weights", f"be as many as the {len(self.values)} values"
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """The values of positive weight."""
+        values = [v for v, weight in zip(self.values, self.weights, strict=True) if weight > 0]
+        largest = max(self.weights)  # divided out first, so that no sum overflows
+        weights = [weight / largest for weight in self.weights if weight > 0]
+        total = fsum(weights)
+        return values, [weight / total for weight in weights]
+
+
+@dataclass(frozen=True)
+class Empirical(FiniteLaw):
+    """One column of observed rows, each row equally likely.
+
+    Every channel of an arm is such a column or none is (see ``Arm.from_rows``): a pull draws a
+    row for all of them, so the dependence between cost, reward and penalties is kept.
+    """
+
+    key = "rows"
+    shares_cost_draw = True
+    values: tuple[float, ...]
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """The column."""
+        return self.values, (1 / len(self.values),) * len(self.values)
+
+    def cells(self, cuts: Sequence[float] = ()) -> Cells:
+        """One cell a row, in the order of the rows."""
+        values = np.asarray(self.values)
+        return Cells(np.ones(len(values)), values, values, np.zeros(len(values)))
+
+
+@dataclass(frozen=True)
+class Uniform(ContinuousLaw):
+    """Uniform on [low, high]."""
+
+    key = "uniform"
+    low: float
+    high: float
+
+    def _rules(self) -> Iterator[Rule]:
+        yield self.low < self.high, "low", f"be below high = {self.high!r}"
+
+    @property
+    def mean(self) -> float:
+        """The middle."""
+        return self.low / 2 + self.high / 2
+
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """A straight line from low to high."""
+        return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
+
+    def partial_mean(self, x: npt.ArrayLike) -> Floats:
+        """The part up to x times its middle."""
+        return np.asarray(self.cdf(x) * (self.low + np.clip(x, self.low, self.high)) / 2)
+
+    def quantile(self, probability: Floats) -> Floats:
+        """The same line, read the other way."""
+        return self.low + (self.high - self.low) * probability
+
+    def cells(self, cuts: Sequence[float] = ()) -> Cells:
+        """One cell, exact, unless a cut asks for more."""
+        if any(self.low <= cut < self.high for cut in cuts):
+            return super().cells(cuts)
+        columns = (1.0, self.mean, self.mean, self.high - self.low)
+        return Cells(*(np.array([column]) for column in columns))
+
+
+@dataclass(frozen=True)
+class Beta(ContinuousLaw):
+    """Beta with shapes ``a`` and ``b``, stretched from [0, 1] to [low, high]."""
+
+    key = "beta"
+    a: float
+    b: float
+    low: float = 0.0
+    high: float = 1.0
+
+    def _rules(self) -> Iterator[Rule]:
+        yield self.a > 0, "a", "be positive"
+        yield self.b > 0, "b", "be positive"
+        yield self.low < self.high, "low", f"be below high = {self.high!r}"
+
+    @property
+    def mean(self) -> float:
+        """The share a / (a + b) of the way from low to high."""
+        return self.low + (self.high - self.low) * self.a / (self.a + self.b)
+
+    def _position(self, x: npt.ArrayLike) -> Floats:
+        """How far x lies from low to high, in [0, 1]."""
+        return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
+
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """The regularised incomplete beta function."""
+        from scipy.special import betainc
+
+        return np.asarray(betainc(self.a, self.b, self._position(x)))
+
+    def partial_mean(self, x: npt.ArrayLike) -> Floats:
+        """By t * density(a, b) = a / (a + b) * density(a + 1, b)."""
+        from scipy.special import betainc
+
+        position = self._position(x)
+        lower = self.low * betainc(self.a, self.b, position)
+        return np.asarray(lower + (self.mean - self.low) * betainc(self.a + 1, self.b, position))
+
+    def quantile(self, probability: Floats) -> Floats:
+        """The inverse of the cdf."""
+        from scipy.special import betaincinv
+
+        return np.asarray(
+            self.low + (self.high - self.low) * betaincinv(self.a, self.b, probability)
+        )
+
+
+@dataclass(frozen=True)
+class TruncatedNormal(ContinuousLaw):
+    """Normal around ``center`` with deviation ``sd``, given that it falls in [low, high].
+
+    Its mean is not ``center``, unless that is the middle of the range.
+    """
+
+    key = "truncated-normal"
+    center: float
+    sd: float
+    low: float
+    high: float
+
+    def _rules(self) -> Iterator[Rule]:
+        width = self.high - self.low
+        yield width > 0, "low", f"be below high = {self.high!r}"
+        # Beyond these two, differences of normal probabilities lose their digits.
+        yield 0 < self.sd <= 100 * width, "sd", "be positive, at most 100 (high - low)"
+        outside = max(self.low - self.center, self.center - self.high)
+        yield outside <= 30 * self.sd, "center", "be within 30 sd of [low, high]"
+
+    def _standard(self, x: npt.ArrayLike) -> Floats:
+        """How many deviations x, moved into the range, lies from the center."""
+        return np.asarray((np.clip(x, self.low, self.high) - self.center) / self.sd)
+
+    def _mass(self, x: npt.ArrayLike) -> Floats:
+        """The untruncated normal's probability of [low, x], from its smaller tail."""
+        from scipy.special import ndtr
+
+        start, end = self._standard(self.low), self._standard(x)
+        return np.asarray(ndtr(-start) - ndtr(-end) if start > 0 else ndtr(end) - ndtr(start))
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean of the truncated law."""
+        return float(self.partial_mean(self.high))
+
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """The part of the mass up to x."""
+        return np.asarray(np.minimum(self._mass(x) / self._mass(self.high), 1.0))
+
+    def partial_mean(self, x: npt.ArrayLike) -> Floats:
+        """By z * density(z) = -density'(z) for the standard normal."""
+        start, end = self._standard(self.low), self._standard(x)
+        drop = (np.exp(-(start**2) / 2) - np.exp(-(end**2) / 2)) / np.sqrt(2 * np.pi)
+        return np.asarray(self.center * self.cdf(x) + self.sd * drop / self._mass(self.high))
+
+    def quantile(self, probability: Floats) -> Floats:
+        """The inverse of the cdf, from the smaller tail."""
+        from scipy.special import ndtr, ndtri
+
+        start, part = self._standard(self.low), probability * self._mass(self.high)
+        standard = -ndtri(ndtr(-start) - part) if start > 0 else ndtri(ndtr(start) + part)
+        return np.asarray(np.clip(self.center + self.sd * standard, self.low, self.high))
+
+
+@dataclass(frozen=True)
+class CostAbove(Outcome):
+    """1 if the same pull's cost is above ``threshold`` (in units of cost), else 0."""
+
+    key = "cost-above"
+    shares_cost_draw = True
+    threshold: float
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """The threshold."""
+        return (self.threshold,)
+
+    def marginal(self, cost: Law) -> Law:
+        """Bernoulli, with the probability of a cost above the threshold."""
+        return Bernoulli(1 - float(cost.cdf(self.threshold)))
+
+    def cells_beside(self, cost: Cells) -> Cells:
+        """The cost's own cells, so that the two never disagree."""
+        return cost.above(self.threshold)
+
+
+LAWS: dict[str, type[Outcome]] = {
+    law.key: law
+    for law in (
+        Bernoulli,
+        Beta,
+        Constant,
+        CostAbove,
+        Discrete,
+        TruncatedNormal,
+        TwoPoint,
+        Uniform,
+    )
+}

@@ -1,0 +1,214 @@
+"""What a policy is: a frozen dataclass of its parameters, and pure functions over plain numbers.
+
+Everything here is in normalised units: outcomes in [0, 1], the budget in units of the largest
+cost of one pull. Letters: K arms, M penalties.
+
+A policy fixes its constants once for a budget (``setup``) and then picks an arm at every step
+(``decide``). An :class:`IndexPolicy` pulls the arm with the smallest
+
+    reward_index(arm) + sum over m of queue_m * penalty_index(arm, m)
+
+lowest number on ties, where each part is computed from two *terms* of the arm (a level and a
+width) that change only when the arm is pulled. These functions are ``staticmethod``s that use
+nothing but their arguments and ``math``: the SIMD lanes, a CUDA thread, a live campaign and a
+plain Python loop all run the same lines.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tightrope.errors import PolicyError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from tightrope.problem import Problem
+
+__all__ = ["IndexPolicy", "Policy", "Setup", "Statistics", "advance"]
+
+Constants = tuple[float, ...]
+Terms = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a policy fixes for one problem and one budget.
+
+    ``constants`` are the numbers its functions receive; ``allowance`` [M] is the penalty that a
+    unit of cost drains from each queue (the limit less delta); ``explore`` is how often each arm
+    is pulled, in turn, before the first decision, with the queues at rest; ``terms``
+    [K, 1 + M, 2] are the arms' terms where they are known from the start; ``warning`` is what the
+    user should hear about these numbers.
+    """
+
+    constants: Constants
+    allowance: tuple[float, ...]
+    explore: int = 0
+    terms: npt.NDArray[np.float64] | None = None
+    warning: str | None = None
+
+
+@dataclass
+class Statistics:
+    """What a run has seen of each arm: pulls [K], cost [K], reward [K], penalty [K][M]."""
+
+    pulls: list[float]
+    cost: list[float]
+    reward: list[float]
+    penalty: list[list[float]]
+
+
+class Policy(ABC):
+    """Anything that picks the next arm. Subclass as a frozen dataclass of parameters.
+
+    ``name`` is the word for the shell, ``summary`` one line for a list, ``random`` says whether
+    ``decide`` wants a uniform number.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    random: ClassVar[bool] = False
+
+    @abstractmethod
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """The constants for ``problem`` at ``budget`` (normalised)."""
+
+    @abstractmethod
+    def decide(
+        self,
+        setup: Setup,
+        step: int,
+        statistics: Statistics,
+        queues: Sequence[float],
+        uniform: float,
+    ) -> int:
+        """The arm to pull, from 0, after ``step`` pulls; ``uniform`` is in [0, 1)."""
+
+    @property
+    def label(self) -> str:
+        """The policy in the shell's words: its name and the parameters that are not default.
+
+        >>> from tightrope.policies import LyOn
+        >>> LyOn(delta0=15).label
+        'lyon:delta0=15'
+        """
+        changed = [
+            f"{f.name}={_shell_value(getattr(self, f.name))}"
+            for f in fields(self)  # type: ignore[arg-type]
+            if getattr(self, f.name) != (None if f.default is MISSING else f.default)
+        ]
+        return self.name + (":" + ",".join(changed) if changed else "")
+
+    def require(self, parameter: str, allowed: str, holds: bool) -> None:
+        """Raise a :class:`PolicyError` that names the parameter unless ``holds``."""
+        if not holds:
+            value = getattr(self, parameter)
+            raise PolicyError(f"policy {self.name}: {parameter} = {value!r} must be {allowed}")
+
+    def require_number(
+        self, parameter: str, low: float, *, open_low: bool = False, optional: bool = False
+    ) -> None:
+        """Require a finite number of at least ``low`` (above it, if ``open_low``)."""
+        value = getattr(self, parameter)
+        allowed = f"a finite number {'above' if open_low else 'of at least'} {low:g}"
+        if optional and value is None:
+            return
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        good = number and math.isfinite(value) and (value > low if open_low else value >= low)
+        self.require(parameter, allowed + (", or none" if optional else ""), good)
+
+
+class IndexPolicy(Policy):
+    """A policy that pulls the arm with the smallest index; see the module's docstring."""
+
+    learns: ClassVar[bool] = True
+
+    @staticmethod
+    def clock(constants: Constants, step: float) -> float:
+        """A number that all arms share at a step, from the pulls so far (at least 1)."""
+        return 0.0
+
+    @staticmethod
+    def reward_terms(constants: Constants, pulls: float, cost: float, reward: float) -> Terms:
+        """The reward's level and width of an arm, from its totals so far."""
+        return 0.0, 0.0
+
+    @staticmethod
+    def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
+        """A penalty's level and width of an arm, from its totals so far."""
+        return 0.0, 0.0
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """The part of the arm's index that no queue weighs; ``arm`` counts from 0."""
+        raise NotImplementedError
+
+    @staticmethod
+    def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
+        """The part of the arm's index that a queue weighs."""
+        return 0.0
+
+    def decide(
+        self,
+        setup: Setup,
+        step: int,
+        statistics: Statistics,
+        queues: Sequence[float],
+        uniform: float,
+    ) -> int:
+        """The arm with the smallest index, at the speed of plain Python."""
+        number = type(statistics.cost[0])
+        constants = tuple(number(value) for value in setup.constants)
+        clock = number(self.clock(setup.constants, float(max(step, 1))))
+        best, chosen = number(math.inf), 0
+        for arm in range(len(statistics.pulls)):
+            reward, *penalties = self._terms(setup, constants, statistics, arm)
+            index = self.reward_index(constants, clock, uniform, number(arm), *reward)
+            for queue, terms in zip(queues, penalties, strict=True):
+                index = index + queue * self.penalty_index(constants, clock, *terms)
+            if index < best:
+                best, chosen = index, arm
+        return chosen
+
+    def _terms(
+        self, setup: Setup, constants: Constants, statistics: Statistics, arm: int
+    ) -> list[Terms]:
+        number = type(statistics.cost[0])
+        if setup.terms is not None:
+            return [(number(level), number(width)) for level, width in setup.terms[arm]]
+        pulls, cost = statistics.pulls[arm], statistics.cost[arm]
+        return [
+            self.reward_terms(constants, pulls, cost, statistics.reward[arm]),
+            *(self.penalty_terms(constants, pulls, cost, y) for y in statistics.penalty[arm]),
+        ]
+
+
+def advance(
+    queue: float, lost: float, allowance: float, cost: float, penalty: float
+) -> tuple[float, float]:
+    """The queue after a pull, and the rounding that it lost.  # eqn:q-length
+
+    A queue in single precision would round the same drain the same way at every step, and so
+    shift the limit; carrying ``lost`` along (Kahan's sum) keeps the shift below 1e-7.
+    """
+    change = penalty - allowance * cost + lost
+    moved = queue + change
+    left = change - (moved - queue)
+    empty = moved < 0.0
+    return (0.0 if empty else moved), (0.0 if empty else left)
+
+
+def _shell_value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "/".join(_shell_value(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+

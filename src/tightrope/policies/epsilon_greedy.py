@@ -1,0 +1,51 @@
+"""Epsilon-greedy on the reward rate: mostly the best arm so far, now and then any arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.rates import INFINITY, rate_terms
+
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["EpsilonGreedy"]
+
+
+@dataclass(frozen=True)
+class EpsilonGreedy(IndexPolicy):
+    """Pull the arm with the highest empirical reward rate, or any arm with chance ``epsilon``.
+
+    ``epsilon`` in [0, 1]. Each arm is first pulled once. Ignores the limits.
+    """
+
+    epsilon: float = 0.1
+
+    name: ClassVar[str] = "epsilon-greedy"
+    summary: ClassVar[str] = "the best empirical reward rate, a random arm with chance epsilon"
+    random: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.require_number("epsilon", 0.0)
+        self.require("epsilon", "in [0, 1]", self.epsilon <= 1.0)
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """Epsilon and the width of each arm's slice of it; one pull of each arm."""
+        return Setup(
+            constants=(self.epsilon, self.epsilon / problem.arm_count),
+            allowance=tuple(float(limit) for limit in problem.moments.limits),
+            explore=1,
+        )
+
+    reward_terms = staticmethod(rate_terms)
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """Minus the rate; below epsilon the uniform falls into the slice of the arm to explore."""
+        if uniform < constants[0]:
+            return 0.0 if uniform < (arm + 1.0) * constants[1] else INFINITY
+        return -level

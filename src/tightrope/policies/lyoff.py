@@ -1,0 +1,66 @@
+"""LyOff, the paper's policy for known means (alg:LyOff): it minimises -V r_k + Q y_k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.rates import Schedule
+
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["LyOff"]
+
+
+@dataclass(frozen=True)
+class LyOff(IndexPolicy):
+    """Know the means, weigh reward against the queue (prop:offline-opt).
+
+    ``v0``, ``delta0``: V = v0 sqrt(B), delta = delta0 / sqrt(B); ``v``, ``delta`` override them
+    with plain numbers. Deterministic given the queue (prop:offline-determ).
+    """
+
+    v0: float = 1.0
+    delta0: float = 0.5
+    v: float | None = None
+    delta: float | None = None
+
+    name: ClassVar[str] = "lyoff"
+    summary: ClassVar[str] = "the paper's policy for known means: a virtual queue, no learning"
+    learns: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.require_number("v0", 0.0, open_low=True)
+        self.require_number("v", 0.0, open_low=True, optional=True)
+        self.require_number("delta0", 0.0)
+        self.require_number("delta", 0.0, optional=True)
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """V; the limits less delta; the true rates as terms."""
+        moments = problem.moments
+        limits = tuple(float(limit) for limit in moments.limits)
+        schedule = Schedule(self.name, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
+        v, delta = schedule.at(budget)
+        rates = np.column_stack([moments.reward_rate, moments.penalty_rate])
+        return Setup(
+            constants=(v,),
+            allowance=tuple(limit - delta for limit in limits),
+            terms=np.stack([rates, np.zeros_like(rates)], axis=-1),
+            warning=schedule.outside(budget, limits),
+        )
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """-V times the reward rate.  # eqn:lyapunov-dppr-psi"""
+        return -constants[0] * level
+
+    @staticmethod
+    def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
+        """The penalty rate.  # eqn:lyapunov-dppr-psi"""
+        return level

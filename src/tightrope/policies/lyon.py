@@ -1,0 +1,96 @@
+"""LyOn, the paper's learning policy (alg:LyOn): the lower confidence bound of LyOff's index.
+
+    Gamma(k) = -V (r_k + rad_k (1 + r_k) / E[X_k]) + Q (y_k - rad_k (1 + y_k) / E[X_k])
+
+with empirical rates and means. As printed, eqn:ly-index *adds* the penalty's bonus; the text calls
+the index a lower confidence bound and the proof subtracts it, so ``penalty_bonus="optimistic"``
+subtracts and ``"as-printed"`` keeps the erratum for study.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms
+from tightrope.policies.rates import Schedule, exploration, rate_terms
+
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["LyOn"]
+
+
+@dataclass(frozen=True)
+class LyOn(IndexPolicy):
+    """Learn the rates, explore by confidence bounds, keep the limit by a queue (thm:regret).
+
+    ``v0``, ``delta0``: V = v0 sqrt(B log B) weighs reward against the queue, delta = delta0
+    sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
+    ``alpha``: the confidence radius is sqrt(2 alpha log n / pulls). ``beta0``: each arm is first
+    pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
+    units of the largest cost; ``None`` takes the problem's own.
+    """
+
+    v0: float = 1.0
+    delta0: float = 0.5
+    alpha: float = 2.0
+    beta0: float = 1.0
+    mu_min: float | None = None
+    penalty_bonus: str = "optimistic"
+    v: float | None = None
+    delta: float | None = None
+
+    name: ClassVar[str] = "lyon"
+    summary: ClassVar[str] = "the paper's learning policy: confidence bounds and a virtual queue"
+
+    def __post_init__(self) -> None:
+        self.require_number("v0", 0.0, open_low=True)
+        self.require_number("v", 0.0, open_low=True, optional=True)
+        self.require_number("mu_min", 0.0, open_low=True, optional=True)
+        for parameter in ("delta0", "alpha", "beta0"):
+            self.require_number(parameter, 0.0)
+        self.require_number("delta", 0.0, optional=True)
+        bonuses = ("optimistic", "as-printed")
+        self.require("penalty_bonus", " or ".join(bonuses), self.penalty_bonus in bonuses)
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
+        moments = problem.moments
+        limits = tuple(float(limit) for limit in moments.limits)
+        schedule = Schedule(self.name, math.log, self.v0, self.delta0, self.v, self.delta)
+        v, delta = schedule.at(budget)
+        smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
+        sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
+        return Setup(
+            constants=(v, sign, 2.0 * self.alpha),
+            allowance=tuple(limit - delta for limit in limits),
+            explore=exploration(self.beta0, budget, smallest_cost),
+            warning=schedule.outside(budget, limits),
+        )
+
+    @staticmethod
+    def clock(constants: Constants, step: float) -> float:
+        """sqrt(2 alpha log n): the confidence radius but for the arm's pulls.  # def:cradius"""
+        return math.sqrt(constants[2] * math.log(step))
+
+    reward_terms = staticmethod(rate_terms)
+
+    @staticmethod
+    def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
+        """The penalty's rate and width; nothing for an arm that has cost nothing so far."""
+        rate, width = rate_terms(constants, pulls, cost, penalty)
+        return (rate, width) if cost > 0.0 else (0.0, 0.0)
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """-V times the upper confidence bound of the reward rate.  # eqn:ly-index"""
+        return -constants[0] * (level + clock * width)
+
+    @staticmethod
+    def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
+        """The lower confidence bound of the penalty rate.  # eqn:ly-index, sign as in the proof"""
+        return level - constants[1] * (clock * width)

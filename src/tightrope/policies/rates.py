@@ -1,0 +1,87 @@
+"""What the learning policies share: empirical rates, their confidence width, the two schedules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tightrope.errors import PolicyError
+from tightrope.policies.base import Constants, Terms
+
+__all__ = ["Schedule", "exploration", "rate_terms"]
+
+INFINITY = math.inf
+
+
+def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
+    """An arm's empirical rate and the width of its confidence interval for a unit of clock.
+
+    The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
+    # eqn:ly-index with rad_k of # def:cradius, for clock = sqrt(2 alpha log n).
+    An arm that has cost nothing so far has an infinite rate: its index is -infinity and it is
+    pulled again.
+    """
+    if cost > 0.0:
+        per_cost = 1.0 / cost
+        rate = earned * per_cost
+        return rate, math.sqrt(pulls) * per_cost * (1.0 + rate)
+    return INFINITY, 0.0
+
+
+def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
+    """How often each arm is pulled before the first decision.  # alg:LyOn, line 3."""
+    return max(0, math.ceil(beta0 * math.log(2.0 * budget / smallest_cost)))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """V = v0 * sqrt(B g(B)) and delta = delta0 * sqrt(g(B) / B), for g = 1 or log.
+
+    ``v`` and ``delta`` override them with plain numbers.
+    """
+
+    policy: str
+    growth: Callable[[float], float]
+    v0: float
+    delta0: float
+    v: float | None
+    delta: float | None
+
+    def at(self, budget: float) -> tuple[float, float]:
+        """V and delta at a (normalised) budget."""
+        growth = self.growth(budget)
+        if growth <= 0.0 and (self.v is None or self.delta is None):
+            raise PolicyError(
+                f"policy {self.policy}: a budget of {budget:g} times the largest cost is too small"
+                " for its schedules, which need more than 1; give v and delta as numbers"
+            )
+        v = self.v0 * math.sqrt(budget * growth) if self.v is None else self.v
+        delta = self.delta0 * math.sqrt(growth / budget) if self.delta is None else self.delta
+        return v, delta
+
+    def outside(self, budget: float, limits: tuple[float, ...]) -> str | None:
+        """What to say when delta is not below the tightest limit: the theorems need that."""
+        limit = min(limits, default=math.inf)
+        delta = self.at(budget)[1]
+        if delta < limit:
+            return None
+        text = f"policy {self.policy}: delta = {delta:.4g} is not below the limit {limit:.4g}"
+        if self.delta is not None:
+            return f"{text}, so no theorem covers it; the number is used as it stands"
+        smallest = self._smallest_budget(limit)
+        return (
+            f"{text} at budget {budget:g}, so no theorem covers it; the number is used as it"
+            f" stands. The smallest budget inside is about {smallest:,.0f}"
+        )
+
+    def _smallest_budget(self, limit: float) -> float:
+        """The budget from which delta0 * sqrt(g(B) / B) stays below ``limit``, by bisection."""
+        low = high = math.e  # log(B) / B falls from here on
+        while self.delta0 * math.sqrt(self.growth(high) / high) >= limit:
+            low, high = high, 2.0 * high
+        while high - low > 1e-9 * high:
+            middle = 0.5 * (low + high)
+            inside = self.delta0 * math.sqrt(self.growth(middle) / middle) < limit
+            low, high = (low, middle) if inside else (middle, high)
+        return math.ceil(high)

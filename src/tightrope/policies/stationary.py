@@ -1,0 +1,117 @@
+"""Policies that pull arms by fixed odds: a stationary randomized policy, uniform, one arm.
+
+pi* of the paper (def:osrp) is the stationary policy with the oracle's pull shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import PolicyError, nearest
+from tightrope.oracle import oracle
+from tightrope.policies.base import Constants, IndexPolicy, Setup
+
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["FixedArm", "Stationary", "UniformRandom"]
+
+
+class _Odds(IndexPolicy):
+    """Pull each arm with a fixed probability: the first whose cumulative share exceeds a uniform."""
+
+    random: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
+
+    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+        """The probability of pulling each arm [K]."""
+        raise NotImplementedError
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """The cumulative shares as terms; the queues only watch."""
+        shares = self.odds(problem)
+        reach = np.cumsum(shares)
+        reach[np.flatnonzero(shares)[-1] :] = 1.0  # whatever the sum's rounding
+        terms = np.zeros((len(shares), 1 + problem.penalty_count, 2))
+        terms[:, 0, 0] = reach
+        return Setup((), tuple(float(limit) for limit in problem.moments.limits), terms=terms)
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """0 for the arms whose cumulative share exceeds the uniform, 1 for those before."""
+        return 0.0 if uniform < level else 1.0
+
+
+@dataclass(frozen=True)
+class Stationary(_Odds):
+    """Pull arm k with probability ``shares[k]``, whatever happened (prop:srp).
+
+    ``shares`` are shares of *pulls*, one an arm, summing to 1; ``None`` takes the oracle's: pi*.
+    """
+
+    shares: tuple[float, ...] | None = None
+
+    name: ClassVar[str] = "stationary"
+    summary: ClassVar[str] = "fixed pull shares; the oracle's by default, which is pi*"
+
+    def __post_init__(self) -> None:
+        if self.shares is not None:
+            shares = np.atleast_1d(np.asarray(self.shares, float))
+            good = bool((shares >= 0).all()) and abs(float(shares.sum()) - 1.0) < 1e-6
+            self.require("shares", "at least 0 each and 1 in sum", good)
+            object.__setattr__(self, "shares", tuple(float(share) for share in shares))
+
+    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+        """``shares``, or the oracle's."""
+        if self.shares is None:
+            return np.asarray(oracle(problem).pull_share, float)
+        self.require("shares", f"{problem.arm_count} numbers, one an arm",
+                     len(self.shares) == problem.arm_count)
+        return np.asarray(self.shares)
+
+
+@dataclass(frozen=True)
+class UniformRandom(_Odds):
+    """Pull every arm with the same probability."""
+
+    name: ClassVar[str] = "uniform-random"
+    summary: ClassVar[str] = "every arm with the same probability"
+
+    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+        """1 / K each."""
+        return np.full(problem.arm_count, 1.0 / problem.arm_count)
+
+
+@dataclass(frozen=True)
+class FixedArm(_Odds):
+    """Pull one arm for ever: ``arm`` is its number, from 1 as in the paper, or its name."""
+
+    arm: int | str = 1
+
+    name: ClassVar[str] = "fixed-arm"
+    summary: ClassVar[str] = "one arm for ever, by its number from 1 or its name"
+    random: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arm, float) and self.arm.is_integer():
+            object.__setattr__(self, "arm", int(self.arm))
+        self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
+
+    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+        """1 for the arm."""
+        if isinstance(self.arm, str):
+            if self.arm not in problem.names:
+                hint = nearest(self.arm, problem.names)
+                raise PolicyError(f"policy {self.name}: arm = {self.arm!r} is not an arm; {hint}")
+            chosen = problem.names.index(self.arm)
+        else:
+            count = problem.arm_count
+            self.require("arm", f"a number from 1 to {count}", 1 <= self.arm <= count)
+            chosen = self.arm - 1
+        return np.eye(problem.arm_count)[chosen]

@@ -1,0 +1,59 @@
+"""UCB-BwI (Cayci, Eryilmaz and Srikant 2019): the reward rate's upper confidence bound, no limit.
+
+What LyOn becomes without a constraint in force: the queue stays at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.lyon import LyOn
+from tightrope.policies.rates import exploration, rate_terms
+
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["UCBBwI"]
+
+
+@dataclass(frozen=True)
+class UCBBwI(IndexPolicy):
+    """Pull the arm with the highest upper confidence bound on its reward rate.
+
+    ``alpha``, ``beta0``, ``mu_min`` as in :class:`~tightrope.policies.LyOn`. Ignores the limits;
+    the queues only watch.
+    """
+
+    alpha: float = 2.0
+    beta0: float = 1.0
+    mu_min: float | None = None
+
+    name: ClassVar[str] = "ucb-bwi"
+    summary: ClassVar[str] = "upper confidence bound of the reward rate; ignores the limits"
+
+    def __post_init__(self) -> None:
+        self.require_number("alpha", 0.0)
+        self.require_number("beta0", 0.0)
+        self.require_number("mu_min", 0.0, open_low=True, optional=True)
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """The bonus's scale and the exploration, as LyOn's."""
+        moments = problem.moments
+        smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
+        return Setup(
+            constants=(1.0, 1.0, 2.0 * self.alpha),
+            allowance=tuple(float(limit) for limit in moments.limits),
+            explore=exploration(self.beta0, budget, smallest_cost),
+        )
+
+    clock = staticmethod(LyOn.clock)
+    reward_terms = staticmethod(rate_terms)
+
+    @staticmethod
+    def reward_index(
+        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
+    ) -> float:
+        """Minus the upper confidence bound of the reward rate."""
+        return -(level + clock * width)

@@ -1,0 +1,465 @@
+"""Arms, limits and scales: the problem of ``paper.md``, in the user's own units.
+
+Dimension letters: K arms, M penalties. A channel is one number that a pull gives, in the order
+cost, reward, penalty 1, ..., penalty M. *Normalised* values are divided by the channel's scale,
+so that every outcome lies in [0, 1]; nothing but ``moments``, ``tables`` and ``bernoulli`` is.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import tomli_w
+
+from tightrope.errors import InputError, ProblemError
+from tightrope.laws import (
+    Bernoulli,
+    Cells,
+    Empirical,
+    Floats,
+    Law,
+    Outcome,
+    at,
+    known_keys,
+    number,
+    outcome_from_toml,
+    shown,
+)
+
+__all__ = ["Arm", "Moments", "Problem", "Scales", "Tables", "check_budget", "load_problem"]
+
+
+def check_budget(budget: object, place: str = "budget") -> float:
+    """``budget`` as a positive, finite float, or an ``InputError`` that calls it ``place``."""
+    with suppress(ProblemError):
+        value = number(budget, place)
+        if value > 0:
+            return value
+    raise InputError(f"{place} = {shown(budget)}: must be a positive, finite number")
+
+
+def channel_names(penalty_count: int) -> tuple[str, ...]:
+    """What messages call the channels: cost, reward, penalty (or penalty 1, 2, ...)."""
+    if penalty_count == 1:
+        return ("cost", "reward", "penalty")
+    return ("cost", "reward", *(f"penalty {m + 1}" for m in range(penalty_count)))
+
+
+def _one_or_more(value: object, place: str) -> tuple[float, ...]:
+    """None, a number or several as a tuple of floats; ``place`` is numbered where several."""
+    if value is None:
+        return ()
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        return (number(value, place),)
+    return tuple(number(v, f"{place} {m}") for m, v in enumerate(value, start=1))
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm: what a pull costs, earns and incurs, independently unless the laws say else.
+
+    >>> Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6)).name
+    'bold'
+    """
+
+    name: str
+    cost: Law
+    reward: Outcome
+    penalty: Outcome | Sequence[Outcome] = ()  # one, or M of them; kept as a tuple
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ProblemError(f"arm name {shown(self.name)}: must be a text, not empty")
+        penalty = self.penalty
+        penalties = tuple(penalty) if isinstance(penalty, Iterable) else (penalty,)
+        object.__setattr__(self, "penalty", penalties)
+        for channel, outcome in zip(self.channels, self.outcomes, strict=True):
+            if not isinstance(outcome, Law if channel == "cost" else Outcome):
+                raise ProblemError(
+                    f"arm {self.name!r}, {channel}: {shown(outcome)} must be a law"
+                    + " of its own" * (channel == "cost")
+                    + ", such as Bernoulli(0.4)"
+                )
+        rows = {len(o.values) if isinstance(o, Empirical) else None for o in self.outcomes}
+        if len(rows) > 1:
+            raise ProblemError(
+                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
+                " rows, or none of them"
+            )
+
+    @classmethod
+    def from_rows(cls, name: str, rows: npt.ArrayLike) -> Arm:
+        """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M], equally likely.
+
+        >>> Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)]).cost.mean
+        0.6
+        """
+        table = np.array(rows, dtype=object)
+        if table.ndim != 2 or table.shape[1] < 2 or not table.size:
+            raise ProblemError(
+                f"arm {name!r}, rows: {shown(rows)} must be rows of equal length:"
+                " cost, reward and a penalty for each limit"
+            )
+        channels = channel_names(table.shape[1] - 2)
+        with at(f"arm {name!r}, rows"):
+            columns = [
+                Empirical(
+                    tuple(number(v, f"{channel} in row {i + 1}") for i, v in enumerate(column))
+                )
+                for channel, column in zip(channels, table.T, strict=True)
+            ]
+        cost, reward, *penalties = columns
+        return cls(name, cost, reward, penalties)
+
+    @property
+    def penalties(self) -> tuple[Outcome, ...]:
+        """The M penalties."""
+        return cast(tuple[Outcome, ...], self.penalty)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Every channel as it was declared, [2 + M]."""
+        return (self.cost, self.reward, *self.penalties)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of the channels, [2 + M]."""
+        return channel_names(len(self.penalties))
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The law of every channel on its own, [2 + M]; what ties them together is left out."""
+        return tuple(outcome.marginal(self.cost) for outcome in self.outcomes)
+
+    def cells(self) -> tuple[Cells, ...]:
+        """The table of every channel, [2 + M], in the user's units."""
+        cuts = [cut for outcome in self.outcomes for cut in outcome.cuts]
+        with at(f"arm {self.name!r}, cost"):
+            cost = self.cost.cells(cuts)
+        return (cost, *(outcome.cells_beside(cost) for outcome in self.outcomes[1:]))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The largest value that one outcome of each channel can have, in the user's units."""
+
+    cost: float = 1.0
+    reward: float = 1.0
+    penalty: float | Sequence[float] = ()  # one, or M of them; () is 1 for each
+
+    def __post_init__(self) -> None:
+        penalties = _one_or_more(self.penalty, "scale of penalty")
+        object.__setattr__(self, "penalty", penalties)
+        for channel in ("cost", "reward"):
+            value = number(getattr(self, channel), f"scale of {channel}")
+            object.__setattr__(self, channel, value)
+        for channel, value in zip(channel_names(len(penalties)), self.channels, strict=True):
+            if value <= 0:
+                raise ProblemError(f"scale of {channel} = {value!r}: must be positive")
+
+    @property
+    def penalties(self) -> tuple[float, ...]:
+        """The M scales of the penalties."""
+        return cast(tuple[float, ...], self.penalty)
+
+    @property
+    def channels(self) -> tuple[float, ...]:
+        """The scale of every channel, [2 + M]."""
+        return (self.cost, self.reward, *self.penalties)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Means and rates in normalised units; rates are per unit of cost."""
+
+    cost: Floats  # [K] in (0, 1]
+    reward: Floats  # [K] in [0, 1]
+    penalty: Floats  # [K, M] in [0, 1]
+    limits: Floats  # [M]
+
+    @cached_property
+    def reward_rate(self) -> Floats:
+        """E[R] / E[X] of every arm, [K]."""
+        return self.reward / self.cost
+
+    @cached_property
+    def penalty_rate(self) -> Floats:
+        """E[Y] / E[X] of every arm and penalty, [K, M]."""
+        return self.penalty / self.cost[:, np.newaxis]
+
+    @property
+    def smallest_cost(self) -> float:
+        """The paper's mu_min: the smallest mean cost of an arm."""
+        return float(self.cost.min())
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The cells of every arm and channel, normalised, end to end for the engine.
+
+    Channel j of arm k owns ``count[k, j]`` cells from ``offset[k, j]`` on, and draws with the
+    step's uniform number ``source[k, j]``: its own, j, or 0 where it goes with the cost.
+    """
+
+    count: npt.NDArray[np.int64]  # [K, 2 + M]
+    offset: npt.NDArray[np.int64]  # [K, 2 + M]
+    source: npt.NDArray[np.int64]  # [K, 2 + M]
+    split: Floats
+    first: Floats
+    second: Floats
+    slope: Floats
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Arms to choose from and the limit on the penalty per unit of cost, for every penalty."""
+
+    arms: Sequence[Arm]
+    limit: float | Sequence[float] | None = None  # one, or M of them; kept as a tuple
+    scales: Scales = Scales()
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for field, kind, allowed in (
+            ("arms", Iterable, "a list of arms"),
+            ("scales", Scales, "a Scales"),
+            ("name", str, "a text"),
+        ):
+            value = getattr(self, field)
+            if not isinstance(value, kind):
+                raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
+        object.__setattr__(self, "arms", tuple(self.arms))
+        object.__setattr__(self, "limit", _one_or_more(self.limit, "limit"))
+        if not self.scales.penalties:
+            ones = replace(self.scales, penalty=(1.0,) * self.penalty_count)
+            object.__setattr__(self, "scales", ones)
+        self._check_limits()
+        self._check_arms()
+
+    def _check_limits(self) -> None:
+        for m, limit in enumerate(self.limits):
+            if limit <= 0:
+                place = "limit" if self.penalty_count == 1 else f"limit {m + 1}"
+                raise ProblemError(f"{place} = {limit!r}: must be positive")
+        self._check_count(self.scales.penalties, "scales")
+
+    def _check_count(self, penalties: Sequence[object], place: str) -> None:
+        if len(penalties) != self.penalty_count:
+            raise ProblemError(
+                f"{place}: penalties = {len(penalties)}, limits = {self.penalty_count};"
+                " must be as many"
+            )
+
+    def _check_arms(self) -> None:
+        if not self.arms:
+            raise ProblemError("arms = []: must hold at least one arm")
+        first_use: dict[str, int] = {}
+        for k, arm in enumerate(self.arms, start=1):
+            if not isinstance(arm, Arm):
+                raise ProblemError(f"arm {k}: {shown(arm)} must be an Arm")
+            if first_use.setdefault(arm.name, k) != k:
+                raise ProblemError(
+                    f"arm {k}: name {arm.name!r} is that of arm {first_use[arm.name]};"
+                    " names must differ"
+                )
+            self._check_count(arm.penalties, f"arm {arm.name!r}")
+            self._check_range(arm)
+
+    def _check_range(self, arm: Arm) -> None:
+        """Every outcome in [0, scale], and a cost that spends the budget."""
+        for channel, law, scale in zip(arm.channels, arm.laws, self.scales.channels, strict=True):
+            if law.low < 0:
+                raise ProblemError(
+                    f"arm {arm.name!r}, {channel}: outcome {law.low!r} must not be below 0"
+                )
+            if law.high > scale:
+                raise ProblemError(
+                    f"arm {arm.name!r}, {channel}: outcome {law.high!r} must lie in"
+                    f" [0, {scale!r}]; declare a scale of {channel} of at least {law.high!r}"
+                )
+        if arm.cost.mean <= 0:
+            raise ProblemError(
+                f"arm {arm.name!r}, cost: mean {arm.cost.mean!r} must be positive,"
+                " or pulls would never spend the budget"
+            )
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """The M limits, penalty per unit of cost, in the user's units."""
+        return cast(tuple[float, ...], self.limit)
+
+    @property
+    def arm_count(self) -> int:
+        """K, at least 1."""
+        return len(self.arms)
+
+    @property
+    def penalty_count(self) -> int:
+        """M, at least 0."""
+        return len(self.limits)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arms, [K], all different."""
+        return tuple(arm.name for arm in self.arms)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """What the oracle and the policies that know the means go by, normalised."""
+        means = np.array([[law.mean for law in arm.laws] for arm in self.arms])
+        means /= self.scales.channels
+        limits = np.array(self.limits) * self.scales.cost / np.array(self.scales.penalties)
+        return Moments(means[:, 0].copy(), means[:, 1].copy(), means[:, 2:].copy(), limits)
+
+    def tables(self) -> Tables:
+        """What the engine draws from, normalised."""
+        scales = self.scales.channels
+        rows = [
+            [cells.divided_by(scale) for cells, scale in zip(arm.cells(), scales, strict=True)]
+            for arm in self.arms
+        ]
+        flat = [cells for row in rows for cells in row]
+        count = np.array([len(cells) for cells in flat], dtype=np.int64)
+        source = [
+            [0 if outcome.shares_cost_draw else j for j, outcome in enumerate(arm.outcomes)]
+            for arm in self.arms
+        ]
+        shape = (self.arm_count, 2 + self.penalty_count)
+        return Tables(
+            count=count.reshape(shape),
+            offset=(np.cumsum(count) - count).reshape(shape),
+            source=np.array(source, dtype=np.int64),
+            split=np.concatenate([cells.split for cells in flat]),
+            first=np.concatenate([cells.first for cells in flat]),
+            second=np.concatenate([cells.second for cells in flat]),
+            slope=np.concatenate([cells.slope for cells in flat]),
+        )
+
+    def bernoulli(self) -> Floats | None:
+        """P(outcome = 1), [K, 2 + M], where all are independent, 0 or 1 and unscaled."""
+        if set(self.scales.channels) != {1.0}:
+            return None
+        if not all(isinstance(o, Bernoulli) for arm in self.arms for o in arm.outcomes):
+            return None
+        return np.array([[law.mean for law in arm.laws] for arm in self.arms])
+
+    @classmethod
+    def from_toml(cls, text: str) -> Problem:
+        """The problem that a TOML text describes; see ``to_toml`` for its shape."""
+        try:
+            table = tomllib.loads(text)
+        except ValueError as error:
+            raise ProblemError(f"not TOML: {error}") from None
+        known_keys(table, ("name", "limit", "scales", "arms"))
+        arms = table.get("arms", [])
+        if not isinstance(arms, list):
+            raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
+        with at("scales"):
+            scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
+        return cls(
+            tuple(_read_arm(arm, k) for k, arm in enumerate(arms, start=1)),
+            limit=table.get("limit"),
+            scales=scales,
+            name=table.get("name", ""),
+        )
+
+    def to_toml(self) -> str:
+        """The problem as TOML, such that ``from_toml`` gives it back exactly."""
+        head: dict[str, object] = {
+            "name": self.name,
+            "limit": _alone(self.limits),
+            "scales": {
+                "cost": self.scales.cost,
+                "reward": self.scales.reward,
+                "penalty": _alone(self.scales.penalties),
+            },
+        }
+        if set(self.scales.channels) == {1.0}:
+            del head["scales"]
+        tables = (head, *map(_arm_table, self.arms))
+        texts = ("".join(f"{entry}\n" for entry in _entries(table)) for table in tables)
+        return "\n[[arms]]\n".join(texts).lstrip()
+
+
+def load_problem(name_or_path: str | Path) -> Problem:
+    """A ready problem by its name, or the problem of a TOML file."""
+    from tightrope.ready import ready_names, ready_problem  # which is made of problems
+
+    path = Path(name_or_path)
+    if str(name_or_path) in ready_names() or not path.is_file():
+        return ready_problem(str(name_or_path))
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path}: must be a readable UTF-8 file: {error}") from None
+    with at(str(path)):
+        return Problem.from_toml(text)
+
+
+def _read_arm(table: object, k: int) -> Arm:
+    """Arm number ``k``, from 1, out of its TOML table."""
+    with at(f"arm {k}"):
+        entries = known_keys(table, ("name", "cost", "reward", "penalty", "rows"))
+    name = entries.pop("name", f"arm {k}")
+    if set(entries) == {"rows"}:
+        return Arm.from_rows(name, entries["rows"])
+    if "rows" in entries or not {"cost", "reward"} <= set(entries):
+        given = ", ".join(entries) or "nothing"
+        raise ProblemError(
+            f"arm {name!r}: has {given}; must have cost, reward and a penalty for each limit,"
+            " or rows alone"
+        )
+    penalties = entries.get("penalty", [])
+    penalties = penalties if isinstance(penalties, list) else [penalties]
+    outcomes = []
+    for channel, outcome in zip(
+        channel_names(len(penalties)), (entries["cost"], entries["reward"], *penalties), strict=True
+    ):
+        with at(f"arm {name!r}, {channel}"):
+            outcomes.append(outcome_from_toml(outcome))
+    cost, reward, *rest = outcomes
+    return Arm(name, cast(Law, cost), reward, rest)  # Arm checks that it is one
+
+
+def _arm_table(arm: Arm) -> dict[str, object]:
+    """The arm as a TOML table."""
+    columns = [outcome.values for outcome in arm.outcomes if isinstance(outcome, Empirical)]
+    if columns:
+        return {"name": arm.name, "rows": [list(row) for row in zip(*columns, strict=True)]}
+    return {
+        "name": arm.name,
+        "cost": arm.cost.to_toml(),
+        "reward": arm.reward.to_toml(),
+        "penalty": _alone([penalty.to_toml() for penalty in arm.penalties]),
+    }
+
+
+def _alone(values: Sequence[object]) -> object:
+    """The only value without a list around it."""
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _entries(table: Mapping[str, object]) -> list[str]:
+    """The entries of a TOML table, but for the empty ones."""
+    return [f"{key} = {_inline(value)}" for key, value in table.items() if value not in ("", [])]
+
+
+def _inline(value: object) -> str:
+    """A TOML value on one line, but rows of numbers on a line each.
+
+    tomli-w alone would spread every law over a table of its own.
+    """
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_entries(value)) + " }"
+    if isinstance(value, list):
+        comma = ",\n        " if isinstance(value[0], list) else ", "
+        return "[" + comma.join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"": value}).removeprefix('"" = ').removesuffix("\n")

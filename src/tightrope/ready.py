@@ -1,0 +1,111 @@
+"""Ready problems by name: the settings of the paper's figures and its three applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tightrope.errors import ProblemError, nearest
+from tightrope.laws import Bernoulli, Beta, Constant, CostAbove, TruncatedNormal, TwoPoint, Uniform
+from tightrope.problem import Arm, Problem, Scales
+
+__all__ = ["ready_names", "ready_problem"]
+
+LIMIT = 0.8  # c in every experiment of the paper
+ARMS_PREFIX = "paper-arms-"
+
+
+def _bernoulli_arm(name: str, cost: float, reward: float, penalty: float) -> Arm:
+    return Arm(name, Bernoulli(cost), Bernoulli(reward), Bernoulli(penalty))
+
+
+def _paper() -> Problem:
+    arms = [_bernoulli_arm("bold", 0.4, 0.8, 0.6), _bernoulli_arm("careful", 0.6, 0.6, 0.3)]
+    return Problem(arms, limit=LIMIT, name="paper")
+
+
+def _paper_tradeoff() -> Problem:
+    arms = [_bernoulli_arm("bold", 0.4, 0.6, 0.6), _bernoulli_arm("careful", 0.6, 0.3, 0.3)]
+    return Problem(arms, limit=LIMIT, name="paper-tradeoff")
+
+
+def _paper_arms(name: str) -> Problem:
+    """Pairs i = 0, 1, ...: costs grow by 1.005^i, rewards and penalties by 1.01^i."""
+    count = name.removeprefix(ARMS_PREFIX)
+    allowed = [str(k) for k in range(2, 101, 2)]
+    if count not in allowed:
+        raise ProblemError(f"problem {name!r}: the number of arms must be even, 2 to 100")
+    arms = []
+    for i in range(int(count) // 2):
+        slow, fast = 1.005**i, 1.01**i
+        arms.append(_bernoulli_arm(f"bold {i + 1}", 0.4 * slow, 0.6 * fast, 0.6 * fast))
+        arms.append(_bernoulli_arm(f"careful {i + 1}", 0.6 * slow, 0.3 * fast, 0.3 * fast))
+    return Problem(arms, limit=LIMIT, name=name)
+
+
+def _wireless() -> Problem:
+    """Cost: milliseconds of a transmission, up to 20; reward: kilobits; penalty: 1 if late."""
+    late = CostAbove(8.0)
+    arms = [
+        Arm("millimetre wave", Beta(0.6, 1.8, low=0.5, high=20.0), Uniform(20.0, 60.0), late),
+        Arm("mid band", TruncatedNormal(6.0, 1.5, low=1.0, high=20.0), Uniform(20.0, 40.0), late),
+        Arm("low band", Uniform(4.0, 7.0), TwoPoint(0.0, 20.0, p=0.95), late),
+    ]
+    return Problem(arms, limit=0.02, scales=Scales(cost=20.0, reward=60.0), name="wireless")
+
+
+def _hiring() -> Problem:
+    """Cost: hours of a task, up to 8; reward: its value; penalty: w = 1 outside the groups in A."""
+    outside, inside = Constant(1.0), Constant(0.0)
+    arms = [
+        Arm("established", Beta(2.0, 4.0, high=8.0), Bernoulli(0.9), outside),
+        Arm("returning", Beta(2.0, 3.0, high=8.0), Bernoulli(0.8), inside),
+        Arm("newcomers", Beta(3.0, 3.0, high=8.0), Bernoulli(0.7), inside),
+    ]
+    return Problem(arms, limit=0.2, scales=Scales(cost=8.0), name="hiring")
+
+
+def _advertising() -> Problem:
+    """Cost: dollars of a won auction, up to 5; reward: dollars of sales; penalty: young viewer."""
+    arms = [
+        Arm("video", Beta(2.0, 3.0, high=5.0), TwoPoint(0.0, 60.0, p=0.12), Bernoulli(0.7)),
+        Arm("search", Uniform(0.5, 4.0), TwoPoint(0.0, 40.0, p=0.15), Bernoulli(0.2)),
+        Arm("banner", Uniform(0.1, 0.5), TwoPoint(0.0, 20.0, p=0.01), Bernoulli(0.4)),
+    ]
+    scales = Scales(cost=5.0, reward=60.0)
+    return Problem(arms, limit=0.25, scales=scales, name="advertising")
+
+
+_READY: dict[str, tuple[str, Callable[[], Problem]]] = {
+    "paper": ("Figure 1 of the paper: two Bernoulli arms, limit 0.8", _paper),
+    "paper-tradeoff": ("Figures 4 and 5: the same arms with rewards 0.6 and 0.3", _paper_tradeoff),
+    "wireless": ("packets over three channels, few later than 8 ms; cost in ms", _wireless),
+    "hiring": ("tasks for three groups, a fair part for two; cost in hours", _hiring),
+    "advertising": ("three ad spots, few young viewers; cost in dollars", _advertising),
+}
+
+
+def ready_names() -> dict[str, str]:
+    """The name of every ready problem and one line about it.
+
+    ``paper-arms-K`` exists for every even K from 2 to 100, listed or not.
+    """
+    names = {name: description for name, (description, _) in _READY.items()}
+    return names | {
+        f"{ARMS_PREFIX}{k}": f"Figures 2 and 3: {k} Bernoulli arms, limit 0.8"
+        for k in (10, 20, 50, 100)
+    }
+
+
+def ready_problem(name: str) -> Problem:
+    """The ready problem called ``name``.
+
+    >>> ready_problem("paper").names
+    ('bold', 'careful')
+    """
+    if name.startswith(ARMS_PREFIX):
+        return _paper_arms(name)
+    if name not in _READY:
+        raise ProblemError(
+            f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"
+        )
+    return _READY[name][1]()

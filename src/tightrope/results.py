@@ -1,0 +1,275 @@
+"""What simulated runs brought: arrays, summaries with intervals, merging, one file on the disk.
+
+Letters: G budgets, R runs, K arms, M penalties. Arrays are in normalised units (outcomes in
+[0, 1]); everything a summary reports is in the user's units.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import InfeasibleError, ResultsError
+from tightrope.files import whole_file
+from tightrope.optimum import optimum
+from tightrope.problem import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Record", "Results", "Runs"]
+
+Floats = npt.NDArray[np.float64]
+FORMAT = 1  # of the file; a reader refuses what it does not know
+NORMAL_95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Finished runs: R runs of one policy at one budget, or [G, R] of them at G budgets."""
+
+    reward: Floats  # [G, R]
+    cost: Floats  # [G, R]
+    penalty: Floats  # [G, R, M]
+    pulls: npt.NDArray[np.int64]  # [G, R, K]
+    arm_cost: Floats  # [G, R, K]
+    queue: Floats  # [G, R, M] at the end
+    queue_max: Floats  # [G, R, M]
+
+    @classmethod
+    def join(cls, parts: Sequence[Runs], axis: int) -> Runs:
+        """The parts behind one another."""
+        return cls(*(np.concatenate([getattr(p, f.name) for p in parts], axis) for f in fields(cls)))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Runs]) -> Runs:
+        """Parts at several budgets, as one with a first dimension G."""
+        return cls(*(np.stack([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+
+    def __getitem__(self, key: Any) -> Runs:
+        """Some budgets, or some runs: any numpy index of the first dimensions."""
+        return Runs(*(getattr(self, f.name)[key] for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One policy's runs at every budget, and how they were made."""
+
+    label: str
+    runs: Runs
+    seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
+    compile_seconds: float
+    backend: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs of several policies on one problem, at the same budgets, run numbers and seed."""
+
+    problem: Problem
+    budgets: tuple[float, ...]  # [G] in the user's units
+    seed: int
+    run_numbers: npt.NDArray[np.int64]  # [R]
+    records: tuple[Record, ...]
+    version: str
+    complete: bool = True  # False: interrupted, only the finished runs are here
+
+    @property
+    def runs(self) -> int:
+        """How many runs each policy made at each budget."""
+        return len(self.run_numbers)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The policies, in order."""
+        return tuple(record.label for record in self.records)
+
+    def __getitem__(self, label: str) -> Record:
+        """A policy's record by its label."""
+        for record in self.records:
+            if record.label == label:
+                return record
+        raise ResultsError(f"no policy {label!r} in these results; known: {', '.join(self.labels)}")
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A row per policy and budget, in the user's units; see :func:`summarise` for its keys."""
+        best = [_optimum(self.problem, budget) for budget in self.budgets]
+        return [
+            summarise(self.problem, record, g, budget, best[g])
+            for record in self.records
+            for g, budget in enumerate(self.budgets)
+        ]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The summary as a pandas table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.summary())
+
+    def merge(self, *others: Results) -> Results:
+        """These runs and those of ``others``: disjoint runs of the same work, in run order."""
+        parts = [self, *others]
+        for other in others:
+            self._require_same_work(other)
+        numbers = np.concatenate([part.run_numbers for part in parts])
+        order = np.argsort(numbers, kind="stable")
+        if len(np.unique(numbers)) < len(numbers):
+            twice = int(numbers[order][:-1][np.diff(numbers[order]) == 0][0])
+            raise ResultsError(f"run {twice} is in more than one of the results; runs must differ")
+        records = [_merge_records([part[label] for part in parts], order) for label in self.labels]
+        return replace(
+            self,
+            run_numbers=numbers[order],
+            records=tuple(records),
+            complete=all(part.complete for part in parts),
+        )
+
+    def _require_same_work(self, other: Results) -> None:
+        for what in ("problem", "budgets", "seed", "labels"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            if mine != theirs:
+                raise ResultsError(f"cannot merge: {what} differs ({theirs!r}, not {mine!r})")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file (a zip of arrays and a JSON header), whole or not at all."""
+        header = {
+            "format": FORMAT,
+            "version": self.version,
+            "seed": self.seed,
+            "budgets": self.budgets,
+            "complete": self.complete,
+            "problem": self.problem.to_toml(),
+            "records": [
+                {f.name: getattr(r, f.name) for f in fields(Record) if f.name != "runs"}
+                for r in self.records
+            ],
+        }
+        arrays = {
+            f"{i}.{f.name}": getattr(record.runs, f.name)
+            for i, record in enumerate(self.records)
+            for f in fields(Runs)
+        }
+        text = np.array(json.dumps(header))
+        with whole_file(path) as file:
+            np.savez_compressed(file, header=text, run_numbers=self.run_numbers, **arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Results:
+        """Read a file that :meth:`save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                header = json.loads(str(file["header"]))
+                if header["format"] != FORMAT:
+                    raise ResultsError(
+                        f"{path}: format {header['format']!r} of results is unknown; known: {FORMAT}"
+                    )
+                arrays = {name: file[name] for name in file.files}
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            if isinstance(error, ResultsError):
+                raise
+            raise ResultsError(f"{path}: not a results file that can be read ({error})") from error
+        records = []
+        for i, facts in enumerate(header["records"]):
+            runs = Runs(*(arrays[f"{i}.{f.name}"] for f in fields(Runs)))
+            records.append(Record(runs=runs, **{**facts, "seconds": tuple(facts["seconds"])}))
+        return cls(
+            problem=Problem.from_toml(header["problem"]),
+            budgets=tuple(header["budgets"]),
+            seed=header["seed"],
+            run_numbers=arrays["run_numbers"],
+            records=tuple(records),
+            version=header["version"],
+            complete=header["complete"],
+        )
+
+
+def summarise(
+    problem: Problem, record: Record, g: int, budget: float, best: float | None
+) -> dict[str, Any]:
+    """One policy at one budget: means over the runs, standard errors, 95 % intervals.
+
+    ``reward_rate``: reward per unit of budget. ``violation``: penalty per unit of budget, less the
+    limit; a number for one penalty, otherwise a list. ``pull_share``, ``cost_share``: averages over
+    runs of the run's own share. ``regret``: what the best causal policy earns, less the reward;
+    None where no policy keeps the limits. ``queue_max``: the mean of the runs' largest queue.
+    ``pulls``: mean pulls a run. ``steps``: all pulls of all runs.
+    """
+    runs, scales = record.runs[g], problem.scales
+    penalty_scales = np.asarray(scales.penalties or [1.0] * problem.penalty_count)
+    reward = runs.reward * scales.reward
+    pulls = runs.pulls.sum(axis=1)
+    rate = _estimate(reward / budget)
+    over = [
+        _estimate(runs.penalty[:, m] * penalty_scales[m] / budget - problem.limits[m])
+        for m in range(problem.penalty_count)
+    ]
+    total = _estimate(reward)
+    regret = None if best is None else (best - total[0], total[1])
+    queue_max = (runs.queue_max * penalty_scales).mean(axis=0)
+    cost_share = runs.arm_cost / runs.arm_cost.sum(axis=1, keepdims=True)
+    return {
+        "policy": record.label,
+        "budget": budget,
+        "runs": len(reward),
+        **_described("reward_rate", rate),
+        **_described("violation", over[0] if len(over) == 1 else over),
+        "pull_share": (runs.pulls / pulls[:, None]).mean(axis=0).tolist(),
+        "cost_share": cost_share.mean(axis=0).tolist(),
+        "pulls": float(pulls.mean()),
+        **_described("regret", regret),
+        "queue_max": float(queue_max[0]) if len(over) == 1 else queue_max.tolist(),
+        "steps": int(pulls.sum()),
+        "seconds": record.seconds[g],
+        "compile_seconds": record.compile_seconds,
+        "backend": record.backend,
+    }
+
+
+Estimate = tuple[float, float]  # a mean and its standard error
+
+
+def _estimate(values: Floats) -> Estimate:
+    if len(values) < 2:
+        return float(values.mean()), float("nan")
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _described(name: str, estimate: Estimate | list[Estimate] | None) -> dict[str, Any]:
+    """A number with its standard error and its 95 % interval; None for what is not known."""
+    if estimate is None:
+        return {name: None, f"{name}_se": None, f"{name}_interval": None}
+    if isinstance(estimate, list):
+        rows = [_described(name, one) for one in estimate]
+        keys = (name, f"{name}_se", f"{name}_interval")
+        return {key: [row[key] for row in rows] for key in keys}
+    mean, error = estimate
+    if np.isnan(error):
+        return {name: mean, f"{name}_se": None, f"{name}_interval": None}
+    reach = NORMAL_95 * error
+    return {name: mean, f"{name}_se": error, f"{name}_interval": [mean - reach, mean + reach]}
+
+
+def _optimum(problem: Problem, budget: float) -> float | None:
+    try:
+        return optimum(problem, budget)
+    except InfeasibleError:
+        return None
+
+
+def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> Record:
+    return Record(
+        label=records[0].label,
+        runs=Runs.join([record.runs for record in records], axis=1)[:, order],
+        seconds=tuple(np.sum([record.seconds for record in records], axis=0).tolist()),
+        compile_seconds=sum(record.compile_seconds for record in records),
+        backend=records[0].backend,
+    )
+

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+from tightrope import Arm, Bernoulli, Beta, CostAbove, Problem, Scales, TwoPoint, Uniform
+
+settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile("tightrope")
+
+
+@pytest.fixture(scope="session")
+def paper() -> Problem:
+    """Figure 1's arms."""
+    return bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)], 0.8)
+
+
+@pytest.fixture(scope="session")
+def mixed() -> Problem:
+    """Two penalties, dependent and continuous outcomes, dollars: everything the kernels can meet."""
+    return Problem(
+        (
+            Arm("a", Uniform(5.0, 40.0), Beta(2, 3), [CostAbove(20.0), Bernoulli(0.5)]),
+            Arm("b", TwoPoint(1.0, 50.0, 0.3), Uniform(0.0, 1.0), [Bernoulli(0.2), Beta(1, 4)]),
+            Arm.from_rows("c", [(10.0, 0.5, 0.0, 1.0), (30.0, 0.9, 1.0, 0.0), (2.0, 0.1, 0, 0)]),
+        ),
+        limit=(0.02, 0.015),
+        scales=Scales(cost=50.0),
+    )
+
+
+def bernoulli_problem(means: list[tuple[float, ...]], limit: object) -> Problem:
+    return Problem(
+        tuple(
+            Arm(f"arm {k + 1}", Bernoulli(m[0]), Bernoulli(m[1]), [Bernoulli(y) for y in m[2:]])
+            for k, m in enumerate(means)
+        ),
+        limit=limit,
+    )

@@ -1,0 +1,374 @@
+"""The compiled engine against the plain simulator, the paper's text, and itself split up."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import bernoulli_problem
+from tests.paper_algorithms import ly_off, ly_on
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Constant,
+    EpsilonGreedy,
+    FixedArm,
+    InputError,
+    LyOff,
+    LyOn,
+    OutsideTheoryWarning,
+    Policy,
+    Problem,
+    Results,
+    Stationary,
+    TwoPoint,
+    UCBBwI,
+    UniformRandom,
+    simulate,
+    trajectory,
+)
+from tightrope.engine.python import play
+from tightrope.policies.base import Setup
+from tightrope.results import Runs
+
+EVERY_POLICY = [
+    LyOff(),
+    LyOn(),
+    LyOn(penalty_bonus="as-printed"),
+    Stationary(),
+    FixedArm(2),
+    UniformRandom(),
+    UCBBwI(),
+    EpsilonGreedy(),
+]
+PAPER_MEANS = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)]
+
+
+def same(a: Runs, b: Runs) -> bool:
+    return all(
+        np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(Runs)
+    )
+
+
+def equal(a: Results, b: Results) -> bool:
+    return a.labels == b.labels and all(same(a[x].runs, b[x].runs) for x in a.labels)
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY, ids=lambda p: p.label)
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_kernel_makes_the_decisions_of_plain_python(paper, policy, precision):
+    budget, runs = 60.0, 8
+    number = np.float32 if precision == "single" else float
+    got = simulate(paper, policy, budgets=budget, runs=runs, seed=5, precision=precision)
+    runs_made = got[policy.label].runs[0]
+    setup = policy.setup(paper, budget)
+    for run in range(runs):
+        steps = list(play(paper, policy, setup, budget, 5, run, number))
+        arms = np.bincount([arm for arm, _, _ in steps], minlength=2)
+        assert arms.tolist() == runs_made.pulls[run].tolist()
+        assert sum(values[1] for _, values, _ in steps) == runs_made.reward[run]
+        assert float(steps[-1][2][0]) == runs_made.queue[run, 0]
+        assert float(max(queues[0] for _, _, queues in steps)) == runs_made.queue_max[run, 0]
+
+
+@pytest.mark.parametrize("policy", EVERY_POLICY, ids=lambda p: p.label)
+def test_kernel_agrees_with_plain_python_on_any_law(mixed, policy):
+    budget, runs = 400.0, 3
+    compiled = simulate(mixed, policy, budgets=budget, runs=runs, seed=9)
+    plain = simulate(mixed, policy, budgets=budget, runs=runs, seed=9, backend="python")
+    a, b = compiled[policy.label].runs, plain[policy.label].runs
+    assert np.array_equal(a.pulls, b.pulls)
+    for name in ("reward", "cost", "penalty", "arm_cost", "queue", "queue_max"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalties", [0, 2, 3])
+def test_any_number_of_penalties(penalties):
+    means = [(0.4, 0.8, 0.6, 0.5, 0.4)[: 2 + penalties], (0.6, 0.6, 0.3, 0.1, 0.2)[: 2 + penalties]]
+    problem = bernoulli_problem(means, (0.8, 0.7, 0.6)[:penalties])
+    for policy in (LyOn(), LyOff()):
+        setup = policy.setup(problem, 80.0)
+        got = simulate(problem, policy, budgets=80, runs=4, precision="double")[policy.label].runs[0]
+        assert got.penalty.shape == (4, penalties)
+        for run in range(4):
+            steps = list(play(problem, policy, setup, 80.0, 0, run))
+            assert np.bincount([s[0] for s in steps], minlength=2).tolist() == got.pulls[run].tolist()
+            np.testing.assert_allclose(got.queue[run], steps[-1][2], atol=1e-12)
+
+
+@pytest.mark.parametrize("run", range(6))
+def test_lyoff_is_the_papers_algorithm(paper, run):
+    budget = 200.0
+    text = list(ly_off(PAPER_MEANS, 0.8, budget, math.sqrt(budget), 0.5 / math.sqrt(budget), 3, run))
+    setup = LyOff().setup(paper, budget)
+    ours = list(play(paper, LyOff(), setup, budget, 3, run))
+    assert [k for k, _ in text] == [k for k, _, _ in ours]
+    np.testing.assert_allclose([q for _, q in text], [q[0] for _, _, q in ours], atol=1e-9)
+
+
+@pytest.mark.parametrize("bonus", ["optimistic", "as-printed"])
+@pytest.mark.parametrize("run", range(4))
+def test_lyon_is_the_papers_algorithm(paper, run, bonus):
+    budget = 150.0
+    v, delta = math.sqrt(budget * math.log(budget)), 0.5 * math.sqrt(math.log(budget) / budget)
+    sign = -1.0 if bonus == "optimistic" else 1.0
+    text = list(ly_on(PAPER_MEANS, 0.8, budget, v, delta, 3, run, sign=sign))
+    policy = LyOn(penalty_bonus=bonus)
+    got = simulate(paper, policy, budgets=budget, runs=range(run, run + 1), seed=3, precision="double")
+    runs = got[policy.label].runs[0]
+    assert np.bincount([k for k, _ in text], minlength=2).tolist() == runs.pulls[0].tolist()
+    assert runs.queue[0, 0] == pytest.approx(text[-1][1], abs=1e-9)
+    ours = [arm for arm, _, _ in play(paper, policy, policy.setup(paper, budget), budget, 3, run)]
+    assert [k for k, _ in text] == ours
+
+
+def test_any_split_and_any_threads_give_the_same_bits(paper):
+    policies = [LyOff(), LyOn(), Stationary()]
+    whole = simulate(paper, policies, budgets=[50, 90.5], runs=300, seed=2, threads=1)
+    threaded = simulate(paper, policies, budgets=[50, 90.5], runs=300, seed=2, threads=3)
+    parts = [
+        simulate(paper, policies, budgets=[50, 90.5], runs=part, seed=2)
+        for part in (range(0, 7), range(120, 300), range(7, 120))
+    ]
+    assert equal(whole, threaded)
+    assert equal(whole, parts[0].merge(*parts[1:]))
+
+
+def test_the_width_of_the_lanes_changes_nothing(paper):
+    """Padding to more arms than the unrolled kernel takes runs the other kernel, on the same draws."""
+    idle = [(0.5, 0.0, 0.9)] * 7
+    wide = bernoulli_problem([*PAPER_MEANS, *idle], 0.8)
+    few = simulate(paper, LyOff(), budgets=300, runs=40)["lyoff"].runs[0]
+    many = simulate(wide, LyOff(), budgets=300, runs=40)["lyoff"].runs[0]
+    assert np.array_equal(few.pulls, many.pulls[:, :2])
+    assert np.array_equal(few.queue_max, many.queue_max)
+
+
+def test_single_precision_agrees_with_double(paper):
+    """The same draws; rounding may flip a decision here and there, never the mean."""
+    for policy in (LyOff(), LyOn()):
+        single = simulate(paper, policy, budgets=3000, runs=400, precision="single")
+        double = simulate(paper, policy, budgets=3000, runs=400, precision="double")
+        a, b = single[policy.label].runs[0], double[policy.label].runs[0]
+        unlike = (a.pulls != b.pulls).any(axis=1).mean()
+        assert unlike < 0.25
+        gap = (a.penalty - b.penalty)[:, 0] / 3000
+        assert abs(gap.mean()) <= 4 * gap.std() / 20 + 1e-6
+
+
+def test_long_queue_in_single_precision_keeps_the_limit(paper):
+    """A queue near 2000 rounds to 1e-4; without the carry that would move the limit by as much."""
+    policy = LyOff(v=2000.0, delta=0.0)
+    runs = simulate(paper, policy, budgets=40000, runs=32, precision="single")[policy.label].runs[0]
+    expected = runs.penalty[:, 0] - 0.8 * runs.cost
+    settled = runs.queue[:, 0] > 1000
+    assert settled.all()
+    # From its last visit to 0 on, the queue is the penalty less the limit's share, to the bit.
+    np.testing.assert_array_less(expected - runs.queue[:, 0], 1e-2)
+
+
+def test_cost_stops_right_after_the_first_crossing(mixed):
+    for policy in (LyOn(), UniformRandom()):
+        runs = simulate(mixed, policy, budgets=[60, 333], runs=50)[policy.label].runs
+        budgets = np.array([60, 333])[:, None] / 50
+        assert (runs.cost > budgets).all()
+        assert (runs.cost <= budgets + 1.0).all()
+
+
+def test_integer_budget_and_bernoulli_cost_spend_one_more(paper):
+    runs = simulate(paper, LyOn(), budgets=[100, 100.7], runs=20)["lyon"].runs
+    assert (runs.cost == 101).all()
+
+
+def test_a_pull_that_meets_the_budget_exactly_is_followed_by_another():
+    problem = Problem((Arm("a", Constant(1.0), Bernoulli(0.5), Bernoulli(0.1)),), limit=0.5)
+    assert (simulate(problem, FixedArm(), budgets=7, runs=3)["fixed-arm"].runs.pulls == 8).all()
+
+
+@given(
+    means=st.lists(
+        st.tuples(*[st.floats(0.1, 0.9)] * 3), min_size=2, max_size=2, unique_by=lambda m: m[0]
+    ),
+    limit=st.floats(0.1, 1.5),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_invariants_of_every_run(means, limit, seed):
+    problem = bernoulli_problem(means, limit)
+    policies = [LyOff(delta=0.0), LyOn(delta=0.0), UniformRandom()]
+    results = simulate(problem, policies, budgets=30, runs=16, seed=seed)
+    for label in results.labels:
+        runs = results[label].runs[0]
+        assert (runs.queue >= 0).all()
+        assert (runs.queue_max >= runs.queue).all()
+        assert np.array_equal(runs.arm_cost.sum(axis=1), runs.cost)
+        assert (runs.cost == 31).all()
+    for row in results.summary():
+        assert sum(row["pull_share"]) == pytest.approx(1)
+        assert sum(row["cost_share"]) == pytest.approx(1)
+
+
+@given(order=st.permutations(range(4)), seed=st.integers(0, 1000))
+def test_permuting_the_arms_permutes_the_results(order, seed):
+    means = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.3, 0.2), (0.7, 0.9, 0.8)]
+    straight, turned = (bernoulli_problem([means[k] for k in o], 0.8) for o in (range(4), order))
+    policy = {"p": LyOff(v=9.8712, delta=0.0431)}  # round numbers would tie, and ties go by number
+    a = simulate(straight, policy, budgets=100, runs=16, seed=seed)["p"].runs[0]
+    b = simulate(turned, policy, budgets=100, runs=16, seed=seed)["p"].runs[0]
+    assert np.array_equal(a.pulls[:, order], b.pulls)
+    assert np.array_equal(a.reward, b.reward)
+
+
+def test_permuting_the_arms_of_lyon_permutes_the_means():
+    """Exploration takes the arms in turn, so single runs change, their law does not."""
+    means = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.3, 0.2)]
+    order = [2, 0, 1]
+    straight, turned = (bernoulli_problem([means[k] for k in o], 0.8) for o in (range(3), order))
+    a = simulate(straight, LyOn(), budgets=500, runs=1500, seed=1)["lyon"].runs[0].pulls[:, order]
+    b = simulate(turned, LyOn(), budgets=500, runs=1500, seed=2)["lyon"].runs[0].pulls
+    error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / 1500)
+    assert (abs(a.mean(axis=0) - b.mean(axis=0)) < 4.5 * error).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_limit_lyon_is_ucb_bwi(seed):
+    problem = bernoulli_problem([(0.4, 0.8), (0.6, 0.6), (0.5, 0.7)], None)
+    a = simulate(problem, LyOn(), budgets=200, runs=64, seed=seed, precision="double")["lyon"]
+    b = simulate(problem, UCBBwI(), budgets=200, runs=64, seed=seed, precision="double")["ucb-bwi"]
+    assert np.array_equal(a.runs.pulls, b.runs.pulls)
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.25])
+def test_scaling_reward_and_v0_oppositely_changes_nothing(factor):
+    def problem(scale: float) -> Problem:
+        return Problem(
+            tuple(
+                Arm(f"{k}", Bernoulli(x), TwoPoint(0.0, scale, r), Bernoulli(y))
+                for k, (x, r, y) in enumerate(PAPER_MEANS)
+            ),
+            limit=0.8,
+        )
+
+    for policy in (LyOff(), LyOn(alpha=0.0)):  # LyOn's bonus 1 + r has a unit of its own
+        scaled = dataclasses.replace(policy, v0=1.0 / factor)
+        a = simulate(problem(1.0), {"p": policy}, budgets=100, runs=40, precision="double")
+        b = simulate(problem(factor), {"p": scaled}, budgets=100, runs=40, precision="double")
+        assert np.array_equal(a["p"].runs.pulls, b["p"].runs.pulls)
+        np.testing.assert_allclose(a["p"].runs.reward * factor, b["p"].runs.reward)
+
+
+def test_an_arm_that_has_cost_nothing_is_pulled_again():
+    """Its index is -infinity: it goes on until the arm has cost something."""
+    problem = bernoulli_problem([(0.02, 0.5, 0.5), (0.9, 0.9, 0.1)], 0.9)
+    policy = LyOn(beta0=0.1, mu_min=0.5)
+    setup = policy.setup(problem, 20.0)
+    assert setup.explore == 1
+    for run in range(5):
+        steps = list(play(problem, policy, setup, 20.0, 0, run))
+        paid = next(n for n, (arm, values, _) in enumerate(steps) if arm == 0 and values[0] > 0)
+        assert {arm for arm, _, _ in steps[2:paid]} <= {0}
+
+
+def test_trajectory_ends_where_the_run_ends(mixed):
+    path = trajectory(mixed, LyOn(), budget=500, runs=3, seed=4, points=50)
+    runs = simulate(mixed, LyOn(), budgets=500, runs=3, seed=4)["lyon"].runs[0]
+    assert 25 <= len(path.step) <= 120
+    assert (np.diff(path.cost, axis=1) >= 0).all()
+    np.testing.assert_array_equal(path.cost[:, -1], runs.cost * 50)
+    np.testing.assert_array_equal(path.queue[:, -1], runs.queue)
+    assert (path.queue[:, 0] == 0).all()
+
+
+class LeastPulled(Policy):
+    """A user's policy in plain Python: it has only ``decide``."""
+
+    name = "least-pulled"
+    summary = "the arm pulled least"
+
+    def setup(self, problem, budget):
+        return Setup((), tuple(problem.moments.limits))
+
+    def decide(self, setup, step, statistics, queues, uniform):
+        return int(np.argmin(statistics.pulls))
+
+
+def test_a_policy_in_plain_python_runs(mixed):
+    results = simulate(mixed, {"mine": LeastPulled()}, budgets=200, runs=3)
+    row = results.summary()[0]
+    assert row["backend"] == "python"
+    pulls = results["mine"].runs.pulls
+    assert (pulls.max(axis=-1) - pulls.min(axis=-1) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budgets": -5}, ["-5", "budget"]),
+        ({"budgets": float("inf")}, ["inf", "budget"]),
+        ({"budgets": []}, ["budgets"]),
+        ({"budgets": [10, 10]}, ["different"]),
+        ({"runs": 0}, ["runs = 0"]),
+        ({"runs": 1.5}, ["runs = 1.5"]),
+        ({"seed": -1}, ["seed = -1"]),
+        ({"threads": 0}, ["threads = 0"]),
+        ({"backend": "cpuu"}, ["cpuu", "'cpu'"]),
+        ({"precision": "half"}, ["half", "single"]),
+        ({"policies": []}, ["policies"]),
+        ({"policies": [LyOn(), LyOn()]}, ["different"]),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it(paper, change, words):
+    arguments = {"policies": [LyOn()], "budgets": 100, "runs": 2, **change}
+    with pytest.raises(InputError) as caught:
+        simulate(paper, **arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(word in message for word in words), message
+
+
+def test_delta_above_the_limit_warns_and_names_the_budget_inside(paper):
+    with pytest.warns(OutsideTheoryWarning, match=r"smallest budget inside is about 2,790"):
+        simulate(paper, LyOn(delta0=15), budgets=1000, runs=2)
+    with pytest.warns(OutsideTheoryWarning, match=r"about 352"):
+        simulate(paper, LyOff(delta0=15), budgets=300, runs=2)
+
+
+def test_progress_reaches_one(paper):
+    seen: list[float] = []
+    simulate(paper, LyOff(), budgets=[20, 40], runs=300, progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_control_c_keeps_the_finished_runs():
+    program = textwrap.dedent(
+        """
+        import tightrope as t
+        p = t.ready_problem("paper")
+        t.simulate(p, t.LyOn(), budgets=50, runs=2, progress=False)
+        print("go", flush=True)
+        def tell(fraction): print("some", flush=True)
+        r = t.simulate(p, t.LyOn(), budgets=20000, runs=10**6, progress=tell)
+        print("kept", r.runs, r.complete, r["lyon"].runs.cost.min(), flush=True)
+        """
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    lines = iter(child.stdout)
+    assert next(lines) == "go\n"
+    assert next(lines) == "some\n"
+    child.send_signal(signal.SIGINT)
+    rest = child.communicate(timeout=30)[0].split("\n")
+    kept = next(line for line in rest if line.startswith("kept")).split()
+    assert 128 <= int(kept[1]) < 10**6
+    assert kept[2:] == ["False", "20001.0"]
