@@ -17,7 +17,7 @@ def paper() -> Problem:
 
 @pytest.fixture(scope="session")
 def mixed() -> Problem:
-    """Two penalties, dependent and continuous outcomes, dollars: everything the kernels can meet."""
+    """Two penalties, dependent and continuous outcomes, dollars: all that kernels can meet."""
     return Problem(
         (
             Arm("a", Uniform(5.0, 40.0), Beta(2, 3), [CostAbove(20.0), Bernoulli(0.5)]),

@@ -43,15 +43,14 @@ from tightrope.policies import (
     UniformRandom,
     parse_policy,
 )
-from tightrope.problem import Arm, Problem, Scales, load_problem
-from tightrope.ready import ready_names, ready_problem
+from tightrope.problem import Arm, Problem, Scales
+from tightrope.ready import load_problem, ready_names, ready_problem
 from tightrope.results import Results
+from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tightrope.engine import OutsideTheoryWarning, Trajectory, simulate, trajectory
     from tightrope.report import plot, print_rows
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Arm",

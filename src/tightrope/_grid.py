@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, floor, gcd
 from typing import NamedTuple
 
@@ -25,15 +26,7 @@ import numpy.typing as npt
 
 from tightrope.laws import Law
 
-__all__ = [
-    "MOST_STEPS",
-    "CostGrid",
-    "Weights",
-    "common_step",
-    "cost_grid",
-    "largest_cost",
-    "last_node",
-]
+__all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
 
 MOST_STEPS = 10_000  # of a lattice, up to the largest cost
 _SAME = 1e-9  # in steps: a cost or a budget as close to a node as this is on it
@@ -63,10 +56,19 @@ class Weights(NamedTuple):
 
     def only(self, arm: int) -> Weights:
         """One arm's."""
-        rows = (field[arm : arm + 1] for field in self[3:])
-        start, stop = self.start[arm : arm + 2]
-        own = self.start[arm : arm + 2] - start
-        return Weights(own, self.place[start:stop], self.chance[start:stop], *rows)
+        one, two = slice(arm, arm + 1), slice(arm, arm + 2)
+        atoms = slice(*self.start[two])
+        return Weights(
+            start=self.start[two] - self.start[arm],
+            place=self.place[atoms],
+            chance=self.chance[atoms],
+            stay=self.stay[one],
+            near=self.near[one],
+            far=self.far[one],
+            near_stay=self.near_stay[one],
+            first=self.first[one],
+            last=self.last[one],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class CostGrid:
     @property
     def reach(self) -> int:
         """J: the steps of the largest cost."""
-        return max(self.weights.near.shape[1], int(self.weights.place.max(initial=1)))
+        return int(max(self.weights.near.shape[1], self.weights.place.max(initial=1)))
 
     @property
     def weight_count(self) -> int:
@@ -109,73 +111,83 @@ class CostGrid:
         return CostGrid(self.step, self.exact, self.mean[arm : arm + 1], self.weights.only(arm))
 
 
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The cost laws of K arms."""
+
+    laws: Sequence[Law]
+
+    @cached_property
+    def atoms(self) -> list[tuple[Floats, Floats] | None]:
+        """Values and chances, [K]; None for a continuous law."""
+        return [law.atoms() for law in self.laws]
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether no law is continuous."""
+        return None not in self.atoms
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest cost that a pull of any arm can have."""
+        both = zip(self.laws, self.atoms, strict=True)
+        return max(float(atoms[0][-1]) if atoms else law.high for law, atoms in both)
+
+    def common_step(self, *others: float) -> float:
+        """The largest step that every atom, and every other value, is a multiple of.
+
+        0 if there is no atom, or no such step that the largest atom is ``MOST_STEPS`` of at most.
+
+        >>> from tightrope.laws import Constant, TwoPoint
+        >>> costs = Costs([TwoPoint(0.0, 7.5, p=0.2), Constant(3.0)])
+        >>> costs.common_step(), costs.common_step(1000.0)
+        (1.5, 0.5)
+        """
+        values = np.unique(np.concatenate([[0.0], *(atoms[0] for atoms in self.atoms if atoms)]))
+        if not values[-1]:
+            return 0.0
+        parts = np.append(others, values) / values[-1]
+        candidates = np.arange(1, MOST_STEPS + 1)
+        for part in parts[:64]:  # few pass these, so that few are tried on all
+            candidates = candidates[_whole(candidates * part)]
+        steps = next((int(count) for count in candidates if _whole(count * parts).all()), 0)
+        return float(values[-1]) / steps if steps else 0.0
+
+    def grid(self, step: float, *, exact: bool) -> CostGrid:
+        """The grid of this step; ``exact`` promises that every cost is a multiple of it."""
+        cells = 0 if exact else ceil(self.largest / step - _SAME)
+        both = zip(self.laws, self.atoms, strict=True)
+        rows = [_weights(law, atoms, step, cells) for law, atoms in both]
+        nodes = [row[0] for row in rows]
+        near, far = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
+        mean = (near + far) @ np.arange(cells + 1.0)
+        mean += [float(place @ chance) for place, chance in nodes]
+        place, chance = np.concatenate([node[:, node[0] > 0] for node in nodes], axis=1)
+        near_stay, near, far = near[:, 0].copy(), _reversed(near), _reversed(far)
+        weights = Weights(
+            start=np.cumsum([0, *((node[0] > 0).sum() for node in nodes)]),
+            place=place.astype(np.int64),
+            chance=chance,
+            stay=np.array([node[1, node[0] == 0].sum() for node in nodes]),
+            near=near,
+            far=far,
+            near_stay=near_stay,
+            first=_first_used(near + far),
+            last=cells - _first_used((near + far)[:, ::-1]),
+        )
+        return CostGrid(step, exact, mean * step, weights)
+
+
 def last_node(budget: float, step: float) -> int:
     """How many steps fit into a budget; rounding never makes it one less."""
     return floor(budget / step * (1.0 + 1e-15) + _SAME)
 
 
-def largest_cost(costs: Sequence[Law]) -> float:
-    """The largest cost that a pull of any arm can have."""
-    found = [law.atoms() for law in costs]
-    return max(
-        law.high if atoms is None else float(atoms[0][-1])
-        for law, atoms in zip(costs, found, strict=True)
-    )
-
-
-def common_step(costs: Sequence[Law]) -> float:
-    """The largest step that every cost atom of every arm is a multiple of.
-
-    0 if there is no atom, or no such step that the largest atom is ``MOST_STEPS`` of at most.
-
-    >>> from tightrope.laws import Constant, TwoPoint
-    >>> common_step([TwoPoint(0.0, 7.5, p=0.2), Constant(3.0)])
-    1.5
-    """
-    found = [atoms[0] for atoms in (law.atoms() for law in costs) if atoms]
-    values = np.unique(np.concatenate([[0.0], *found]))
-    if not values[-1]:
-        return 0.0
-    parts = values / values[-1]
-    candidates = np.arange(1, MOST_STEPS + 1)
-    for part in parts[:64]:  # few pass these, so that few are tried on all
-        candidates = candidates[_whole(candidates * part)]
-    steps = next((int(count) for count in candidates if _whole(count * parts).all()), 0)
-    return float(values[-1]) / steps if steps else 0.0
-
-
-def _whole(numbers: Floats) -> npt.NDArray[np.bool_]:
-    return np.abs(numbers - np.rint(numbers)) <= _SAME
-
-
-def cost_grid(costs: Sequence[Law], step: float, exact: bool) -> CostGrid:
-    """The grid of this step; ``exact`` promises that every cost is a multiple of it."""
-    cells = 0 if exact else ceil(largest_cost(costs) / step - _SAME)
-    rows = [_weights(law, step, cells) for law in costs]
-    nodes = [row[0] for row in rows]
-    near, far = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
-    steps_ahead = np.arange(cells + 1, dtype=np.float64)
-    mean = (near + far) @ steps_ahead + [float(place @ chance) for place, chance in nodes]
-    place, chance = np.concatenate([node[:, node[0] > 0] for node in nodes], axis=1)
-    near_stay, near, far = near[:, 0].copy(), _reversed(near), _reversed(far)
-    weights = Weights(
-        start=np.cumsum([0, *((node[0] > 0).sum() for node in nodes)]),
-        place=place.astype(np.int64),
-        chance=chance,
-        stay=np.array([node[1, node[0] == 0].sum() for node in nodes]),
-        near=near,
-        far=far,
-        near_stay=near_stay,
-        first=_first_used(near + far),
-        last=near.shape[1] - _first_used((near + far)[:, ::-1]),
-    )
-    return CostGrid(step, exact, mean * step, weights)
-
-
-def _weights(law: Law, step: float, cells: int) -> tuple[Floats, Floats, Floats]:
+def _weights(
+    law: Law, atoms: tuple[Floats, Floats] | None, step: float, cells: int
+) -> tuple[Floats, Floats, Floats]:
     """One law's atoms on nodes [2, n] (places, chances), and ``near``, ``far`` [cells + 1]."""
     near, far = np.zeros(cells + 1), np.zeros(cells + 1)
-    atoms = law.atoms()
     if atoms is None:
         edges = np.append(np.arange(cells) * step, np.inf)  # all of the mass, come what may
         below = np.arange(cells)
@@ -183,7 +195,7 @@ def _weights(law: Law, step: float, cells: int) -> tuple[Floats, Floats, Floats]
         nodes = np.zeros((2, 0))
     else:
         steps, mass = atoms[0] / step, atoms[1]
-        inside = ~(_whole(steps) | (cells == 0))
+        inside = ~_whole(steps) & (cells > 0)
         nodes = np.array([np.rint(steps[~inside]), mass[~inside]])
         steps, mass = steps[inside], mass[inside]
         below, mean = np.floor(steps).astype(np.int64), steps * mass
@@ -191,6 +203,10 @@ def _weights(law: Law, step: float, cells: int) -> tuple[Floats, Floats, Floats]
     np.add.at(near, below, mass - upper)
     np.add.at(far, below + 1, upper)
     return nodes, near, far
+
+
+def _whole(numbers: Floats) -> npt.NDArray[np.bool_]:
+    return np.abs(numbers - np.rint(numbers)) <= _SAME + 1e-15 * numbers
 
 
 def _reversed(weights: Floats) -> Floats:
@@ -201,4 +217,4 @@ def _reversed(weights: Floats) -> Floats:
 def _first_used(weights: Floats) -> Integers:
     """The first column that is not 0 in each row; the number of columns if there is none."""
     end = np.ones((len(weights), 1), dtype=np.bool_)
-    return np.argmax(np.hstack([weights > 0.0, end]), axis=1).astype(np.int64)
+    return np.asarray(np.argmax(np.hstack([weights > 0.0, end]), axis=1), dtype=np.int64)

@@ -21,14 +21,17 @@ import numpy.typing as npt
 from numba import njit
 
 from tightrope._grid import CostGrid, Weights
+from tightrope.compiled import OPTIONS
 
 __all__ = ["Stretch", "before_start", "run"]
 
-SETTLED = 1e-13  # relative to the gains
-MOST_WORK = 10**10  # weights times nodes, about ten seconds
-_SHORTEST_STRETCH = 512  # nodes between two looks
+SETTLED = 1e-11  # relative to the gains, of a periodic bias
+MOST_WORK = 5 * 10**9  # products, a few seconds
+_NODE_WORK = 200  # what a node costs besides its products, in products
+_SHORTEST, _LONGEST = 512, 2**16  # nodes between two looks
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,33 +77,43 @@ def before_start(grid: CostGrid, rate: Floats) -> Stretch:
 
 
 def run(
-    grid: CostGrid, gains: Floats, start: Stretch, period: int, node: int, watched: slice
+    grid: CostGrid, gains: Floats, start: Stretch, period: int, node: int, tolerance: Floats
 ) -> Stretch:
-    """Go on from ``start`` until a node is passed or the ``watched`` channels have settled.
+    """Go on from ``start`` until a node is passed or the biases have settled.
 
-    ``gains`` [C, K]: the mean outcome of a pull. Also stops after ``MOST_WORK``; the biases are
-    then off by no more than what they still varied by.
+    ``gains`` [C, K]: the mean outcome of a pull. ``tolerance`` [C]: how much a settled bias may
+    still vary, infinite for a channel that need not settle. Also stops after ``MOST_WORK``; the
+    biases are then off by no more than what they still varied by.
     """
     bias_gains = gains - np.outer(start.rate, grid.mean)
     size = np.abs(gains).max(axis=1) + np.abs(start.rate) * grid.reach * grid.step
-    limit = start.end + MOST_WORK // grid.weight_count
+    periodic = np.where(np.isinf(tolerance), np.inf, SETTLED * size)
+    limit = start.end + MOST_WORK // (grid.weight_count + _NODE_WORK)
     kept = (grid.reach // period + 2) * period
     stretch = start
     while stretch.end <= node:
-        count = min(max(kept, _SHORTEST_STRETCH), node + 1 - stretch.end)
+        count = max(kept, min(_SHORTEST + (stretch.end - start.end) // 4, _LONGEST))
+        count = min(count, node + 1 - stretch.end)
         stretch = _advance(grid, bias_gains, stretch, count, kept)
         if stretch.end - start.end < kept:
             continue
-        spread = _spread(stretch, kept, period)[watched]
-        if stretch.end > limit or np.all(spread <= SETTLED * size[watched]):
+        if np.all(_spread(stretch, kept) <= tolerance):
+            return replace(stretch, period=1)
+        if np.all(_drift(stretch, kept, period) <= periodic) or stretch.end > limit:
             return replace(stretch, period=period)
     return stretch
 
 
-def _spread(stretch: Stretch, kept: int, period: int) -> Floats:
-    """How much each channel's bias [C] varies over the last ``kept`` nodes of the same phase."""
-    sides = np.stack([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
-    phases = sides.reshape(len(stretch.rate), 2, -1, period)
+def _spread(stretch: Stretch, kept: int) -> Floats:
+    """How much each channel's bias [C] varies over the last ``kept`` nodes."""
+    both = np.concatenate([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
+    return np.asarray(np.ptp(both, axis=1))
+
+
+def _drift(stretch: Stretch, kept: int, period: int) -> Floats:
+    """The same over nodes of the same phase, each side for itself."""
+    both = np.stack([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
+    phases = both.reshape(len(both), 2, kept // period, period)
     return np.asarray(np.ptp(phases, axis=2).max(axis=(1, 2)))
 
 
@@ -117,46 +130,45 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     return replace(stretch, left=left[:, -kept:], right=right[:, -kept:], end=stretch.end + count)
 
 
-# Sums may be taken in any order, so that they are vectorised.
-_compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz"})
+# Sums may be taken in any order, so that they are vectorised. What takes arrays is inlined: numba
+# counts references at every call, at several times the cost of the call's own work.
+_compiled = njit(cache=True, fastmath={"reassoc", "nsz"}, **OPTIONS)
+_inlined = njit(inline="always")
 
 
-@_compiled
-def _dot(weights: Floats, values: Floats) -> float:
+@_inlined  # type: ignore[untyped-decorator]
+def _inside(
+    weights: Floats, arm: int, begin: int, end: int, values: Floats, channel: int, oldest: int
+) -> float:
+    """What a channel expects after a cost between nodes, from one of its two sides."""
     total = 0.0
-    for i in range(len(weights)):
-        total += weights[i] * values[i]
+    if begin < end:
+        row, past = weights[arm, begin:end], values[channel, oldest + begin : oldest + end]
+        for i in range(len(row)):
+            total += row[i] * past[i]
     return total
 
 
-@_compiled
-def _inside(weights: Weights, arm: int, left: Floats, right: Floats, node: int) -> float:
-    """What a channel expects after a cost that falls between nodes."""
-    first, last = weights.first[arm], weights.last[arm]
-    begin = node - weights.near.shape[1] + first
-    end = begin + last - first
-    near = _dot(weights.near[arm, first:last], left[begin:end])
-    return float(near + _dot(weights.far[arm, first:last], right[begin:end]))
-
-
-@_compiled
-def _leave(
-    weights: Weights, arm: int, total: float, left: Floats, right: Floats, side: int, node: int
+@_inlined  # type: ignore[untyped-decorator]
+def _on_nodes(
+    place: Integers, chance: Floats, begin: int, end: int, values: Floats, channel: int, node: int
 ) -> float:
-    """A channel's bias if an arm is pulled until the budget left is no longer what it was.
+    """What a channel expects after a cost of whole steps."""
+    total = 0.0
+    for i in range(begin, end):
+        total += chance[i] * values[channel, node - place[i]]
+    return total
 
-    ``total``: its gain and what it expects after costs between nodes.
-    """
-    values = right if side == 1 else left
-    for i in range(weights.start[arm], weights.start[arm + 1]):
-        total += weights.chance[i] * values[node - weights.place[i]]
+
+@_inlined  # type: ignore[untyped-decorator]
+def _leave(total: float, side: int, stay: float, near_stay: float, left: float) -> float:
+    """The bias if an arm is pulled until its cost is not 0, which leaves the bias as it is."""
     if side == 1:
-        total += weights.near_stay[arm] * left[node]
-        return float(total / (1.0 - weights.stay[arm]))
-    return float(total / (1.0 - weights.stay[arm] - weights.near_stay[arm]))
+        return (total + near_stay * left) / (1.0 - stay)
+    return total / (1.0 - stay - near_stay)
 
 
-@_compiled
+@_compiled  # type: ignore[untyped-decorator]
 def _fill(
     begin: int,
     at_zero: bool,
@@ -167,20 +179,28 @@ def _fill(
     right: Floats,
 ) -> None:
     """Fill columns ``begin`` and later of ``left`` and ``right``, each from those before it."""
+    start, place, chance, stay, near, far, near_stay, first, last = weights
     channels, arms = gains.shape
-    inside = np.zeros(arms)
+    offers = np.zeros(arms)
     for node in range(begin, left.shape[1]):
+        oldest = node - near.shape[1]
         for k in range(arms):
-            inside[k] = gains[0, k] + _inside(weights, k, left[0], right[0], node)
+            offers[k] = gains[0, k] + _inside(near, k, first[k], last[k], left, 0, oldest)
+            offers[k] += _inside(far, k, first[k], last[k], right, 0, oldest)
         for side in range(1 if exact else 0, 2):
             if side == 0 and at_zero and node == begin:
                 continue  # just below a budget of 0 nothing is pulled: the bias is 0
+            values = right if side == 1 else left
             arm, most = 0, -np.inf
             for k in range(arms):
-                bias = _leave(weights, k, inside[k], left[0], right[0], side, node)
+                bias = offers[k] + _on_nodes(place, chance, start[k], start[k + 1], values, 0, node)
+                bias = _leave(bias, side, stay[k], near_stay[k], left[0, node])
                 if bias > most:
                     arm, most = k, bias
-            values = right if side == 1 else left
-            for c in range(channels):
-                total = gains[c, arm] + _inside(weights, arm, left[c], right[c], node)
-                values[c, node] = _leave(weights, arm, total, left[c], right[c], side, node)
+            values[0, node] = most
+            for c in range(1, channels):
+                bias = gains[c, arm]
+                bias += _on_nodes(place, chance, start[arm], start[arm + 1], values, c, node)
+                bias += _inside(near, arm, first[arm], last[arm], left, c, oldest)
+                bias += _inside(far, arm, first[arm], last[arm], right, c, oldest)
+                values[c, node] = _leave(bias, side, stay[arm], near_stay[arm], left[c, node])

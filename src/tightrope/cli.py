@@ -14,16 +14,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
+from tightrope.version import __version__
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    warnings.showwarning = _show_warning
     try:
         options = _parser().parse_args(arguments)
-        status: int = options.command(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _show_warning
+            status: int = options.command(options)
         return status
     except InputError as error:
         return _fail(error, 2)
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted, nothing was finished", 1)
     except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]  # the reader has gone; nothing to flush to
+        sys.stdout = None  # the reader has gone; nothing to flush to
         return 1
 
 
@@ -40,7 +43,7 @@ def simulate(options: argparse.Namespace) -> int:
     """Run policies on a problem and print a row per policy and budget."""
     from tightrope.engine import simulate as run
     from tightrope.policies import parse_policy
-    from tightrope.problem import load_problem
+    from tightrope.ready import load_problem
 
     problem = load_problem(options.problem)
     texts = options.policy or ["lyoff", "lyon", "stationary"]
@@ -68,7 +71,7 @@ def oracle(options: argparse.Namespace) -> int:
     """Print pi*, the best stationary policy, and what any policy can earn at most."""
     from tightrope.optimum import optimum
     from tightrope.oracle import oracle as solve
-    from tightrope.problem import load_problem
+    from tightrope.ready import load_problem
 
     problem = load_problem(options.problem)
     best = solve(problem)
@@ -92,8 +95,7 @@ def oracle(options: argparse.Namespace) -> int:
 
 def problems(options: argparse.Namespace) -> int:
     """List the ready problems, or show one as TOML."""
-    from tightrope.problem import load_problem
-    from tightrope.ready import ready_names
+    from tightrope.ready import load_problem, ready_names
 
     if options.name:
         print(load_problem(options.name).to_toml(), end="")
@@ -151,10 +153,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    import tightrope
-
     parser = _Parser(prog="tightrope", description="Decisions under a budget and a promise.")
-    parser.add_argument("--version", action="version", version=f"tightrope {tightrope.__version__}")
+    parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_simulate(commands)
     _add_oracle(commands)
@@ -187,10 +187,20 @@ def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
 def _add_simulate(commands: Any) -> None:
     parser = _add(commands, simulate)
     _add_problem(parser)
-    parser.add_argument("--policy", action="append", metavar="NAME[:PARAMETER=VALUE,...]",
-                        help="may be repeated; default lyoff, lyon and stationary")
-    parser.add_argument("--budget", type=_number, action="append", required=True, metavar="B",
-                        help="in the problem's cost units; may be repeated")
+    parser.add_argument(
+        "--policy",
+        action="append",
+        metavar="NAME[:PARAMETER=VALUE,...]",
+        help="may be repeated; default lyoff, lyon and stationary",
+    )
+    parser.add_argument(
+        "--budget",
+        type=_number,
+        action="append",
+        required=True,
+        metavar="B",
+        help="in the problem's cost units; may be repeated",
+    )
     _add_runs(parser, 1000)
     parser.add_argument("--backend", default="auto", help="auto, cpu or python; default auto")
     parser.add_argument("--threads", type=_whole, metavar="N", help="default all processors")

@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numba import njit, types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic
 
 __all__ = ["OPTIONS", "compile_function", "compile_kernel", "fingerprint", "keep", "select"]
 
+SOURCE = Path(__file__).read_bytes()  # as imported: the file may change while a process runs
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -40,7 +40,7 @@ def select(_context: Any, condition: Any, yes: Any, no: Any) -> Any:
     return yes(types.boolean, yes, no), generate
 
 
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+@njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
 def keep(condition: Any, new: Any, old: Any) -> Any:
     """``new if condition else old``, for ``old`` just read from where the result goes.
 
@@ -49,19 +49,23 @@ def keep(condition: Any, new: Any, old: Any) -> Any:
     return select(condition, new, old + type(old)(0))
 
 
-def compile_function(function: Callable[..., Any], dtype: type = np.float64) -> Any:
-    """Compile a scalar function and the functions it calls, its float constants in ``dtype``.
+def compile_function(function: Callable[..., Any], digest: str, dtype: type | None = None) -> Any:
+    """Compile a part of the kernel with this ``digest``, and the functions that it calls.
 
-    numba widens ``float32 + 1.0`` to 64 bits, numpy does not; with the constants in the kernel's
-    own precision both compute the same bits, and a vector holds twice as many lanes.
+    With a ``dtype``, float constants become that type: numba widens ``float32 + 1.0`` to 64 bits,
+    numpy does not; so both compute the same bits, and a vector holds twice as many lanes.
+
+    The digest goes into the function's name. A kernel read from the disk brings its parts along
+    under their names, and the linker takes the first of a name: a part of another kernel, compiled
+    under the same name in this process, would run in its place.
     """
 
     def adapt(value: Any) -> Any:
         if isinstance(value, python_types.FunctionType):
-            return compile_function(value, dtype)
+            return compile_function(value, digest, dtype)
         if isinstance(value, tuple):
             return tuple(adapt(item) for item in value)
-        return dtype(value) if type(value) is float else value
+        return dtype(value) if dtype is not None and type(value) is float else value
 
     code = function.__code__
     twin = python_types.FunctionType(
@@ -70,18 +74,20 @@ def compile_function(function: Callable[..., Any], dtype: type = np.float64) -> 
             "__name__": function.__module__,  # numba's cache looks the module up
             **{name: adapt(value) for name, value in _names(function).items()},
         },
-        function.__name__,
+        f"{function.__name__}_{digest[:16]}",
+        closure=function.__closure__,
     )
-    return njit(**OPTIONS)(twin)
+    twin.__qualname__ = twin.__name__
+    return njit(forceinline=True, **OPTIONS)(twin)
 
 
 def fingerprint(
-    functions: Iterable[Callable[..., Any]], files: Iterable[str], facts: Iterable[object]
+    functions: Iterable[Callable[..., Any]], sources: Iterable[bytes], facts: Iterable[object]
 ) -> str:
-    """A digest of what a kernel is built from: policy functions, source files, plain facts."""
+    """A digest of what a kernel is built from: policy functions, module sources, plain facts."""
     digest = hashlib.sha256(repr(list(facts)).encode())
-    for file in (__file__, *files):
-        digest.update(Path(file).read_bytes())
+    for source in (SOURCE, *sources):
+        digest.update(source)
     for function in functions:
         digest.update(_text(function).encode())
     return digest.hexdigest()
@@ -105,15 +111,22 @@ def _text(function: Callable[..., Any]) -> str:
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, keyed by a fingerprint.
+    """numba's cache on disk, keyed by a fingerprint, in files of its own.
 
     numba keys a closure by the pickled functions in it, and those differ in every process, so
-    that a kernel built from a policy's functions would never be found again.
+    that a kernel built from a policy's functions would never be found again. And it numbers the
+    kernels of one function in a shared index: two processes that write at once can give two
+    kernels the same file, and later runs the wrong code.
     """
 
     def __init__(self, function: Callable[..., Any], digest: str) -> None:
         super().__init__(function)
         self._digest = digest
+        self._cache_file = IndexDataCacheFile(
+            cache_path=self._cache_path,
+            filename_base=function.__name__,
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )
 
     def _load_overload(self, signature: Any, target_context: Any) -> Any:
         try:
@@ -125,8 +138,9 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         return signature, codegen.magic_tuple(), self._digest
 
 
-def compile_kernel(kernel: Callable[..., Any], digest: str) -> Any:
+def compile_kernel(kernel: python_types.FunctionType, digest: str) -> Any:
     """Compile a kernel that closes over compiled functions; found on disk the next time."""
+    kernel.__qualname__ = kernel.__name__ = f"kernel_{digest[:16]}"
     dispatcher = njit(**OPTIONS)(kernel)
     with suppress(RuntimeError):  # no folder to write to: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)

@@ -249,21 +249,26 @@ def outcome_from_toml(table: object) -> Outcome:
     [(key, value)] = table.items()
     if key not in LAWS:
         raise ProblemError(f"unknown law {key!r}; {nearest(key, LAWS)}")
-    law = LAWS[key]
+    return LAWS[key](**_parameters(LAWS[key], value))
+
+
+def _parameters(law: type[Outcome], value: object) -> dict[str, Any]:
+    """The parameters of ``law`` by name, out of a TOML value; their types are not looked at."""
     names = [field.name for field in fields(law)]
     if isinstance(value, dict):
-        with at(key):
+        with at(law.key):
             named = known_keys(value, names)
     elif len(names) == 1:
         named = {names[0]: value}
     elif isinstance(value, list) and len(value) <= len(names):
         named = dict(zip(names, value, strict=False))
     else:
-        raise ProblemError(f"{key} = {shown(value)}: must be a list or table of {', '.join(names)}")
+        allowed = f"a list or table of {', '.join(names)}"
+        raise ProblemError(f"{law.key} = {shown(value)}: must be {allowed}")
     for field in fields(law):
         if field.default is MISSING and field.name not in named:
-            raise ProblemError(f"{key} = {shown(value)}: {field.name!r} is missing")
-    return law(**named)
+            raise ProblemError(f"{law.key} = {shown(value)}: must have {field.name!r}")
+    return named
 
 
 class Law(Outcome):

@@ -20,12 +20,12 @@ oracle's multipliers are the first prices, and nearly always the last: far from 
 budget the arms of pi* are all as good as each other, so which of them is pulled there settles the
 penalties and costs nothing. Hence each round adds one corner for every such arm.
 
-Where all costs are multiples of one step (``common_step``), b is counted in steps and the result
-is exact. If every cost is 0 or one step, a run spends exactly n = floor(B / step) + 1 steps and
-OPT(B) is pi*'s reward on that, under the limits c_m B / (n step): 1.3 B + 0.5 on the paper's arms
-for integer B. Otherwise b is put on a grid (``_grid``), which is refined until the result settles.
-The recursion stops as soon as W has become a straight line (``_recursion``), so that a large
-budget takes no longer than a moderate one.
+Where all costs are multiples of one step, b is counted in steps and the result is exact. If every
+cost is 0 or one step, a run spends exactly n = floor(B / step) + 1 steps and OPT(B) is pi*'s
+reward on that, under the limits c_m B / (n step): 1.3 B + 0.5 on the paper's arms for integer B.
+Otherwise b is put on a grid (``_grid``), which is refined until the result settles. The recursion
+stops as soon as W has become a straight line (``_recursion``), so that a large budget takes no
+longer than a moderate one.
 """
 
 from __future__ import annotations
@@ -37,23 +37,21 @@ from math import ceil, lcm
 import numpy as np
 import numpy.typing as npt
 
-from tightrope._grid import CostGrid, common_step, cost_grid, largest_cost, last_node
+from tightrope._grid import CostGrid, Costs, last_node
 from tightrope.errors import InfeasibleError, TightropeError
-from tightrope.laws import Law
 from tightrope.oracle import Conflict, Mixture, best_arms, best_mixture, conflict, limit_names
 from tightrope.problem import Problem, check_budget
 
 __all__ = ["optimum"]
 
-CELLS = 256  # of the first grid, up to the largest cost
-MOST_CELLS = 2**13
+CELLS = 64  # of the first grid, up to the largest cost
+FEWEST_CELLS, MOST_CELLS = 32, 2**12  # of the last grid
 MOST_WEIGHTS = 2**22  # cells times arms
-REFINED = 1e-7  # a relative change that ends the refinement
-CLOSED = 1e-10  # a relative gap between the bounds that ends the rounds
+REFINED = 3e-6  # a relative change that ends the refinement
+CLOSED = 1e-9  # a relative gap between the bounds that ends the rounds, on an exact grid
 MOST_ROUNDS = 500
-KEPT = 1e-9  # a penalty that exceeds its limit by less, relatively, keeps it
 TIED = 1e-9  # rates that differ by less, relatively, are as good as each other
-MOST_PERIODS = 16
+MOST_PERIOD = 16  # largest costs
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +59,7 @@ Floats = npt.NDArray[np.float64]
 def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
-    Exact to about 1e-10, relatively, where all costs are multiples of one step, else to 1e-7.
+    Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6.
 
     >>> from tightrope.laws import Bernoulli
     >>> from tightrope.problem import Arm
@@ -71,14 +69,14 @@ def optimum(problem: Problem, budget: float) -> float:
     1300.5
     """
     task = _Task.of(problem, check_budget(budget))
-    costs = [arm.cost for arm in problem.arms]
-    step = common_step(costs)
-    if not step or any(law.atoms() is None for law in costs):
-        reward = _refined(task, costs, step)
-    elif step == largest_cost(costs):
+    costs = Costs([arm.cost for arm in problem.arms])
+    step = costs.common_step() if costs.finite else 0.0
+    if not step:
+        reward = _refined(task, costs)
+    elif step == costs.largest:
         reward = _by_levels(task, step)
     else:
-        reward = _solve(task, cost_grid(costs, step, exact=True))
+        reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
 
 
@@ -123,74 +121,121 @@ def _by_levels(task: _Task, step: float) -> float:
     return mixture.reward * spent / task.problem.scales.cost
 
 
-def _refined(task: _Task, costs: Sequence[Law], step: float) -> float:
-    """Halve the step, of which the atoms are multiples if they can be, until the result settles."""
-    largest = largest_cost(costs)
-    finest = largest / min(MOST_CELLS, max(CELLS, MOST_WEIGHTS // len(costs)))
-    first = largest / CELLS
-    step = step / ceil(step / first) if step >= finest else first
-    reward = _solve(task, cost_grid(costs, step, exact=False))
-    while step / 2 >= finest:
+def _refined(task: _Task, costs: Costs) -> float:
+    """Halve the step until the result settles."""
+    most_cells = min(MOST_CELLS, max(FEWEST_CELLS, MOST_WEIGHTS // len(costs.laws)))
+    step = _first_step(costs, task.budget, costs.largest / min(CELLS, most_cells // 2))
+    reward, starts = _on_grid(task, costs, step, ())
+    while costs.largest / step <= most_cells // 2:
         step /= 2
-        before, reward = reward, _solve(task, cost_grid(costs, step, exact=False))
-        if abs(reward - before) <= REFINED * reward:
-            break
+        before, (reward, starts) = reward, _on_grid(task, costs, step, starts)
+        change = reward - before
+        if abs(change) <= REFINED * reward:
+            return reward + change / 3  # the error is of second order, so a quarter is left
     return reward
 
 
-def _solve(task: _Task, grid: CostGrid) -> float:
-    """Prices and corners in turn, until the two bounds on the reward meet."""
-    corners, upper = np.zeros((0, len(task.outcomes))), np.inf
-    prices, lower = task.pi_star.multiplier, -np.inf
-    for _ in range(MOST_ROUNDS):
-        value, found = _corners(task, grid, np.append(1.0, -prices))
-        corners = np.vstack([corners, found])
-        upper = min(upper, value + float(prices @ task.allowance))
-        while (mixture := best_mixture(corners[:, 0], corners[:, 1:], task.allowance)) is None:
-            corners = np.vstack([corners, _toward_limits(task, grid, corners)])
-        prices, lower = mixture.multiplier, mixture.reward
-        if upper - lower <= CLOSED * upper:
-            return upper
-    raise TightropeError(
-        f"budget = {task.budget!r}: the optimum lies between {lower!r} and {upper!r}, but"
-        f" {MOST_ROUNDS} rounds did not find it"
-    )
+def _first_step(costs: Costs, budget: float, most: float) -> float:
+    """A step of at most ``most`` that puts on nodes what can be.
 
-
-def _toward_limits(task: _Task, grid: CostGrid, corners: Floats) -> Floats:
-    """The corners that break the limits least, as the corners so far weigh them."""
-    found = conflict(corners[:, 1:], task.allowance)
-    value, nearer = _corners(task, grid, np.append(0.0, -found.prices))
-    if -value > 1.0 + KEPT or found.excess + value <= KEPT:
-        raise task.infeasible(found, -value)
-    return nearer
-
-
-def _corners(task: _Task, grid: CostGrid, weights: Floats) -> tuple[float, Floats]:
-    """The highest weighted total of any policy, and policies that reach it or nearly so.
-
-    ``weights`` [1 + M] are of the reward and the penalties. The policies [n, 1 + M] differ in the
-    arm that they pull far from the end of the budget: the best one, or one of pi*'s.
+    That is first the atoms, where W jumps, and then the budget: where two arms are as good as each
+    other W has a corner, and the best prices are those that make them so at the budget itself.
     """
-    from tightrope._recursion import before_start, run
+    steps = (costs.common_step(budget), costs.common_step(), budget)
+    step = next((step for step in steps if step >= most / 16), most)
+    return step / ceil(step / most)
 
-    gains = np.vstack([weights @ task.outcomes, task.outcomes])
-    rates = gains / grid.mean
-    best = int(np.argmax(rates[0]))
-    node, beyond = grid.locate(task.budget)
-    node += beyond > 0.0
-    start = before_start(grid, rates[:, best])
-    stretch = run(grid, gains, start, _period(grid, rates[0]), node, slice(0, 1))
-    totals = stretch.at(grid, task.budget)
-    if not stretch.period:
-        return float(totals[0]), totals[None, 1:]
-    corners = []
-    for arm in {best, *task.pi_star.members.tolist()}:
-        alone = grid.only(arm)
-        begin = stretch.rebased(rates[:, arm], grid.step)
-        end = run(alone, gains[:, arm : arm + 1], begin, alone.period(0), node, slice(1, None))
-        corners.append(end.at(alone, task.budget)[1:])
-    return float(totals[0]), np.array(corners)
+
+def _on_grid(
+    task: _Task, costs: Costs, step: float, starts: Sequence[Floats]
+) -> tuple[float, list[Floats]]:
+    return _Search(task, costs.grid(step, exact=False), gap=REFINED / 10).close(starts)
+
+
+class _Search:
+    """Corners found so far, [n, 1 + M] totals of reward and penalties, and the upper bound.
+
+    ``gap``: how near the bounds must come to each other, relatively.
+    """
+
+    def __init__(self, task: _Task, grid: CostGrid, gap: float) -> None:
+        self.task, self.grid, self.gap = task, grid, gap
+        self.corners = np.zeros((0, len(task.outcomes)))
+        self.sources: list[Floats] = []  # the weights that led to each corner
+        self.upper = np.inf
+
+    def close(self, starts: Sequence[Floats] = ()) -> tuple[float, list[Floats]]:
+        """The optimum, and the weights of reward and penalties that lead there.
+
+        ``starts`` are such weights from a similar search; the oracle's come first by default.
+        """
+        for weights in starts or [np.append(1.0, -self.task.pi_star.multiplier)]:
+            self._look(weights)
+        for _ in range(MOST_ROUNDS):
+            mixture = self._mixture()
+            if self.upper - mixture.reward <= self.gap * self.upper:
+                used = np.unique([self.sources[member] for member in mixture.members], axis=0)
+                return self.upper, list(used)
+            self._look(np.append(1.0, -mixture.multiplier))
+        raise TightropeError(
+            f"budget = {self.task.budget!r}: the optimum is at most {self.upper!r}, but"
+            f" {MOST_ROUNDS} rounds did not find it"
+        )
+
+    def _mixture(self) -> Mixture:
+        """The best mixture of corners; looks for more corners until some mixture is allowed."""
+        allowance, least = self.task.allowance, -np.inf
+        while (mixture := best_mixture(self.corners[:, 0], self.corners[:, 1:], allowance)) is None:
+            found = conflict(self.corners[:, 1:], allowance)
+            if least > 1.0 + self.gap or found.excess - least <= self.gap:
+                raise self.task.infeasible(found, least)
+            least = max(least, -self._look(np.append(0.0, -found.prices)))
+        return mixture
+
+    def _look(self, weights: Floats) -> float:
+        """Add the corners for some weights; the highest weighted total of any policy."""
+        value, corners = self._corners(weights)
+        self.corners = np.vstack([self.corners, corners])
+        self.sources += [weights] * len(corners)
+        if weights[0]:
+            self.upper = min(self.upper, value - float(weights[1:] @ self.task.allowance))
+        return value
+
+    def _corners(self, weights: Floats) -> tuple[float, Floats]:
+        """The highest weighted total, and policies [n, 1 + M] that reach it or nearly so.
+
+        They differ in the arm that they pull far from the end of the budget: the best one, or one
+        of pi*'s.
+        """
+        from tightrope._recursion import before_start, run
+
+        task, grid = self.task, self.grid
+        gains = np.vstack([weights @ task.outcomes, task.outcomes])
+        rates = gains / grid.mean
+        best = int(np.argmax(rates[0]))
+        node, beyond = grid.locate(task.budget)
+        node += beyond > 0.0
+        tolerance = self._tolerance(weights)
+        first = np.append(tolerance[0], np.full(len(weights), np.inf))
+        start = before_start(grid, rates[:, best])
+        stretch = run(grid, gains, start, _period(grid, rates[0]), node, first)
+        totals = stretch.at(grid, task.budget)
+        if not stretch.period:
+            return float(totals[0]), totals[None, 1:]
+        corners = []
+        for arm in {best, *task.pi_star.members.tolist()}:
+            alone, own = grid.only(arm), gains[:, arm : arm + 1]
+            begin = stretch.rebased(rates[:, arm], grid.step)
+            end = run(alone, own, begin, alone.period(0), node, tolerance)
+            corners.append(end.at(alone, task.budget)[1:])
+        return float(totals[0]), np.array(corners)
+
+    def _tolerance(self, weights: Floats) -> Floats:
+        """A tenth of the gap, for the weighted total, the reward and the penalties [2 + M]."""
+        task = self.task
+        reward = task.pi_star.reward * task.budget / task.problem.scales.cost
+        weighted = reward if weights[0] else 1.0  # priced, the limits add up to 1
+        return self.gap / 10 * np.array([weighted, reward, *task.allowance])
 
 
 def _period(grid: CostGrid, rates: Floats) -> int:
@@ -198,4 +243,4 @@ def _period(grid: CostGrid, rates: Floats) -> int:
     best = float(rates.max())
     tied = np.flatnonzero(rates >= best - TIED * abs(best))
     period = lcm(*{grid.period(int(arm)) for arm in tied})
-    return period if period <= MOST_PERIODS * grid.reach else grid.period(int(np.argmax(rates)))
+    return period if period <= MOST_PERIOD * grid.reach else grid.period(int(np.argmax(rates)))

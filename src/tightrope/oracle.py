@@ -272,15 +272,19 @@ def _program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -
     """Minimise objective . w over w >= 0 with columns w <= bounds and mass . w = 1."""
     from scipy.optimize import linprog
 
-    result = linprog(
-        objective,
-        A_ub=columns,
-        b_ub=bounds,
-        A_eq=mass[None, :],
-        b_eq=np.ones(1),
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if not result.success and result.status != _INFEASIBLE:
-        raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")
-    return result
+    for tolerance in (1e-10, 1e-7):  # the tighter one is now and then too much to ask
+        result = linprog(
+            objective,
+            A_ub=columns,
+            b_ub=bounds,
+            A_eq=mass[None, :],
+            b_eq=np.ones(1),
+            method="highs",
+            options={
+                "primal_feasibility_tolerance": tolerance,
+                "dual_feasibility_tolerance": tolerance,
+            },
+        )
+        if result.success or result.status == _INFEASIBLE:
+            return result
+    raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")

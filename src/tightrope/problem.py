@@ -2,7 +2,7 @@
 
 Dimension letters: K arms, M penalties. A channel is one number that a pull gives, in the order
 cost, reward, penalty 1, ..., penalty M. *Normalised* values are divided by the channel's scale,
-so that every outcome lies in [0, 1]; nothing but ``moments``, ``tables`` and ``bernoulli`` is.
+so that every outcome lies in [0, 1]; only ``moments``, ``tables`` and ``bernoulli`` speak of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -34,7 +33,7 @@ from tightrope.laws import (
     shown,
 )
 
-__all__ = ["Arm", "Moments", "Problem", "Scales", "Tables", "check_budget", "load_problem"]
+__all__ = ["Arm", "Moments", "Problem", "Scales", "Tables", "check_budget"]
 
 
 def check_budget(budget: object, place: str = "budget") -> float:
@@ -77,16 +76,16 @@ class Arm:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ProblemError(f"arm name {shown(self.name)}: must be a text, not empty")
+            raise ProblemError(f"arm name {shown(self.name)}: must be a string, not empty")
         penalty = self.penalty
         penalties = tuple(penalty) if isinstance(penalty, Iterable) else (penalty,)
         object.__setattr__(self, "penalty", penalties)
         for channel, outcome in zip(self.channels, self.outcomes, strict=True):
             if not isinstance(outcome, Law if channel == "cost" else Outcome):
+                allowed = "a law of its own" if channel == "cost" else "a law"
                 raise ProblemError(
-                    f"arm {self.name!r}, {channel}: {shown(outcome)} must be a law"
-                    + " of its own" * (channel == "cost")
-                    + ", such as Bernoulli(0.4)"
+                    f"arm {self.name!r}, {channel}: {shown(outcome)} must be {allowed},"
+                    " such as Bernoulli(0.4)"
                 )
         rows = {len(o.values) if isinstance(o, Empirical) else None for o in self.outcomes}
         if len(rows) > 1:
@@ -231,7 +230,7 @@ class Problem:
         for field, kind, allowed in (
             ("arms", Iterable, "a list of arms"),
             ("scales", Scales, "a Scales"),
-            ("name", str, "a text"),
+            ("name", str, "a string"),
         ):
             value = getattr(self, field)
             if not isinstance(value, kind):
@@ -372,7 +371,24 @@ class Problem:
         )
 
     def to_toml(self) -> str:
-        """The problem as TOML, such that ``from_toml`` gives it back exactly."""
+        """The problem as TOML, such that ``from_toml`` gives it back exactly.
+
+        >>> bold = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
+        >>> seen = Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)])
+        >>> print(Problem([bold, seen], limit=0.8).to_toml(), end="")
+        limit = 0.8
+        <BLANKLINE>
+        [[arms]]
+        name = "bold"
+        cost = { bernoulli = 0.4 }
+        reward = { bernoulli = 0.8 }
+        penalty = { bernoulli = 0.6 }
+        <BLANKLINE>
+        [[arms]]
+        name = "seen"
+        rows = [[1.0, 0.5, 0.0],
+                [0.2, 0.1, 1.0]]
+        """
         head: dict[str, object] = {
             "name": self.name,
             "limit": _alone(self.limits),
@@ -389,23 +405,8 @@ class Problem:
         return "\n[[arms]]\n".join(texts).lstrip()
 
 
-def load_problem(name_or_path: str | Path) -> Problem:
-    """A ready problem by its name, or the problem of a TOML file."""
-    from tightrope.ready import ready_names, ready_problem  # which is made of problems
-
-    path = Path(name_or_path)
-    if str(name_or_path) in ready_names() or not path.is_file():
-        return ready_problem(str(name_or_path))
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"{path}: must be a readable UTF-8 file: {error}") from None
-    with at(str(path)):
-        return Problem.from_toml(text)
-
-
 def _read_arm(table: object, k: int) -> Arm:
-    """Arm number ``k``, from 1, out of its TOML table."""
+    """Arm number ``k``, counted from 1, out of its TOML table."""
     with at(f"arm {k}"):
         entries = known_keys(table, ("name", "cost", "reward", "penalty", "rows"))
     name = entries.pop("name", f"arm {k}")
@@ -419,12 +420,11 @@ def _read_arm(table: object, k: int) -> Arm:
         )
     penalties = entries.get("penalty", [])
     penalties = penalties if isinstance(penalties, list) else [penalties]
+    laws = (entries["cost"], entries["reward"], *penalties)
     outcomes = []
-    for channel, outcome in zip(
-        channel_names(len(penalties)), (entries["cost"], entries["reward"], *penalties), strict=True
-    ):
+    for channel, law in zip(channel_names(len(penalties)), laws, strict=True):
         with at(f"arm {name!r}, {channel}"):
-            outcomes.append(outcome_from_toml(outcome))
+            outcomes.append(outcome_from_toml(law))
     cost, reward, *rest = outcomes
     return Arm(name, cast(Law, cost), reward, rest)  # Arm checks that it is one
 

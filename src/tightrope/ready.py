@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.laws import Bernoulli, Beta, Constant, CostAbove, TruncatedNormal, TwoPoint, Uniform
+from tightrope.laws import (
+    Bernoulli,
+    Beta,
+    Constant,
+    CostAbove,
+    TruncatedNormal,
+    TwoPoint,
+    Uniform,
+    at,
+)
 from tightrope.problem import Arm, Problem, Scales
 
-__all__ = ["ready_names", "ready_problem"]
+__all__ = ["load_problem", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
 ARMS_PREFIX = "paper-arms-"
@@ -109,3 +119,18 @@ def ready_problem(name: str) -> Problem:
             f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"
         )
     return _READY[name][1]()
+
+
+def load_problem(name_or_path: str | Path) -> Problem:
+    """A ready problem by its name, or the problem of a TOML file."""
+    name = str(name_or_path)
+    if name in ready_names():
+        return ready_problem(name)
+    try:
+        text = Path(name).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ready_problem(name)  # one that is not listed, or an error with the nearest name
+    except (OSError, ValueError) as error:
+        raise ProblemError(f"problem {name!r}: must be a readable UTF-8 file: {error}") from None
+    with at(name):
+        return Problem.from_toml(text)

@@ -11,7 +11,6 @@ import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,16 +46,26 @@ class Runs:
     @classmethod
     def join(cls, parts: Sequence[Runs], axis: int) -> Runs:
         """The parts behind one another."""
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts], axis) for f in fields(cls)))
+        return cls(
+            *(
+                _packed(np.concatenate([getattr(p, f.name) for p in parts], axis))
+                for f in fields(cls)
+            )
+        )
 
     @classmethod
     def stack(cls, parts: Sequence[Runs]) -> Runs:
         """Parts at several budgets, as one with a first dimension G."""
-        return cls(*(np.stack([getattr(p, f.name) for p in parts]) for f in fields(cls)))
+        return cls(*(_packed(np.stack([getattr(p, f.name) for p in parts])) for f in fields(cls)))
 
     def __getitem__(self, key: Any) -> Runs:
         """Some budgets, or some runs: any numpy index of the first dimensions."""
-        return Runs(*(getattr(self, f.name)[key] for f in fields(self)))
+        return Runs(*(_packed(getattr(self, f.name)[key]) for f in fields(self)))
+
+
+def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In C order, as after a trip to the disk: a sum's last bit depends on the order in memory."""
+    return np.asarray(values, order="C")
 
 
 @dataclass(frozen=True)
@@ -165,11 +174,11 @@ class Results:
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """Read a file that :meth:`save` wrote."""
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 header = json.loads(str(file["header"]))
                 if header["format"] != FORMAT:
                     raise ResultsError(
-                        f"{path}: format {header['format']!r} of results is unknown; known: {FORMAT}"
+                        f"{path}: format {header['format']!r} is unknown; known: {FORMAT}"
                     )
                 arrays = {name: file[name] for name in file.files}
         except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -272,4 +281,3 @@ def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> R
         compile_seconds=sum(record.compile_seconds for record in records),
         backend=records[0].backend,
     )
-

@@ -98,18 +98,24 @@ def test_any_number_of_penalties(penalties):
     problem = bernoulli_problem(means, (0.8, 0.7, 0.6)[:penalties])
     for policy in (LyOn(), LyOff()):
         setup = policy.setup(problem, 80.0)
-        got = simulate(problem, policy, budgets=80, runs=4, precision="double")[policy.label].runs[0]
+        got = simulate(problem, policy, budgets=80, runs=4, precision="double")[policy.label].runs[
+            0
+        ]
         assert got.penalty.shape == (4, penalties)
         for run in range(4):
             steps = list(play(problem, policy, setup, 80.0, 0, run))
-            assert np.bincount([s[0] for s in steps], minlength=2).tolist() == got.pulls[run].tolist()
+            assert (
+                np.bincount([s[0] for s in steps], minlength=2).tolist() == got.pulls[run].tolist()
+            )
             np.testing.assert_allclose(got.queue[run], steps[-1][2], atol=1e-12)
 
 
 @pytest.mark.parametrize("run", range(6))
 def test_lyoff_is_the_papers_algorithm(paper, run):
     budget = 200.0
-    text = list(ly_off(PAPER_MEANS, 0.8, budget, math.sqrt(budget), 0.5 / math.sqrt(budget), 3, run))
+    text = list(
+        ly_off(PAPER_MEANS, 0.8, budget, math.sqrt(budget), 0.5 / math.sqrt(budget), 3, run)
+    )
     setup = LyOff().setup(paper, budget)
     ours = list(play(paper, LyOff(), setup, budget, 3, run))
     assert [k for k, _ in text] == [k for k, _, _ in ours]
@@ -124,7 +130,9 @@ def test_lyon_is_the_papers_algorithm(paper, run, bonus):
     sign = -1.0 if bonus == "optimistic" else 1.0
     text = list(ly_on(PAPER_MEANS, 0.8, budget, v, delta, 3, run, sign=sign))
     policy = LyOn(penalty_bonus=bonus)
-    got = simulate(paper, policy, budgets=budget, runs=range(run, run + 1), seed=3, precision="double")
+    got = simulate(
+        paper, policy, budgets=budget, runs=range(run, run + 1), seed=3, precision="double"
+    )
     runs = got[policy.label].runs[0]
     assert np.bincount([k for k, _ in text], minlength=2).tolist() == runs.pulls[0].tolist()
     assert runs.queue[0, 0] == pytest.approx(text[-1][1], abs=1e-9)
@@ -145,7 +153,7 @@ def test_any_split_and_any_threads_give_the_same_bits(paper):
 
 
 def test_the_width_of_the_lanes_changes_nothing(paper):
-    """Padding to more arms than the unrolled kernel takes runs the other kernel, on the same draws."""
+    """With more arms than the unrolled kernel takes the other one runs, on the same draws."""
     idle = [(0.5, 0.0, 0.9)] * 7
     wide = bernoulli_problem([*PAPER_MEANS, *idle], 0.8)
     few = simulate(paper, LyOff(), budgets=300, runs=40)["lyoff"].runs[0]

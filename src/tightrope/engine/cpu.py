@@ -23,6 +23,8 @@ from tightrope.results import Runs
 
 __all__ = ["Lanes", "Plan", "compile_plan", "plan_lanes"]
 
+Numbers = npt.NDArray[Any]  # of the kernel's precision
+
 EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
 FOREVER = 2**62
 
@@ -107,8 +109,8 @@ class Lanes:
         self.plan, self.runs, self.step = plan, runs, 0
         width, arms = spec.lanes, plan.problem.arm_count
         self._budget = spec.dtype(math.floor(plan.budget) if spec.bernoulli else plan.budget)
-        self._arms = np.zeros((arms, layout.arm_rows, width), spec.dtype)
-        self._lanes = np.zeros((layout.lane_rows, width), spec.dtype)
+        self._arms: Numbers = np.zeros((arms, layout.arm_rows, width), spec.dtype)
+        self._lanes: Numbers = np.zeros((layout.lane_rows, width), spec.dtype)
         self._lanes[layout.alive, : len(runs)] = 1
         self._lanes[layout.spent, len(runs) :] = self._budget + 1
         if plan.setup.terms is not None:
@@ -129,7 +131,7 @@ class Lanes:
         """Run until step ``until``, or all runs are done, or ``stop[0]`` is set."""
         plan, number = self.plan, self.plan.spec.dtype
         setup = plan.setup
-        allowance = np.zeros(plan.spec.penalties, number)
+        allowance: Numbers = np.zeros(plan.spec.penalties, number)
         allowance[: len(setup.allowance)] = setup.allowance
         wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
         self.step = plan.kernel(
@@ -175,4 +177,3 @@ def compile_plan(plan: Plan) -> float:
     Lanes(plan, np.array([0])).advance(0, np.zeros(1, np.uint8))
     compiled = sum(plan.kernel.stats.cache_misses.values()) > misses
     return time.perf_counter() - start if compiled else 0.0
-

@@ -14,20 +14,21 @@ are SIMD code; with more, its totals are read and written one lane at a time.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import int32, uint32
 
-from tightrope.compiled import OPTIONS, compile_function, compile_kernel, fingerprint, keep, select
+from tightrope.compiled import compile_function, compile_kernel, fingerprint, keep, select
 from tightrope.engine import rng
 from tightrope.policies.base import IndexPolicy, advance
 
 __all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
 
+SOURCE = Path(__file__).read_bytes()
 FEW_ARMS = 8  # up to here K is a constant of the kernel
 CHECK_EVERY = 32  # steps between looks at whether every lane is done
 
@@ -47,6 +48,29 @@ class Kernel:
     def layout(self) -> Layout:
         """Where its rows are."""
         return Layout(self.penalties)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells it from every other kernel: what it is for and the text it is made of."""
+        policy = self.policy
+        functions = (
+            policy.clock,
+            policy.reward_terms,
+            policy.penalty_terms,
+            policy.reward_index,
+            policy.penalty_index,
+            advance,
+        )
+        facts = (
+            self.penalties,
+            self.lanes,
+            self.arms,
+            self.bernoulli,
+            self.dtype.__name__,
+            policy.learns,
+            policy.random,
+        )
+        return fingerprint(functions, (SOURCE, rng.SOURCE), facts)
 
 
 @dataclass(frozen=True)
@@ -120,29 +144,11 @@ class Layout:
 
 def build(spec: Kernel) -> Any:
     """The compiled kernel for ``spec``; see :func:`_kernel` for its arguments."""
-    policy = spec.policy
-    functions = (
-        policy.clock,
-        policy.reward_terms,
-        policy.penalty_terms,
-        policy.reward_index,
-        policy.penalty_index,
-        advance,
-    )
-    facts = (spec.lanes, spec.penalties, spec.arms, spec.bernoulli, spec.dtype, policy.learns,
-             policy.random)
-    digest = fingerprint(functions, (__file__, rng.__file__), facts)
-    return compile_kernel(_kernel(spec), digest)
+    return compile_kernel(_kernel(spec), spec.digest)
 
 
-def _compile(function: Callable[..., Any]) -> Any:
-    from numba import njit
-
-    return njit(**OPTIONS)(function)
-
-
-def _kernel(spec: Kernel) -> Callable[..., Any]:
-    clock = compile_function(spec.policy.clock)
+def _kernel(spec: Kernel) -> Any:
+    clock = compile_function(spec.policy.clock, spec.digest)
     decide = _decide(spec)
     draw = _draw(spec)
     learn = _learn(spec)
@@ -151,7 +157,23 @@ def _kernel(spec: Kernel) -> Callable[..., Any]:
     number, lanes_count, random = spec.dtype, spec.lanes, spec.policy.random
     alive = spec.layout.alive * lanes_count
 
-    def kernel(arms, lanes, words, luck, picked, law, count, explore, wide, constants, allowance, budget, step, until, stop):  # type: ignore[no-untyped-def]
+    def kernel(
+        arms,
+        lanes,
+        words,
+        luck,
+        picked,
+        law,
+        count,
+        explore,
+        wide,
+        constants,
+        allowance,
+        budget,
+        step,
+        until,
+        stop,
+    ):
         """Run all lanes from ``step`` until they are done, or ``until``, or ``stop[0]`` is set."""
         while step < until:
             if random:
@@ -182,7 +204,7 @@ def _guess(spec: Kernel) -> Any:
     lanes_count, number = spec.lanes, spec.dtype
     unit, uniform = number(2.0**-24), spec.layout.uniform * lanes_count
 
-    def guess(lanes, luck, step):  # type: ignore[no-untyped-def]
+    def guess(lanes, luck, step):
         weyl = uint32((step + 1) * rng.WEYL)
         for lane in range(lanes_count):
             word = rng.scramble(luck[lane], luck[3 * lanes_count + lane])
@@ -192,7 +214,7 @@ def _guess(spec: Kernel) -> Any:
             luck[3 * lanes_count + lane] = word
             lanes[uniform + lane] = number(int32(uint32(word + weyl) >> uint32(8))) * unit
 
-    return _compile(guess)
+    return compile_function(guess, spec.digest)
 
 
 def _decide(spec: Kernel) -> Any:
@@ -200,10 +222,10 @@ def _decide(spec: Kernel) -> Any:
     layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
     penalties, stride = spec.penalties, spec.layout.arm_rows * spec.lanes
     best_row, uniform = layout.best * lanes_count, layout.uniform * lanes_count
-    reward_index = compile_function(spec.policy.reward_index, number)
-    penalty_index = compile_function(spec.policy.penalty_index, number)
+    reward_index = compile_function(spec.policy.reward_index, spec.digest, number)
+    penalty_index = compile_function(spec.policy.penalty_index, spec.digest, number)
 
-    def index(arms, lanes, arm, lane, now, constants):  # type: ignore[no-untyped-def]
+    def index(arms, lanes, arm, lane, now, constants):
         at = arm * stride + lane
         value = reward_index(
             constants, now, lanes[uniform + lane], number(arm), arms[at], arms[at + lanes_count]
@@ -215,29 +237,32 @@ def _decide(spec: Kernel) -> Any:
             )
         return number(value)
 
-    index = _compile(index)
+    compiled_index = compile_function(index, spec.digest)
 
-    def decide_few(arms, lanes, picked, count, now, constants):  # type: ignore[no-untyped-def]
+    def decide_few(arms, lanes, picked, count, now, constants):
         for lane in range(lanes_count):
-            best, chosen = index(arms, lanes, 0, lane, now, constants), int32(0)
+            best, chosen = compiled_index(arms, lanes, 0, lane, now, constants), int32(0)
             for arm in range(1, few):
-                value = index(arms, lanes, arm, lane, now, constants)
+                value = compiled_index(arms, lanes, arm, lane, now, constants)
                 chosen = select(value < best, int32(arm), chosen)
                 best = select(value < best, value, best)
             picked[lane] = chosen
 
-    def decide_many(arms, lanes, picked, count, now, constants):  # type: ignore[no-untyped-def]
+    def decide_many(arms, lanes, picked, count, now, constants):
         for lane in range(lanes_count):
-            lanes[best_row + lane] = index(arms, lanes, 0, lane, now, constants)
+            lanes[best_row + lane] = compiled_index(arms, lanes, 0, lane, now, constants)
             picked[lane] = int32(0)
         for arm in range(1, count):
             for lane in range(lanes_count):
-                value, best = index(arms, lanes, arm, lane, now, constants), lanes[best_row + lane]
+                value, best = (
+                    compiled_index(arms, lanes, arm, lane, now, constants),
+                    lanes[best_row + lane],
+                )
                 chosen = picked[lane]
                 picked[lane] = select(value < best, int32(arm), chosen)
                 lanes[best_row + lane] = select(value < best, value, best)
 
-    return _compile(decide_few if few else decide_many)
+    return compile_function(decide_few if few else decide_many, spec.digest)
 
 
 def _draw(spec: Kernel) -> Any:
@@ -247,18 +272,18 @@ def _draw(spec: Kernel) -> Any:
     outcome = layout.outcome * lanes_count
     weyl_step = channels * rng.WEYL
 
-    def threshold_few(law, arm, channel):  # type: ignore[no-untyped-def]
+    def threshold_few(law, arm, channel):
         value = law[channel]
         for k in range(1, few):
             value = select(arm == int32(k), law[k * channels + channel], value)
         return value
 
-    def threshold_many(law, arm, channel):  # type: ignore[no-untyped-def]
+    def threshold_many(law, arm, channel):
         return law[arm * channels + channel]
 
-    threshold = _compile(threshold_few if few else threshold_many)
+    threshold = compile_function(threshold_few if few else threshold_many, spec.digest)
 
-    def draw_bernoulli(lanes, words, picked, law, step):  # type: ignore[no-untyped-def]
+    def draw_bernoulli(lanes, words, picked, law, step):
         weyl = uint32(step * weyl_step)
         for lane in range(lanes_count):
             a, b = words[lane], words[lanes_count + lane]
@@ -273,7 +298,7 @@ def _draw(spec: Kernel) -> Any:
             words[lane], words[lanes_count + lane] = a, b
             words[2 * lanes_count + lane], words[3 * lanes_count + lane] = c, d
 
-    def draw_cells(lanes, words, picked, law, step):  # type: ignore[no-untyped-def]
+    def draw_cells(lanes, words, picked, law, step):
         count, offset, source, split, first, second, slope = law
         weyl = uint32(step * weyl_step)
         uniforms = np.empty(channels)
@@ -296,7 +321,7 @@ def _draw(spec: Kernel) -> Any:
                 running = lanes[alive + lane]
                 lanes[outcome + channel * lanes_count + lane] = number(value) * running
 
-    return _compile(draw_bernoulli if spec.bernoulli else draw_cells)
+    return compile_function(draw_bernoulli if spec.bernoulli else draw_cells, spec.digest)
 
 
 def _learn(spec: Kernel) -> Any:
@@ -306,10 +331,10 @@ def _learn(spec: Kernel) -> Any:
     alive, outcome = layout.alive * lanes_count, layout.outcome * lanes_count
     pulls_row, cost_row = layout.pulls * lanes_count, layout.cost * lanes_count
     totals, zero = layout.totals * lanes_count, number(0)
-    reward_terms = compile_function(spec.policy.reward_terms, number)
-    penalty_terms = compile_function(spec.policy.penalty_terms, number)
+    reward_terms = compile_function(spec.policy.reward_terms, spec.digest, number)
+    penalty_terms = compile_function(spec.policy.penalty_terms, spec.digest, number)
 
-    def add_few(arms, row, arm, lane, more):  # type: ignore[no-untyped-def]
+    def add_few(arms, row, arm, lane, more):
         total = zero
         for k in range(few):
             at = k * stride + row + lane
@@ -318,22 +343,25 @@ def _learn(spec: Kernel) -> Any:
             total = select(arm == int32(k), value, total)
         return total
 
-    def put_few(arms, row, arm, lane, new):  # type: ignore[no-untyped-def]
+    def put_few(arms, row, arm, lane, new):
         for k in range(few):
             at = k * stride + row + lane
             arms[at] = keep(arm == int32(k), new, arms[at])
 
-    def add_many(arms, row, arm, lane, more):  # type: ignore[no-untyped-def]
+    def add_many(arms, row, arm, lane, more):
         at = arm * stride + row + lane
         arms[at] += more
         return arms[at]
 
-    def put_many(arms, row, arm, lane, new):  # type: ignore[no-untyped-def]
+    def put_many(arms, row, arm, lane, new):
         arms[arm * stride + row + lane] = new
 
-    add, put = _compile(add_few if few else add_many), _compile(put_few if few else put_many)
+    add, put = (
+        compile_function(add_few if few else add_many, spec.digest),
+        compile_function(put_few if few else put_many, spec.digest),
+    )
 
-    def learn(arms, lanes, picked, constants):  # type: ignore[no-untyped-def]
+    def learn(arms, lanes, picked, constants):
         for lane in range(lanes_count):
             arm = picked[lane]
             pulls = add(arms, pulls_row, arm, lane, lanes[alive + lane])
@@ -349,7 +377,7 @@ def _learn(spec: Kernel) -> Any:
                     put(arms, 2 * channel * lanes_count, arm, lane, number(level))
                     put(arms, (2 * channel + 1) * lanes_count, arm, lane, number(width))
 
-    return _compile(learn)
+    return compile_function(learn, spec.digest)
 
 
 def _settle(spec: Kernel) -> Any:
@@ -359,9 +387,9 @@ def _settle(spec: Kernel) -> Any:
     queue, lost, peak = 0, layout.lost * lanes_count, layout.peak * lanes_count
     outcome, spent = layout.outcome * lanes_count, layout.spent * lanes_count
     alive = layout.alive * lanes_count
-    advance_queue = compile_function(advance, number)
+    advance_queue = compile_function(advance, spec.digest, number)
 
-    def settle(lanes, allowance, budget, counting):  # type: ignore[no-untyped-def]
+    def settle(lanes, allowance, budget, counting):
         for lane in range(lanes_count):
             cost = lanes[outcome + lane]
             total = lanes[spent + lane] + cost
@@ -381,4 +409,4 @@ def _settle(spec: Kernel) -> Any:
                     lanes[lost + at] = left
                     lanes[peak + at] = keep(length > lanes[peak + at], length, lanes[peak + at])
 
-    return _compile(settle)
+    return compile_function(settle, spec.digest)

@@ -35,10 +35,15 @@ def play(
 ) -> Iterator[Step]:
     """Every step of one run, until its cost first exceeds ``budget`` (normalised)."""
     arms, penalties = problem.arm_count, problem.penalty_count
-    tables, draws, luck = problem.tables(), Generator(seed, OUTCOMES, run), Generator(seed, LUCK, run)
+    tables, draws, luck = (
+        problem.tables(),
+        Generator(seed, OUTCOMES, run),
+        Generator(seed, LUCK, run),
+    )
     zero: Any = number(0)
-    seen = Statistics([zero] * arms, [zero] * arms, [zero] * arms,
-                      [[zero] * penalties for _ in range(arms)])
+    seen = Statistics(
+        [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
+    )
     queues, lost = [zero] * penalties, [zero] * penalties
     spent, step, exploring = zero, 0, setup.explore * arms
     while spent <= budget:
@@ -101,7 +106,7 @@ class Plan:
         queues: list[float] = [0.0] * penalties
         peak = np.zeros(penalties)
         steps = play(self.problem, self.policy, self.setup, self.budget, self.seed, run)
-        for arm, values, queues in steps:  # noqa: B007 - the last queues are wanted
+        for arm, values, queues in steps:
             totals += values
             pulls[arm] += 1
             arm_cost[arm] += values[0]

@@ -8,6 +8,7 @@ stream. Seeds go through splitmix64, so neighbouring runs share nothing.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tightrope.compiled import OPTIONS
 
 __all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "scramble", "seed_words"]
 
+SOURCE = Path(__file__).read_bytes()
 OUTCOMES, LUCK = 0, 1  # the two streams of a run
 WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF
@@ -27,7 +29,7 @@ _RUN = np.uint64(0xD1342543DE82EF95)
 
 def seed_words(seed: int, stream: int, runs: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     """The generators' first states [4, R] for run numbers [R]; ``seed`` in [0, 2^64)."""
-    key = _splitmix(np.array([seed], np.uint64) ^ (np.uint64(stream) << np.uint64(63)))
+    key = _splitmix(_splitmix(np.array([seed], np.uint64)) + np.uint64(stream))
     first = _splitmix(key + runs.astype(np.uint64) * _RUN)
     second = _splitmix(first + _GOLDEN)
     halves = [first, first >> np.uint64(32), second, second >> np.uint64(32)]
@@ -43,7 +45,7 @@ def _splitmix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
+@njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
 def scramble(oldest: Any, newest: Any) -> Any:
     """The next word of the state, from its oldest and its newest."""
     mixed = uint32(oldest ^ uint32(oldest << uint32(11)))

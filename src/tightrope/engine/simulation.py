@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tightrope
 from tightrope.engine import cpu, python
 from tightrope.engine.progress import Progress, announced, reporting
 from tightrope.errors import BackendError, InputError, nearest
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.problem import Problem, check_budget
 from tightrope.results import Floats, Record, Results, Runs
+from tightrope.version import __version__
 
 __all__ = ["OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]
 
@@ -236,7 +236,7 @@ def _collect(
         seed=seed,
         run_numbers=chosen,
         records=tuple(records),
-        version=tightrope.__version__,
+        version=__version__,
         complete=len(chosen) == len(numbers),
     )
 
@@ -283,7 +283,7 @@ def trajectory(
     _warn(setup)
     numbers = _run_numbers(runs)
     plan = cpu.plan_lanes(problem, policy, setup, scaled, _seed(seed), "auto")
-    if not 2 <= points or len(numbers) > plan.spec.lanes:
+    if not points >= 2 or len(numbers) > plan.spec.lanes:
         raise InputError(
             f"points = {points} and runs = {len(numbers)} must be at least 2 and"
             f" at most {plan.spec.lanes}"
@@ -347,7 +347,11 @@ def _seed(seed: int) -> int:
 
 def _threads(threads: int | None) -> int:
     if threads is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise InputError(f"threads = {threads!r} must be a whole number of at least 1")
     return threads

@@ -135,7 +135,7 @@ class IndexPolicy(Policy):
         return 0.0
 
     @staticmethod
-    def reward_terms(constants: Constants, pulls: float, cost: float, reward: float) -> Terms:
+    def reward_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
         """The reward's level and width of an arm, from its totals so far."""
         return 0.0, 0.0
 
@@ -194,7 +194,7 @@ class IndexPolicy(Policy):
 def advance(
     queue: float, lost: float, allowance: float, cost: float, penalty: float
 ) -> tuple[float, float]:
-    """The queue after a pull, and the rounding that it lost.  # eqn:q-length
+    """The queue after a pull (eqn:q-length), and the rounding that it lost.
 
     A queue in single precision would round the same drain the same way at every step, and so
     shift the limit; carrying ``lost`` along (Kahan's sum) keeps the shift below 1e-7.
@@ -210,5 +210,3 @@ def _shell_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_shell_value(v) for v in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-

@@ -57,10 +57,12 @@ class LyOff(IndexPolicy):
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """-V times the reward rate.  # eqn:lyapunov-dppr-psi"""
+        """-V times the reward rate."""
+        # eqn:lyapunov-dppr-psi
         return -constants[0] * level
 
     @staticmethod
     def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
-        """The penalty rate.  # eqn:lyapunov-dppr-psi"""
+        """The penalty rate."""
+        # eqn:lyapunov-dppr-psi
         return level

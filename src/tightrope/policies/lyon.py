@@ -72,7 +72,8 @@ class LyOn(IndexPolicy):
 
     @staticmethod
     def clock(constants: Constants, step: float) -> float:
-        """sqrt(2 alpha log n): the confidence radius but for the arm's pulls.  # def:cradius"""
+        """sqrt(2 alpha log n): the confidence radius but for the arm's pulls."""
+        # def:cradius
         return math.sqrt(constants[2] * math.log(step))
 
     reward_terms = staticmethod(rate_terms)
@@ -87,10 +88,12 @@ class LyOn(IndexPolicy):
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """-V times the upper confidence bound of the reward rate.  # eqn:ly-index"""
+        """-V times the upper confidence bound of the reward rate."""
+        # eqn:ly-index
         return -constants[0] * (level + clock * width)
 
     @staticmethod
     def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
-        """The lower confidence bound of the penalty rate.  # eqn:ly-index, sign as in the proof"""
+        """The lower confidence bound of the penalty rate."""
+        # eqn:ly-index, sign as in the proof
         return level - constants[1] * (clock * width)

@@ -18,7 +18,7 @@ def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -
     """An arm's empirical rate and the width of its confidence interval for a unit of clock.
 
     The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
-    # eqn:ly-index with rad_k of # def:cradius, for clock = sqrt(2 alpha log n).
+    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n).
     An arm that has cost nothing so far has an infinite rate: its index is -infinity and it is
     pulled again.
     """
@@ -30,7 +30,8 @@ def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -
 
 
 def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
-    """How often each arm is pulled before the first decision.  # alg:LyOn, line 3."""
+    """How often each arm is pulled before the first decision."""
+    # alg:LyOn, line 3.
     return max(0, math.ceil(beta0 * math.log(2.0 * budget / smallest_cost)))
 
 

@@ -5,6 +5,7 @@ pi* of the paper (def:osrp) is the stationary policy with the oracle's pull shar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +23,7 @@ __all__ = ["FixedArm", "Stationary", "UniformRandom"]
 
 
 class _Odds(IndexPolicy):
-    """Pull each arm with a fixed probability: the first whose cumulative share exceeds a uniform."""
+    """Fixed odds: pull the first arm whose cumulative share exceeds a uniform number."""
 
     random: ClassVar[bool] = True
     learns: ClassVar[bool] = False
@@ -62,17 +63,21 @@ class Stationary(_Odds):
 
     def __post_init__(self) -> None:
         if self.shares is not None:
-            shares = np.atleast_1d(np.asarray(self.shares, float))
-            good = bool((shares >= 0).all()) and abs(float(shares.sum()) - 1.0) < 1e-6
-            self.require("shares", "at least 0 each and 1 in sum", good)
-            object.__setattr__(self, "shares", tuple(float(share) for share in shares))
+            shares = self.shares if isinstance(self.shares, Iterable) else (self.shares,)
+            numbers = [share for share in shares if isinstance(share, int | float) and share >= 0]
+            good = len(numbers) == len(list(shares)) and abs(sum(numbers) - 1.0) < 1e-6
+            self.require("shares", "numbers of at least 0, 1 in sum", good)
+            object.__setattr__(self, "shares", tuple(float(share) for share in numbers))
 
     def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
         """``shares``, or the oracle's."""
         if self.shares is None:
             return np.asarray(oracle(problem).pull_share, float)
-        self.require("shares", f"{problem.arm_count} numbers, one an arm",
-                     len(self.shares) == problem.arm_count)
+        self.require(
+            "shares",
+            f"{problem.arm_count} numbers, one an arm",
+            len(self.shares) == problem.arm_count,
+        )
         return np.asarray(self.shares)
 
 
@@ -99,7 +104,7 @@ class FixedArm(_Odds):
     random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.arm, float) and self.arm.is_integer():
+        if isinstance(self.arm, float) and self.arm == int(self.arm):
             object.__setattr__(self, "arm", int(self.arm))
         self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
 
@@ -114,4 +119,6 @@ class FixedArm(_Odds):
             count = problem.arm_count
             self.require("arm", f"a number from 1 to {count}", 1 <= self.arm <= count)
             chosen = self.arm - 1
-        return np.eye(problem.arm_count)[chosen]
+        odds = np.zeros(problem.arm_count)
+        odds[chosen] = 1.0
+        return odds

@@ -1,0 +1,35 @@
+# One verb a habit; CI calls the same ones. Needs Python 3.11 or later and make, nothing else.
+PYTHON ?= python3
+RUNS ?= 1000
+OUT ?= out
+BIN := .venv/bin
+
+.PHONY: run test check bench clean
+
+run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
+	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
+
+test: check  ## everything: style, types, layers, tests, doctests
+	$(BIN)/python -m pytest -q -n auto
+
+check: .venv/dev  ## style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev  ## steps a second beside the hand-written probe
+	$(BIN)/python benchmarks/steps.py
+
+clean:
+	rm -rf .venv $(OUT)
+
+.venv/run: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[report]"
+	@touch $@
+
+.venv/dev: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@ .venv/run

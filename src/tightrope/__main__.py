@@ -1,0 +1,7 @@
+"""``python -m tightrope``: the shell command."""
+
+import sys
+
+from tightrope.cli import main
+
+sys.exit(main())

@@ -1,0 +1,96 @@
+"""An experiment is data and an analysis: what to simulate, and how to read what came of it.
+
+The sweep is constants. The analysis gets the :class:`Evidence` and never runs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tightrope.policies.base import Policy
+from tightrope.problem import Problem
+from tightrope.ready import ready_problem
+from tightrope.report.panels import Panel
+from tightrope.report.rows import detailed
+from tightrope.results import Results
+
+__all__ = ["Call", "Evidence", "Experiment"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of ``simulate``: a ready problem's name, policies, budgets."""
+
+    problem: str
+    policies: tuple[Policy, ...]
+    budgets: tuple[float, ...]
+
+    def load(self) -> Problem:
+        """The problem itself."""
+        return ready_problem(self.problem)
+
+    @property
+    def weight(self) -> float:
+        """How long it takes, relative to other calls."""
+        return len(self.policies) * sum(self.budgets)
+
+    def outside_theory(self) -> dict[tuple[str, float], str]:
+        """What the paper's theorems do not cover, by policy and budget: the policy's own words."""
+        problem = self.load()
+        found = {}
+        for policy in self.policies:
+            for budget in self.budgets:
+                warning = policy.setup(problem, budget / problem.scales.cost).warning
+                if warning:
+                    found[policy.label, budget] = warning
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a sweep brought: its calls and the results of each."""
+
+    calls: Sequence[Call]
+    results: Sequence[Results]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per problem, policy and budget: the summary, and what belongs to the experiment.
+
+        Added: ``problem`` (its name), ``outside_theory`` (delta is not below the limit), and the
+        intervals of the shares.
+        """
+        rows = []
+        for call, results in zip(self.calls, self.results, strict=True):
+            outside = call.outside_theory()
+            for row in detailed(results):
+                beyond = (row["policy"], row["budget"]) in outside
+                rows.append({"problem": call.problem, **row, "outside_theory": beyond})
+        return rows
+
+    def rows_of(self, problem: str, policy: Policy) -> list[dict[str, Any]]:
+        """One policy's rows on one problem, by budget."""
+        return [
+            row for row in self.rows if row["problem"] == problem and row["policy"] == policy.label
+        ]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A sweep and its analysis.
+
+    ``name``: for the shell, and of its files. ``lead``: what it shows, in a few sentences.
+    ``panels``: the picture, in rows of ``columns``. ``notes``: what a reader must know of the
+    numbers.
+    """
+
+    name: str
+    title: str
+    lead: str
+    sweep: tuple[Call, ...]
+    panels: Callable[[Evidence], Sequence[Panel]]
+    notes: Callable[[Evidence], Sequence[str]]
+    columns: int = 3

@@ -1,0 +1,234 @@
+"""Panels drawn with matplotlib, through its objects alone: no pyplot, no lasting state."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tightrope.files import whole_file
+from tightrope.report.extra import require
+from tightrope.report.panels import Curve, Panel, Reference, metric_panels
+from tightrope.report.rows import detailed
+from tightrope.report.styles import INK, PAPER, QUIET, REFERENCES, SETTINGS, Style, styles
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tightrope.results import Results
+
+__all__ = ["draw", "legend_marks", "plot", "save", "svg_text"]
+
+DOTS_PER_INCH = 160
+PANEL = (3.55, 2.75)  # inches: of one among several
+ALONE = (5.2, 3.3)
+MARK = (0.5, 0.2)  # of a legend's mark on the page
+LEGEND_LINE = 0.24
+INTERVAL = "95 % interval"
+HOLLOW = "hollow: δ ≥ c, outside the theory"
+
+METADATA = {  # none: the same picture is the same bytes
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "png": {"Software": None},
+}
+
+Legend = dict[str, "Artist"]
+
+
+def plot(results: Results, metric: str = "reward_rate") -> Figure:
+    """A metric of every policy against the budget, with 95 % intervals.
+
+    ``metric``: reward_rate, violation, regret, pull_share, cost_share, pulls or queue_max. With one
+    budget the policies stand side by side. Show it in a notebook or :func:`save` it.
+    """
+    panels = metric_panels(results.problem, detailed(results), metric)
+    return draw(panels, columns=min(3, len(panels)), size=PANEL if len(panels) > 1 else ALONE)
+
+
+def draw(
+    panels: Sequence[Panel],
+    columns: int = 3,
+    *,
+    size: tuple[float, float] = PANEL,
+    legend: bool = True,
+) -> Figure:
+    """The panels in rows of ``columns``, each of ``size`` inches, with one legend below."""
+    with _style():
+        lines = -(-len(panels) // columns)
+        figure = _figure(size[0] * columns, size[1] * lines)
+        axes = figure.subplots(lines, columns, squeeze=False).flatten()
+        for one, panel in zip(axes, panels, strict=False):
+            _draw_panel(one, panel)
+        for spare in axes[len(panels) :]:
+            spare.set_axis_off()
+        if legend:
+            _place_legend(figure, _legend(panels))
+    return figure
+
+
+def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
+    """What a legend of the panels explains: each name with its mark, a small SVG document."""
+    marks = {}
+    with _style():
+        for name, artist in _legend(panels).items():
+            figure = _figure(*MARK)
+            figure.legend([artist], [""], loc="center", borderpad=0, handletextpad=0)
+            marks[name] = svg_text(figure)
+    return marks
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Write ``path``.png and ``path``.svg, each whole or not at all; what was written."""
+    kinds = {"png": {"dpi": DOTS_PER_INCH}, "svg": {}}
+    pictures = {kind: _rendered(figure, kind, **options) for kind, options in kinds.items()}
+    for kind, picture in pictures.items():
+        with whole_file(f"{os.fspath(path)}.{kind}") as file:
+            file.write(picture)
+    png, svg = (Path(f"{os.fspath(path)}.{kind}") for kind in kinds)
+    return png, svg
+
+
+def svg_text(figure: Figure) -> str:
+    """The figure as an SVG document, on whatever lies behind it."""
+    return _rendered(figure, "svg", facecolor="none").decode()
+
+
+def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    with _style():
+        figure.savefig(file, format=kind, metadata=METADATA[kind], **options)
+    return file.getvalue()
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    require("matplotlib")
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # not what a user's own matplotlibrc says
+        settings: Any = SETTINGS
+        matplotlib.rcParams.update(settings)
+        yield
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: Panel) -> None:
+    looks = styles([curve.label for curve in panel.curves])
+    for curve in panel.curves:
+        _draw_interval(axes, curve, looks[curve.label], panel.x_unit)
+        _draw_curve(axes, curve, looks[curve.label], panel.x_unit)
+    for reference in panel.references:
+        _draw_reference(axes, reference, panel.x_unit)
+    _set_axes(axes, panel)
+
+
+def _draw_curve(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
+    x = curve.x / unit
+    if curve.line:
+        axes.plot(x, curve.y, linestyle=style.line, color=style.colour, zorder=3)
+    for chosen, fill in ((~curve.hollow, style.colour), (curve.hollow, PAPER)):
+        axes.plot(
+            x[chosen],
+            curve.y[chosen],
+            linestyle="none",
+            marker=style.marker,
+            color=style.colour,
+            markerfacecolor=fill,
+            zorder=4 if curve.line else 2.5,
+        )
+
+
+def _draw_interval(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
+    """A band along a line; a bar at a point that stands alone."""
+    if curve.low is None or curve.high is None:
+        return
+    x = curve.x / unit
+    if len(x) > 1:
+        axes.fill_between(
+            x, curve.low, curve.high, color=style.colour, alpha=0.22, linewidth=0, zorder=2
+        )
+    else:
+        axes.vlines(x, curve.low, curve.high, color=style.colour, linewidth=2.0, alpha=0.6)
+
+
+def _draw_reference(axes: Axes, reference: Reference, unit: float) -> None:
+    looks = REFERENCES[reference.role]
+    if reference.x is None or len(reference.x) < 2:
+        axes.axhline(float(reference.y[0]), **looks)
+    else:
+        axes.plot(reference.x / unit, reference.y, **looks)
+
+
+def _set_axes(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if panel.x_log:
+        _set_log_budgets(axes, [x for curve in panel.curves for x in curve.x])
+    if panel.y_log:
+        axes.set_yscale("log")
+    if panel.from_zero:
+        axes.set_xlim(left=0)
+    if panel.x_names:
+        crowded = sum(map(len, panel.x_names)) > 40
+        slant: dict[str, Any] = {"rotation": 25, "ha": "right"} if crowded else {}
+        axes.set_xticks(range(len(panel.x_names)), panel.x_names, **slant)
+        axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
+
+
+def _set_log_budgets(axes: Axes, budgets: Sequence[float]) -> None:
+    """A logarithmic axis with plain numbers: 1, 2, 5, 10, or powers of ten over a wide range."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    wide = max(budgets) > 300.0 * min(budgets)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _legend(panels: Sequence[Panel]) -> Legend:
+    """Curves, references, then what intervals and hollow points mean, where there are any."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    legend: Legend = {}
+    for panel in panels:
+        looks = styles([curve.label for curve in panel.curves])
+        for curve in () if panel.x_names else panel.curves:  # the axis names them
+            style = looks[curve.label]
+            line: Any = style.line if curve.line else "none"
+            mark = Line2D([], [], color=style.colour, marker=style.marker, linestyle=line)
+            legend.setdefault(curve.name, mark)
+    for reference in (reference for panel in panels for reference in panel.references):
+        legend.setdefault(reference.name, Line2D([], [], **REFERENCES[reference.role]))
+    curves = [curve for panel in panels for curve in panel.curves]
+    if any(curve.low is not None for curve in curves):
+        legend[INTERVAL] = Patch(facecolor=QUIET, alpha=0.35)
+    if any(curve.hollow.any() for curve in curves):
+        legend[HOLLOW] = Line2D([], [], linestyle="none", marker="s", color=INK, mfc=PAPER)
+    return legend
+
+
+def _place_legend(figure: Figure, legend: Legend) -> None:
+    """Below the panels, in as many columns as fit; the figure grows by what it takes."""
+    width, height = figure.get_size_inches()
+    letters = max(map(len, legend))
+    columns = max(1, min(len(legend), int(width / (0.075 * letters + 0.55))))
+    figure.set_size_inches(width, height + LEGEND_LINE * -(-len(legend) // columns))
+    names, marks = list(legend), list(legend.values())
+    figure.legend(marks, names, loc="outside lower center", ncols=columns)

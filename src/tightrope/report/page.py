@@ -1,0 +1,92 @@
+"""One HTML page that needs nothing else: no network, no script, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tightrope.files import write_text
+from tightrope.report.extra import require
+from tightrope.report.rows import Row
+from tightrope.report.styles import INK, PAPER
+from tightrope.report.table import OUTSIDE, columns, section_ends
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["Page", "Picture", "render", "write_page"]
+
+TEMPLATE = "page.html.j2"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG document and what it shows."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page says, top to bottom."""
+
+    title: str
+    lead: str
+    facts: Sequence[tuple[str, str]]  # what was run: names and values
+    legend: Sequence[Picture]  # of all pictures: names and small marks
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    rows: Sequence[Row]
+    files: Sequence[str] = ()  # beside the page, to link to
+    sources: Sequence[tuple[str, str]] = field(default=())  # names and texts, shown on demand
+
+
+def render(page: Page) -> str:
+    """The page as HTML; every text is escaped."""
+    require("jinja2")
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(files(__package__).joinpath(TEMPLATE).read_text("utf-8"))
+    table = columns(page.rows)
+    return template.render(
+        page=page,
+        columns=table,
+        lines=list(zip(*(column.cells for column in table), strict=True)),
+        section_ends=section_ends(page.rows),
+        outside=OUTSIDE if any(row.get("outside_theory") for row in page.rows) else "",
+        legend=_inlined(page.legend, "mark"),
+        pictures=_inlined(page.pictures, "picture"),
+    )
+
+
+def write_page(page: Page, path: str | os.PathLike[str]) -> None:
+    """Write the page, whole or not at all."""
+    write_text(path, render(page))
+
+
+def _inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:
+    from markupsafe import Markup
+
+    return [
+        (picture.title, Markup(_element(picture.svg, f"{prefix}{i}-")))
+        for i, picture in enumerate(pictures)
+    ]
+
+
+def _element(document: str, prefix: str) -> str:
+    """An SVG document as an element of a page: ids of its own, colours that follow the page."""
+    svg = document[document.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{prefix}', svg)
+    svg = re.sub(r'href="#', f'href="#{prefix}', svg)
+    svg = svg.replace("url(#", f"url(#{prefix}")
+    svg = svg.replace(INK, "var(--ink)").replace(PAPER, "var(--card)")
+    return svg.replace("<svg", '<svg aria-hidden="true"', 1)

@@ -1,0 +1,194 @@
+"""What a picture shows, as data: panels of curves with intervals and of reference lines.
+
+An experiment describes panels; ``figures`` alone knows how to draw them. N points a curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import InfeasibleError, InputError, nearest
+from tightrope.oracle import Oracle, oracle
+from tightrope.problem import Problem
+from tightrope.report.rows import Row, optimum_rate, part
+from tightrope.results import Floats
+
+__all__ = [
+    "METRICS",
+    "Curve",
+    "Panel",
+    "Reference",
+    "curve",
+    "limit_line",
+    "metric_panels",
+    "optimum_line",
+    "stationary_line",
+]
+
+METRICS = {
+    "reward_rate": "reward / budget",
+    "violation": "penalty / budget − limit",
+    "regret": "regret: optimum − reward",
+    "pull_share": "share of pulls",
+    "cost_share": "share of cost",
+    "pulls": "pulls a run",
+    "queue_max": "largest queue of a run",
+}
+MOST_PARTS = 6  # of a metric with a number an arm: panels for those with the largest values
+WIDE = 20.0  # budgets that span this factor go on a logarithmic axis
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A policy's values: ``label`` decides the colour, ``name`` stands in the legend."""
+
+    label: str
+    name: str
+    x: Floats  # [N]
+    y: Floats  # [N]
+    low: Floats | None  # [N] of the 95 % interval; None where it is not known
+    high: Floats | None  # [N]
+    hollow: npt.NDArray[np.bool_]  # [N] points outside the theory
+    line: bool = True  # join the points
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A line to compare with; ``role`` (optimum, stationary or limit) decides its looks."""
+
+    role: str
+    name: str
+    y: Floats  # [N], or [1] for the same everywhere
+    x: Floats | None = None  # [N]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    y_label: str
+    curves: Sequence[Curve]
+    references: Sequence[Reference] = ()
+    x_label: str = "budget B"
+    x_unit: float = 1.0  # ticks show x / x_unit
+    x_log: bool = False
+    y_log: bool = False
+    x_names: Sequence[str] = ()  # for x = 0, 1, ...: names in place of numbers
+    from_zero: bool = False  # show x = 0
+
+
+def curve(
+    rows: Sequence[Row],
+    metric: str,
+    number: int | None = None,
+    *,
+    name: str | None = None,
+    line: bool = True,
+) -> Curve:
+    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric that is a list."""
+    pairs = [part(row, f"{metric}_interval", number) for row in rows if f"{metric}_interval" in row]
+    known = bool(pairs) and all(pair is not None for pair in pairs)
+    ends = np.array(pairs, float).T if known else (None, None)
+    return Curve(
+        label=rows[0]["policy"],
+        name=name or rows[0]["policy"],
+        x=np.array([row["budget"] for row in rows], float),
+        y=np.array([part(row, metric, number) for row in rows], float),
+        low=ends[0],
+        high=ends[1],
+        hollow=np.array([row.get("outside_theory", False) for row in rows], bool),
+        line=line,
+    )
+
+
+def optimum_line(rows: Sequence[Row]) -> list[Reference]:
+    """OPT(B) / B at the rows' budgets, where it is known."""
+    rates = {row["budget"]: optimum_rate(row) for row in rows}
+    known = sorted((budget, rate) for budget, rate in rates.items() if rate is not None)
+    if not known:
+        return []
+    budgets, values = np.array(known).T
+    return [Reference("optimum", "exact optimum OPT(B)/B", values, budgets)]
+
+
+def stationary_line(problem: Problem, metric: str, number: int | None = None) -> list[Reference]:
+    """pi*'s exact reward rate or share, where the problem is feasible and pi* has the metric."""
+    best = _feasible_oracle(problem)
+    if best is None or metric not in ("reward_rate", "pull_share", "cost_share"):
+        return []
+    value = getattr(best, metric)
+    height = float(value if number is None else value[number])
+    return [Reference("stationary", "π*, exact", np.array([height]))]
+
+
+def limit_line(metric: str) -> list[Reference]:
+    """Where the limit is just kept: violation 0."""
+    if metric != "violation":
+        return []
+    return [Reference("limit", "limit: violation 0", np.zeros(1))]
+
+
+def metric_panels(problem: Problem, rows: Sequence[Row], metric: str) -> list[Panel]:
+    """``metric`` of every policy against the budget; a panel a part where it is a list."""
+    _require_metric(problem, rows, metric)
+    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    panels = []
+    for number, title in _parts(problem, rows, metric):
+        curves = [
+            curve([row for row in rows if row["policy"] == label], metric, number)
+            for label in labels
+        ]
+        references = [*stationary_line(problem, metric, number), *limit_line(metric)]
+        if metric == "reward_rate":
+            references = [*optimum_line(rows), *references]
+        panels.append(_placed(Panel(title, METRICS[metric], curves, references)))
+    return panels
+
+
+def _placed(panel: Panel) -> Panel:
+    """Budgets on an axis that suits them; with only one, the policies side by side."""
+    budgets = np.unique(np.concatenate([one.x for one in panel.curves]))
+    if len(budgets) > 1:
+        return replace(panel, x_log=bool(budgets[-1] >= WIDE * budgets[0]))
+    curves = [replace(one, x=np.array([float(i)])) for i, one in enumerate(panel.curves)]
+    return replace(
+        panel,
+        curves=curves,
+        references=[replace(line, x=None) for line in panel.references],
+        x_label=f"policy, at budget {budgets[0]:,g}",
+        x_names=[one.name for one in curves],
+    )
+
+
+def _require_metric(problem: Problem, rows: Sequence[Row], metric: str) -> None:
+    if metric not in METRICS:
+        raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), METRICS)}")
+    values = [row[metric] for row in rows]
+    if not values or any(value is None or value == [] for value in values):
+        raise InputError(
+            f"metric = {metric!r}: problem {problem.name!r} has none at these budgets; choose"
+            " another, such as 'reward_rate'"
+        )
+
+
+def _parts(problem: Problem, rows: Sequence[Row], metric: str) -> list[tuple[int | None, str]]:
+    """The parts of a metric (numbers from 0) and their titles; None for a plain number."""
+    if not isinstance(rows[0][metric], list):
+        return [(None, "")]
+    values = np.array([row[metric] for row in rows], float)
+    chosen = np.sort(np.argsort(-values.max(axis=0), kind="stable")[:MOST_PARTS])
+    if metric.endswith("_share"):
+        return [(int(k), f"arm {k + 1}: {problem.names[k]}") for k in chosen]
+    return [(int(m), f"penalty {m + 1}, limit {problem.limits[m]:g}") for m in chosen]
+
+
+def _feasible_oracle(problem: Problem) -> Oracle | None:
+    try:
+        return oracle(problem)
+    except InfeasibleError:
+        return None

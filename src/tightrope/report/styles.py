@@ -1,0 +1,112 @@
+"""How things look: one colour a policy in every figure, distinct markers and lines beside it.
+
+The colours are those of Okabe and Ito, which colour-blind readers tell apart; markers and lines
+differ as well, for print in grey. ``INK`` and ``PAPER`` are what the page swaps in the dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+__all__ = ["INK", "PAPER", "QUIET", "REFERENCES", "SETTINGS", "Style", "styles"]
+
+INK = "#1a1b1e"
+PAPER = "#fefefd"
+QUIET = "#8d9096"
+
+# One more policy that ships with tightrope is one more line here.
+COLOURS = {
+    "lyoff": "#0072b2",
+    "lyon": "#d55e00",
+    "stationary": INK,
+    "ucb-bwi": "#009e73",
+    "epsilon-greedy": "#cc79a7",
+    "uniform-random": "#56b4e9",
+    "fixed-arm": "#e69f00",
+}
+OTHER_COLOURS = ("#882255", "#44aa99", "#999933", "#7a5195", "#8c564b")  # for a user's policies
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))
+
+REFERENCES: dict[str, dict[str, Any]] = {
+    "optimum": {"color": "#f0e442", "linewidth": 5.0, "zorder": 1.0},
+    "stationary": {"color": INK, "linewidth": 0.9, "zorder": 1.5},
+    "limit": {"color": INK, "linewidth": 0.9, "linestyle": LINES[3], "zorder": 1.5},
+}
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.unicode_minus": True,
+    "grid.color": QUIET,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "legend.handlelength": 3.0,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "figure.constrained_layout.h_pad": 0.07,
+    "figure.constrained_layout.w_pad": 0.07,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "tightrope",  # the same picture is the same bytes
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """A policy's colour, marker and line."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def styles(labels: Sequence[str]) -> dict[str, Style]:
+    """A style for each label: the policy's colour; variants of a policy differ in marker and line.
+
+    >>> styles(["lyoff", "lyon:delta0=15"])["lyon:delta0=15"].colour == COLOURS["lyon"]
+    True
+    """
+    found: dict[str, Style] = {}
+    names: list[str] = []
+    for label in dict.fromkeys(labels):
+        name = label.partition(":")[0]
+        place, variant = _place(name, names), names.count(name)
+        names.append(name)
+        colour = (*COLOURS.values(), *OTHER_COLOURS)[place]
+        marker = MARKERS[(place + 3 * variant) % len(MARKERS)]
+        found[label] = Style(colour, marker, LINES[(place + variant) % len(LINES)])
+    return found
+
+
+def _place(name: str, before: Sequence[str]) -> int:
+    """A policy's place in the palette: its own, or one that its name picks and no other has."""
+    known = list(COLOURS)
+    if name in known:
+        return known.index(name)
+    taken: dict[str, int] = {}
+    for other in dict.fromkeys((*before, name)):
+        if other not in known:
+            place = crc32(other.encode()) % len(OTHER_COLOURS)
+            while place in taken.values() and len(taken) < len(OTHER_COLOURS):
+                place = (place + 1) % len(OTHER_COLOURS)
+            taken[other] = place
+    return len(known) + taken[name]

@@ -1,0 +1,287 @@
+"""Rows as a table: for the terminal, for the page, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any
+
+from tightrope.files import write_text
+from tightrope.report.rows import Row, half_width, part
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tightrope.problem import Problem
+
+__all__ = [
+    "OUTSIDE",
+    "Column",
+    "columns",
+    "flat",
+    "print_oracle",
+    "print_rows",
+    "section_ends",
+    "table",
+    "write_csv",
+]
+
+OUTSIDE = "* delta is not below the limit: outside the theory, the number is used as it stands"
+MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
+LARGEST_SHARES = 2
+MOST_ARMS = 20  # that the oracle's table lists in full
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading and a text for each row."""
+
+    heading: str
+    cells: Sequence[str]
+    number: bool = True  # set to the right
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """What a person wants of the rows; ± is half of the 95 % interval."""
+    found = [
+        Column("policy", [row["policy"] + " *" * _outside(row) for row in rows], number=False),
+        Column("budget", _numbers([row["budget"] for row in rows])),
+        _estimate("reward rate", rows, "reward_rate"),
+        *_violations(rows),
+        _estimate("regret", rows, "regret"),
+        _shares(rows),
+        Column("pulls", _numbers([row["pulls"] for row in rows])),
+    ]
+    problems = [row.get("problem", "") for row in rows]
+    return [Column("problem", problems, number=False)] * (len(set(problems)) > 1) + found
+
+
+def table(rows: Sequence[Row], title: str | None = None, without: Sequence[str] = ()) -> Table:
+    """A rich table; ``rich.print`` shows it. ``without``: headings to leave out.
+
+    >>> row = dict(policy="lyon", budget=100.0, runs=9, reward_rate=1.25, violation=0.5,
+    ...            reward_rate_interval=[1.23, 1.27], violation_interval=[0.49, 0.51],
+    ...            regret=None, regret_interval=None, pull_share=[0.75, 0.25], pulls=210.0)
+    >>> [column.header for column in table([row]).columns][:4]
+    ['policy', 'budget', 'reward rate', 'violation']
+    """
+    from rich.table import Table
+
+    shown = Table(title=title, caption_justify="left", box=_box(), pad_edge=False)
+    shown.caption = "\n".join(_caption(rows, without))
+    listed, ends = columns(rows), section_ends(rows)
+    listed = [column for column in listed if column.heading not in without]
+    for column in listed:
+        justify: Any = "right" if column.number else "left"
+        shown.add_column(column.heading, justify=justify, overflow="fold")
+    for i, texts in enumerate(zip(*(column.cells for column in listed), strict=True)):
+        shown.add_row(*map(_escaped, texts), end_section=ends[i])
+    return shown
+
+
+def print_rows(rows: Sequence[Row], file: IO[str] | None = None) -> None:
+    """Print the table to standard output, or to ``file``.
+
+    A narrow terminal gets fewer columns and is told which ones are missing; a pipe gets all.
+    """
+    from rich.console import Console
+
+    console, without = Console(file=file), [column.heading for column in columns(rows)][-1:3:-1]
+    for dropped in range(len(without) + 1):
+        shown = table(rows, without=without[:dropped])
+        if not console.is_terminal or _width(shown) <= console.width:
+            break
+    _print(shown, file)
+
+
+def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
+    """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum."""
+    _print(_oracle_table(problem, row), None)
+    facts = {
+        "reward rate": row["reward_rate"],
+        "penalty rate": row["penalty_rate"],
+        "limit": problem.limits,
+        "multiplier": row["multiplier"],
+    }
+    if "optimum" in row:
+        facts[f"optimum at budget {budget:,g}"] = row["optimum"]
+    for name, value in facts.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        if values:
+            print(f"{name}: {', '.join(f'{number:,.6g}' for number in values)}")
+
+
+def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+    """Write the rows in full precision, a line each, whole or not at all."""
+    lines = [flat(row) for row in rows]
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(path, text.getvalue())
+
+
+def _caption(rows: Sequence[Row], without: Sequence[str]) -> list[str]:
+    runs = ", ".join(f"{count:,}" for count in sorted({row["runs"] for row in rows}))
+    lines = [f"{runs} runs a point; ± is half of the 95 % interval"]
+    if without:
+        lines.append(f"not shown, for want of width: {', '.join(without)}")
+    return lines + [OUTSIDE] * any(map(_outside, rows))
+
+
+def flat(row: Row) -> dict[str, Any]:
+    """A row without lists: intervals as ``_low`` and ``_high``, parts numbered from 1.
+
+    >>> flat({"violation": 0.1, "violation_interval": [0.0, 0.2], "pull_share": [0.75, 0.25]})
+    {'violation': 0.1, 'violation_low': 0.0, 'violation_high': 0.2, \
+'pull_share_1': 0.75, 'pull_share_2': 0.25}
+    """
+    line: dict[str, Any] = {}
+    for key, value in row.items():
+        if key.endswith("_interval"):
+            line |= _flat_interval(key.removesuffix("_interval"), value)
+        elif isinstance(value, list | tuple):
+            line |= {f"{key}_{i}": one for i, one in enumerate(value, start=1)}
+        else:
+            line[key] = value
+    return line
+
+
+def _flat_interval(name: str, value: Any) -> dict[str, Any]:
+    """One interval, or a list of them; None where it is not known."""
+    if value is None or (value and isinstance(value[0], float)):
+        low, high = value or (None, None)
+        return {f"{name}_low": low, f"{name}_high": high}
+    line: dict[str, Any] = {}
+    for i, pair in enumerate(value, start=1):
+        line[f"{name}_low_{i}"], line[f"{name}_high_{i}"] = pair or (None, None)
+    return line
+
+
+def _violations(rows: Sequence[Row]) -> list[Column]:
+    """One column a penalty."""
+    value = rows[0]["violation"] if rows else 0.0
+    if not isinstance(value, list):
+        return [_estimate("violation", rows, "violation", sign="+")]
+    return [
+        _estimate(f"violation {m + 1}", rows, "violation", m, sign="+") for m in range(len(value))
+    ]
+
+
+def _estimate(
+    heading: str, rows: Sequence[Row], key: str, number: int | None = None, sign: str = ""
+) -> Column:
+    """A number ± half of its interval, rounded up, all with the same decimals."""
+    values = [part(row, key, number) for row in rows]
+    reaches = [half_width(part(row, f"{key}_interval", number)) for row in rows]
+    decimals = _decimals(values, reaches)
+    cells = []
+    for value, reach in zip(values, reaches, strict=True):
+        text = NOTHING if value is None else f"{value:{sign}z,.{decimals}f}"
+        cells.append(text if reach is None else f"{text} ± {_rounded_up(reach, decimals)}")
+    return Column(heading, cells)
+
+
+def _rounded_up(reach: float, decimals: int) -> str:
+    """An interval's half, never shown as narrower than it is."""
+    step = 10.0**-decimals
+    return f"{math.ceil(reach / step - 1e-6) * step:,.{decimals}f}"
+
+
+def _decimals(values: Sequence[float | None], reaches: Sequence[float | None]) -> int:
+    """As many as tell most intervals from 0; without any, five digits of the largest value."""
+    size = max((abs(value) for value in values if value is not None), default=0.0)
+    known = sorted(reach for reach in reaches if reach is not None and reach > 1e-9 * size)
+    if known:
+        return min(12, max(0, math.ceil(-math.log10(known[len(known) // 4] / 3.0))))
+    return 4 if size == 0.0 else min(12, max(0, 4 - math.floor(math.log10(size))))
+
+
+def _shares(rows: Sequence[Row]) -> Column:
+    """Every arm's share of the pulls, or the largest ones."""
+    shares = [row["pull_share"] for row in rows]
+    if max(map(len, shares), default=0) <= MOST_SHARES:
+        return Column("pull share", [" / ".join(f"{s:.3f}" for s in share) for share in shares])
+    return Column("largest pull shares", [_largest(share) for share in shares])
+
+
+def _largest(shares: Sequence[float]) -> str:
+    arms = sorted(range(len(shares)), key=lambda arm: -shares[arm])[:LARGEST_SHARES]
+    return ", ".join(f"arm {arm + 1}: {shares[arm]:.3f}" for arm in arms)
+
+
+def _numbers(values: Sequence[float]) -> list[str]:
+    whole = all(value == round(value) for value in values) or max(values, default=0.0) >= 1000
+    return [f"{value:,.0f}" if whole else f"{value:,.5g}" for value in values]
+
+
+def _outside(row: Row) -> bool:
+    return bool(row.get("outside_theory", False))
+
+
+def section_ends(rows: Sequence[Row]) -> list[bool]:
+    """Whether a row is the last of its policy, where policies have several rows."""
+    policies = [(row.get("problem", ""), row["policy"]) for row in rows]
+    several = len(set(policies)) < len(policies)
+    return [several and one != other for one, other in pairwise([*policies, None])]
+
+
+def _oracle_table(problem: Problem, row: Row) -> Table:
+    """The arms with their rates, in the user's units, and shares."""
+    from rich.table import Table
+
+    shown = Table(title=f"pi* of {problem.name or 'the problem'}", box=_box(), pad_edge=False)
+    rates = [f"penalty rate {m + 1}" for m in range(problem.penalty_count)]
+    rates = ["penalty rate"] if len(rates) == 1 else rates
+    shown.add_column("arm")
+    for heading in ["reward rate", *rates, "pull share", "cost share"]:
+        shown.add_column(heading, justify="right")
+    moments, scales = problem.moments, problem.scales
+    few = problem.arm_count <= MOST_ARMS
+    for k, name in enumerate(problem.names):
+        if few or row["pull_share"][k] > 0.0:
+            penalties = moments.penalty_rate[k] * scales.penalties / scales.cost
+            numbers = [moments.reward_rate[k] * scales.reward / scales.cost, *penalties]
+            shares = row["pull_share"][k], row["cost_share"][k]
+            shown.add_row(
+                _escaped(name), *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)
+            )
+    others = problem.arm_count - shown.row_count
+    shown.caption = f"and {others:,} arms that are never pulled" if others else None
+    return shown
+
+
+def _print(shown: Table, file: IO[str] | None) -> None:
+    """Print a table; in full width where no terminal limits it."""
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=file, width=_width(shown), highlight=False)
+    console.print(shown)
+
+
+def _width(shown: Table) -> int:
+    """How wide a table is when nothing limits it."""
+    from rich.console import Console
+
+    return Console(width=10_000).measure(shown).maximum
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _box() -> Any:
+    from rich.box import SIMPLE_HEAD
+
+    return SIMPLE_HEAD

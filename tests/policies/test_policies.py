@@ -1,0 +1,185 @@
+"""Parameters, schedules, words of the shell, and the shape that every policy has."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import bernoulli_problem
+from tightrope import LyOff, LyOn, PolicyError, Stationary, UCBBwI, oracle, parse_policy
+from tightrope.policies import POLICIES
+from tightrope.policies.base import IndexPolicy, Statistics, advance
+
+
+def test_schedules_are_the_papers(paper):
+    budget = 10_000.0
+    off, on = LyOff(v0=2, delta0=3).setup(paper, budget), LyOn(v0=2, delta0=3).setup(paper, budget)
+    assert off.constants[0] == pytest.approx(2 * 100)
+    assert off.allowance == pytest.approx((0.8 - 3 / 100,))
+    assert on.constants[0] == pytest.approx(2 * math.sqrt(budget * math.log(budget)))
+    assert on.allowance == pytest.approx((0.8 - 3 * math.sqrt(math.log(budget) / budget),))
+    assert on.explore == math.ceil(math.log(2 * budget / 0.4))
+    assert off.explore == 0
+
+
+@pytest.mark.parametrize("policy", [LyOff(v=7, delta=0.1), LyOn(v=7, delta=0.1)])
+def test_plain_numbers_override_the_schedules(paper, policy):
+    setup = policy.setup(paper, 500.0)
+    assert setup.constants[0] == 7
+    assert setup.allowance == pytest.approx((0.7,))
+
+
+def test_mu_min_and_beta0_set_the_exploration(paper):
+    assert LyOn(mu_min=0.1).setup(paper, 500.0).explore == math.ceil(math.log(2 * 500 / 0.1))
+    assert LyOn(beta0=3.0).setup(paper, 500.0).explore == math.ceil(3 * math.log(2 * 500 / 0.4))
+    assert LyOn(beta0=0.0).setup(paper, 500.0).explore == 0
+
+
+def test_a_budget_below_one_pull_is_refused_by_the_log(paper):
+    with pytest.raises(PolicyError, match=r"lyon.*0\.5.*more than 1"):
+        LyOn().setup(paper, 0.5)
+    assert LyOn(v=1, delta=0).setup(paper, 0.5).constants[0] == 1
+
+
+def test_stationary_takes_the_oracles_shares(paper):
+    reach = Stationary().setup(paper, 100.0).terms[:, 0, 0]
+    assert reach[0] == pytest.approx(oracle(paper).pull_share[0])
+    assert reach[-1] == 1.0
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda p: p.name)
+def test_every_policy_has_the_one_shape(policy, paper):
+    made = policy()
+    assert dataclasses.is_dataclass(policy)
+    assert issubclass(policy, IndexPolicy)
+    assert policy.summary
+    assert policy.__doc__
+    assert parse_policy(made.label) == made
+    assert made.label == policy.name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.name = "other"
+    setup = made.setup(paper, 1000.0)
+    assert all(isinstance(value, float) for value in (*setup.constants, *setup.allowance))
+    assert policy.learns == (setup.terms is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("lyon", LyOn()),
+        ("lyon:delta0=15,alpha=2", LyOn(delta0=15.0)),
+        ("lyon:penalty_bonus=as-printed", LyOn(penalty_bonus="as-printed")),
+        ("lyon:mu_min=none", LyOn()),
+        ("lyoff:v=3,delta=0.01", LyOff(v=3.0, delta=0.01)),
+        ("stationary:shares=0.25/0.75", Stationary((0.25, 0.75))),
+    ],
+)
+def test_the_shells_words(text, policy):
+    assert parse_policy(text) == policy
+    assert parse_policy(policy.label) == policy
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lyonn", ["lyonn", "'lyon'"]),
+        ("nothing", ["nothing", "known", "lyoff"]),
+        ("lyon:delta=x", ["delta", "'x'", "finite number"]),
+        ("lyon:detla0=3", ["detla0", "'delta0'"]),
+        ("lyon:delta0", ["delta0", "parameter=value"]),
+        ("lyon:v0=0", ["v0", "0.0", "above 0"]),
+        ("lyon:v0=nan", ["v0", "nan"]),
+        ("lyon:v0=inf", ["v0", "inf"]),
+        ("lyon:alpha=1,alpha=2", ["alpha", "twice"]),
+        ("lyon:penalty_bonus=printed", ["penalty_bonus", "printed", "as-printed"]),
+        ("lyoff:alpha=2", ["alpha", "known: v0"]),
+        ("uniform-random:x=1", ["'x'", "takes none"]),
+        ("epsilon-greedy:epsilon=1.5", ["epsilon", "1.5", "[0, 1]"]),
+        ("stationary:shares=0.5/0.6", ["shares", "1 in sum"]),
+        ("stationary:shares=a/b", ["shares", "'a'"]),
+        ("fixed-arm:arm=1.5", ["arm", "1.5"]),
+    ],
+)
+def test_bad_words_are_named(text, words):
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text)
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fixed-arm:arm=3", ["arm", "3", "1 to 2"]),
+        ("fixed-arm:arm=arm1", ["arm1", "'arm 1'"]),
+        ("stationary:shares=1", ["shares", "2 numbers"]),
+    ],
+)
+def test_parameters_that_do_not_fit_the_problem(paper, text, words):
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text).setup(paper, 100.0)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+numbers = st.floats(0.0, 1.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), numbers, numbers, numbers), min_size=2, max_size=6),
+    st.floats(0, 30),
+    st.data(),
+)
+def test_permuting_what_was_seen_permutes_the_choice(arms, queue, data):
+    """For every learning policy, as long as no two arms have the same index."""
+    order = data.draw(st.permutations(range(len(arms))))
+    problem = bernoulli_problem([(0.5, 0.5, 0.5)] * len(arms), 0.8)
+    for policy in (LyOn(), LyOn(penalty_bonus="as-printed"), UCBBwI()):
+        setup = policy.setup(problem, 1000.0)
+        straight, turned = (_statistics([arms[k] for k in o]) for o in (range(len(arms)), order))
+        first = policy.decide(setup, 100, straight, [queue], 0.0)
+        second = policy.decide(setup, 100, turned, [queue], 0.0)
+        assert arms[first] == arms[order[second]] or _tied(policy, setup, straight, queue)
+
+
+def _statistics(arms):
+    return Statistics(
+        [float(t) for t, *_ in arms],
+        [t * x for t, x, _, _ in arms],
+        [t * r for t, _, r, _ in arms],
+        [[t * y] for t, _, _, y in arms],
+    )
+
+
+def _tied(policy, setup, seen, queue):
+    clock = policy.clock(setup.constants, 100.0)
+    indices = []
+    for t, x, r, (y,) in zip(seen.pulls, seen.cost, seen.reward, seen.penalty, strict=True):
+        reward = policy.reward_terms(setup.constants, t, x, r)
+        penalty = policy.penalty_terms(setup.constants, t, x, y)
+        indices.append(
+            policy.reward_index(setup.constants, clock, 0.0, 0.0, *reward)
+            + queue * policy.penalty_index(setup.constants, clock, *penalty)
+        )
+    low, next_low = sorted(indices)[:2]
+    return low == next_low or next_low - low <= 1e-9 * abs(low)
+
+
+@given(queue=st.floats(0, 1e6), cost=numbers, penalty=numbers, allowance=st.floats(-1, 2))
+def test_the_queue_is_never_negative_and_loses_nothing(queue, cost, penalty, allowance):
+    moved, lost = advance(queue, 0.0, allowance, cost, penalty)
+    assert moved >= 0
+    exact = queue + (penalty - allowance * cost)
+    assert moved + lost == pytest.approx(max(0.0, exact), rel=1e-15, abs=1e-12)
+
+
+def test_kahan_carry_keeps_what_single_precision_drops():
+    queue, lost = np.float32(4000.0), np.float32(0.0)
+    for _ in range(10_000):
+        queue, lost = advance(queue, lost, np.float32(0.0), np.float32(0.0), np.float32(1e-5))
+        queue, lost = np.float32(queue), np.float32(lost)
+    assert float(queue) + float(lost) == pytest.approx(4000.1, abs=1e-4)

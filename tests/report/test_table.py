@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import csv
+import io
+import os
+
+import pytest
+from rich.console import Console
+
+from tightrope import InputError, Oracle, oracle, ready_problem
+from tightrope.report.rows import detailed, half_width, optimum_rate
+from tightrope.report.table import (
+    OUTSIDE,
+    columns,
+    flat,
+    print_oracle,
+    print_rows,
+    section_ends,
+    table,
+    write_csv,
+)
+
+
+def cells(rows, heading):
+    return next(column.cells for column in columns(rows) if column.heading == heading)
+
+
+def printed(rows) -> str:
+    text = io.StringIO()
+    print_rows(rows, text)
+    return text.getvalue()
+
+
+def test_columns_with_one_limit(one_limit):
+    rows = one_limit.summary()
+    headings = [column.heading for column in columns(rows)]
+    assert headings == [
+        "policy",
+        "budget",
+        "reward rate",
+        "violation",
+        "regret",
+        "pull share",
+        "pulls",
+    ]
+    assert cells(rows, "budget")[:3] == ["50", "200", "2,000"]
+    value, reach = cells(rows, "violation")[0].split(" ± ")
+    assert float(value) == pytest.approx(rows[0]["violation"], abs=1e-3)
+    assert value[0] in "+-"
+    assert float(reach) >= round(half_width(rows[0]["violation_interval"]), 6)
+
+
+def test_a_shown_interval_is_never_narrower_than_the_real_one(one_limit):
+    rows = one_limit.summary()
+    for key, heading in (("reward_rate", "reward rate"), ("regret", "regret")):
+        for row, cell in zip(rows, cells(rows, heading), strict=True):
+            reach = float(cell.split(" ± ")[1].replace(",", ""))
+            assert reach >= half_width(row[f"{key}_interval"]) * (1 - 1e-5)
+
+
+def test_columns_follow_the_number_of_limits(no_limit, two_limits):
+    assert not any("violation" in column.heading for column in columns(no_limit.summary()))
+    rows = two_limits.summary()
+    headings = [column.heading for column in columns(rows)]
+    assert headings[3:5] == ["violation 1", "violation 2"]
+    for m in range(2):
+        shown = float(cells(rows, f"violation {m + 1}")[1].split(" ± ")[0])
+        assert shown == pytest.approx(rows[1]["violation"][m], abs=6e-3)
+
+
+def test_many_arms_show_the_largest_shares(many_arms):
+    rows = many_arms.summary()
+    for row, cell in zip(rows, cells(rows, "largest pull shares"), strict=True):
+        arms = [int(part.split(":")[0].removeprefix("arm ")) for part in cell.split(", ")]
+        best = max(range(9), key=lambda arm: row["pull_share"][arm])
+        assert len(arms) == 2
+        assert arms[0] == best + 1
+
+
+def test_what_is_not_known_is_left_open(one_run, infeasible):
+    assert all("±" not in cell for cell in cells(one_run.summary(), "reward rate"))
+    assert set(cells(infeasible.summary(), "regret")) == {"–"}
+
+
+def test_no_minus_before_a_zero(one_limit):
+    rows = [{**row, "regret": -0.2, "regret_interval": [-4.2, 3.8]} for row in one_limit.summary()]
+    assert set(cells(rows, "regret")) == {"0 ± 4"}
+
+
+def test_sections_and_marks(one_limit):
+    rows = [{**row, "outside_theory": row["budget"] < 100} for row in one_limit.summary()]
+    assert section_ends(rows) == [False, False, True] * 3
+    assert section_ends(rows[::3]) == [False] * 3
+    assert cells(rows, "policy")[:2] == ["lyoff *", "lyoff"]
+    assert OUTSIDE in printed(rows)
+    assert OUTSIDE not in printed(one_limit.summary())
+
+
+def test_problems_are_named_where_they_differ(one_limit):
+    rows = one_limit.summary()
+    assert columns([{**row, "problem": "p"} for row in rows])[0].heading == "policy"
+    two = [{**row, "problem": name} for name in ("p", "q") for row in rows]
+    assert columns(two)[0].heading == "problem"
+
+
+def test_a_pipe_gets_every_cell_on_its_line(one_limit):
+    rows = one_limit.summary()
+    lines = printed(rows).splitlines()
+    shown = [line for line in lines if "/" in line]
+    assert len(shown) == len(rows)
+    for column in columns(rows):
+        for line, cell in zip(shown, column.cells, strict=True):
+            assert cell in line
+
+
+@pytest.mark.parametrize(("width", "missing"), [(200, []), (80, ["pulls", "pull share"])])
+def test_a_narrow_terminal_gets_fewer_columns(one_limit, monkeypatch, width, missing):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = io.StringIO()
+    rows = [{**row, "policy": row["policy"] + ":delta0=15"} for row in one_limit.summary()]
+    print_rows(rows, text)
+    told = f"not shown, for want of width: {', '.join(missing)}"
+    assert (told in text.getvalue()) == bool(missing)
+    assert "…" not in text.getvalue()
+
+
+def test_a_label_is_not_read_as_markup(one_limit):
+    rows = [{**row, "policy": "[red]mine[/]"} for row in one_limit.summary()]
+    assert "[red]mine[/]" in printed(rows)
+
+
+def test_a_title(one_limit):
+    text = io.StringIO()
+    Console(file=text, width=120).print(table(one_limit.summary(), title="what happened"))
+    assert "what happened" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    "which", ["one_limit", "no_limit", "two_limits", "many_arms", "one_run", "infeasible"]
+)
+def test_csv_parses_back_to_the_same_numbers(which, request, tmp_path):
+    rows = detailed(request.getfixturevalue(which))
+    write_csv(rows, tmp_path / "rows.csv")
+    with open(tmp_path / "rows.csv", newline="") as file:
+        read = list(csv.DictReader(file))
+    assert len(read) == len(rows)
+    for line, row in zip(read, rows, strict=True):
+        for name, value in flat(row).items():
+            assert not isinstance(value, list)
+            if isinstance(value, float):
+                assert float(line[name]) == value
+            else:
+                assert line[name] == ("" if value is None else str(value))
+
+
+def test_csv_columns(two_limits):
+    line = flat(detailed(two_limits)[0])
+    row = detailed(two_limits)[0]
+    assert line["violation_2"] == row["violation"][1]
+    assert (line["violation_low_1"], line["violation_high_1"]) == tuple(
+        row["violation_interval"][0]
+    )
+    assert line["pull_share_low_3"] == row["pull_share_interval"][2][0]
+    assert line["regret_low"] == row["regret_interval"][0]
+
+
+def test_csv_that_cannot_be_written_leaves_nothing(one_limit, tmp_path):
+    with pytest.raises(InputError, match="cannot write"):
+        write_csv(one_limit.summary(), tmp_path / "absent" / "rows.csv")
+    with pytest.raises(KeyError):
+        write_csv([_Broken()], tmp_path / "rows.csv")
+    assert os.listdir(tmp_path) == []
+
+
+class _Broken(dict):
+    def items(self):
+        raise KeyError("broken")
+
+
+def test_share_intervals_hold_the_shares(one_limit):
+    for row in detailed(one_limit):
+        for share, (low, high) in zip(row["pull_share"], row["pull_share_interval"], strict=True):
+            assert low < share < high
+            assert (low + high) / 2 == pytest.approx(share)
+
+
+def test_optimum_rate_is_what_regret_is_measured_against(one_limit, infeasible):
+    from tightrope import optimum
+
+    for row in one_limit.summary():
+        exact = optimum(one_limit.problem, row["budget"]) / row["budget"]
+        assert optimum_rate(row) == pytest.approx(exact)
+    assert optimum_rate(infeasible.summary()[0]) is None
+
+
+def oracle_row(best: Oracle) -> dict[str, object]:
+    return {
+        "reward_rate": best.reward_rate,
+        "penalty_rate": list(best.penalty_rate),
+        "multiplier": list(best.multiplier),
+        "pull_share": best.pull_share.tolist(),
+        "cost_share": best.cost_share.tolist(),
+    }
+
+
+def test_oracle_prints_arms_and_rates(paper, capsys):
+    print_oracle(paper, {**oracle_row(oracle(paper)), "optimum": 1300.5}, 1000.0)
+    text = capsys.readouterr().out
+    assert "0.3913" in text
+    assert "0.3000" in text
+    assert "reward rate: 1.3\n" in text
+    assert "limit: 0.8\n" in text
+    assert "optimum at budget 1,000: 1,300.5\n" in text
+
+
+def test_oracle_of_many_arms_lists_those_it_pulls(capsys):
+    problem = ready_problem("paper-arms-100")
+    print_oracle(problem, oracle_row(oracle(problem)))
+    text = capsys.readouterr().out
+    assert "and 98 arms that are never pulled" in text
+    assert "bold 1 " in text
+    assert "bold 30" not in text
+
+
+def test_oracle_in_the_users_units(capsys):
+    problem = ready_problem("advertising")
+    print_oracle(problem, oracle_row(oracle(problem)))
+    video = next(line for line in capsys.readouterr().out.splitlines() if "video" in line)
+    assert float(video.split()[1]) == pytest.approx(0.12 * 60 / 2.0)
+    assert float(video.split()[2]) == pytest.approx(0.7 / 2.0)

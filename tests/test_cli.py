@@ -1,0 +1,216 @@
+"""The shell's contract: rows, streams, exit statuses, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tightrope.cli import main
+
+ROW_KEYS = {
+    "policy",
+    "budget",
+    "runs",
+    "reward_rate",
+    "reward_rate_se",
+    "violation",
+    "violation_se",
+    "pull_share",
+    "cost_share",
+    "pulls",
+    "regret",
+    "regret_se",
+    "queue_max",
+    "steps",
+    "seconds",
+    "compile_seconds",
+    "backend",
+}
+TOML = """
+limit = 0.8
+[[arms]]
+name = "bold"
+cost = { bernoulli = 0.4 }
+reward = { bernoulli = 0.8 }
+penalty = { bernoulli = 0.6 }
+[[arms]]
+name = "careful"
+cost = { bernoulli = 0.6 }
+reward = { bernoulli = 0.6 }
+penalty = { bernoulli = 0.3 }
+"""
+
+
+@pytest.fixture
+def shell(capsys):
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_simulate_prints_a_row_per_policy_and_budget(shell):
+    status, out, _ = shell(
+        *"simulate paper --policy lyon:delta0=0.7,alpha=2 --policy lyoff".split(),
+        *"--budget 50 --budget 100 --runs 40 --seed 1 --json".split(),
+    )
+    rows = json.loads(out)
+    assert status == 0
+    assert [(r["policy"], r["budget"]) for r in rows] == [
+        ("lyon:delta0=0.7,alpha=2", 50),
+        ("lyon:delta0=0.7,alpha=2", 100),
+        ("lyoff", 50),
+        ("lyoff", 100),
+    ]
+    for row in rows:
+        assert set(row) >= ROW_KEYS
+        assert row["runs"] == 40
+        assert len(row["pull_share"]) == 2
+
+
+def test_a_toml_file_is_the_ready_problem(shell, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TOML)
+    words = "--policy lyon --budget 80 --runs 30 --seed 2 --json".split()
+    rows = [
+        json.loads(shell("simulate", problem, *words)[1])[0] for problem in (str(path), "paper")
+    ]
+    for key in ROW_KEYS - {"seconds", "compile_seconds"}:
+        assert rows[0][key] == rows[1][key]
+
+
+def test_oracle(shell):
+    status, out, err = shell("oracle", "paper", "--budget", "1000", "--json")
+    row = json.loads(out)
+    assert (status, err) == (0, "")
+    assert set(row) == {
+        "reward_rate",
+        "penalty_rate",
+        "multiplier",
+        "pull_share",
+        "cost_share",
+        "optimum",
+    }
+    assert row["reward_rate"] == pytest.approx(1.3)
+    assert row["multiplier"] == pytest.approx(1.0)
+    assert row["cost_share"] == pytest.approx([0.3, 0.7])
+    assert row["optimum"] == pytest.approx(1300.5)
+    assert "optimum" not in json.loads(shell("oracle", "paper", "--json")[1])
+
+
+def test_tables_for_people(shell):
+    for words in (
+        "oracle paper --budget 1000",
+        "simulate paper --budget 60 --runs 20",
+        "simulate wireless --budget 600 --runs 5 --policy lyon",
+        "problems",
+        "policies",
+    ):
+        status, out, _ = shell(*words.split())
+        assert status == 0
+        assert out.strip()
+    assert "penalty_bonus" in shell("policies")[1]
+    assert "paper-tradeoff" in shell("problems")[1]
+
+
+def test_problems_shows_toml_that_loads(shell, tmp_path):
+    from tightrope import Problem, ready_problem
+
+    out = shell("problems", "advertising")[1]
+    assert Problem.from_toml(out) == ready_problem("advertising")
+    assert "paper" in json.loads(shell("problems", "--json")[1])
+    assert "lyon" in json.loads(shell("policies", "--json")[1])
+
+
+def test_save_writes_the_runs(shell, tmp_path):
+    from tightrope import Results
+
+    path = tmp_path / "runs.npz"
+    shell(*f"simulate paper --budget 30 --runs 9 --policy lyoff --save {path}".split())
+    assert Results.load(path).runs == 9
+
+
+def test_warnings_go_to_standard_error_in_one_line(shell):
+    status, out, err = shell(
+        *"simulate paper --policy lyon:delta0=15 --budget 1000 --runs 4 --json --quiet".split()
+    )
+    assert status == 0
+    json.loads(out)
+    assert err.startswith("warning: policy lyon: delta = 1.247")
+    assert "2,790" in err
+    assert err.count("\n") == 1
+
+
+NOTHING = "simulate paper --budget 10 --runs 2"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (f"{NOTHING} --policy lyonn", ["lyonn", "'lyon'"]),
+        (f"{NOTHING} --policy lyon:detla0=1", ["detla0", "'delta0'"]),
+        (f"{NOTHING} --policy lyon --policy lyon", ["lyon", "twice"]),
+        ("simulate papr --budget 10", ["papr", "'paper'"]),
+        ("simulate paper --budget -5", ["-5", "budget"]),
+        ("simulate paper --budget inf", ["inf", "budget"]),
+        ("simulate paper --budget nan", ["nan", "budget"]),
+        ("simulate paper --budget ten", ["ten", "--budget", "number"]),
+        ("simulate paper", ["--budget", "required"]),
+        ("simulate paper --budget 10 --runs 0", ["runs = 0"]),
+        ("simulate paper --budget 10 --runs x", ["--runs", "'x'", "whole number"]),
+        ("simulate paper --budget 10 --backend gpuu", ["gpuu", "known"]),
+        ("simulate paper --budget 10 --save /no/such/folder/x.npz", ["/no/such/folder/x.npz"]),
+        ("oracle paper --budget 0", ["0", "budget"]),
+        ("problems nope", ["nope"]),
+        ("reproduce fig9", ["fig9", "'fig1'"]),
+        ("frobnicate", ["frobnicate", "simulate"]),
+        ("", ["COMMAND"]),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(shell, words, expected):
+    status, out, err = shell(*words.split())
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1, err
+    assert all(word in err for word in expected), err
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("limit = 0.8", "limit = 0"), ["limit", "0"]),
+        (("limit = 0.8", "limt = 0.8"), ["limt", "'limit'"]),
+        (("limit = 0.8", "limit = 'x'"), ["limit", "'x'"]),
+        (("limit = 0.8", "limit = 0.1"), ["limit", "0.1", "careful"]),
+        (("bernoulli = 0.4", "bernoulli = 1.4"), ["bold", "cost", "1.4"]),
+        (("bernoulli = 0.4", "bernouli = 0.4"), ["bold", "cost", "bernouli", "'bernoulli'"]),
+        (
+            ("cost = { bernoulli = 0.4 }", "cost = { uniform = [0, 2] }"),
+            ["bold", "cost", "2", "scale"],
+        ),
+        (("cost = { bernoulli = 0.4 }\n", ""), ["bold", "cost"]),
+        (("[[arms]]", "[[arms"), ["line"]),
+        ((TOML, "limit = 0.8"), ["arm"]),
+    ],
+)
+def test_a_bad_file_is_one_line_and_status_two(shell, tmp_path, change, expected):
+    path = tmp_path / "bad.toml"
+    path.write_text(TOML.replace(*change))
+    status, out, err = shell("oracle", str(path), "--json")
+    assert (status, out) == (2, "")
+    assert err.count("\n") == 1, err
+    assert all(word in err for word in expected), err
+
+
+def test_the_installed_command(tmp_path):
+    """Once for real: its own process, standard output alone carries the JSON."""
+    words = [sys.executable, "-m", "tightrope", "oracle", "paper", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout)["reward_rate"] == pytest.approx(1.3)
+    assert done.stderr == ""
+    bad = subprocess.run([*words[:3], "nope"], capture_output=True, text=True, check=False)
+    assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (2, "", 1)
