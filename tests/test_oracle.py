@@ -86,7 +86,7 @@ def points(draw: st.DrawFn) -> tuple[Floats, Floats, Floats, Floats]:
     return table[:, 0], table[:, 1], table[:, 2:], np.array(limits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(points())
 def test_agrees_with_the_program_over_pulls(case: tuple[Floats, Floats, Floats, Floats]) -> None:
     cost, reward, penalty, limits = case
@@ -103,7 +103,7 @@ def test_agrees_with_the_program_over_pulls(case: tuple[Floats, Floats, Floats, 
         assert mixture.reward == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(points(), st.randoms(use_true_random=False))
 def test_the_order_of_the_arms_does_not_matter(
     case: tuple[Floats, Floats, Floats, Floats], random: Random

@@ -61,10 +61,7 @@ def simulate(options: argparse.Namespace) -> int:
     if options.save:
         results.save(options.save)
     _print_rows(results.summary(), options.json)
-    if not results.complete:
-        print(f"interrupted: {results.runs} of {options.runs} runs finished", file=sys.stderr)
-        return 1
-    return 0
+    return _status(results.complete, results.runs, options.runs)
 
 
 def oracle(options: argparse.Namespace) -> int:
@@ -142,7 +139,7 @@ def reproduce(options: argparse.Namespace) -> int:
     )
     _print_rows(report.rows, options.json)
     print(f"wrote {', '.join(str(path) for path in report.files)}", file=sys.stderr)
-    return 0
+    return _status(report.complete, report.evidence.results[0].runs, options.runs)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -272,6 +269,12 @@ def _print_pairs(pairs: Any) -> None:
     width = max(len(name) for name, _ in listed)
     for name, text in listed:
         print(f"{name:{width}}  {text}")
+
+
+def _status(complete: bool, finished: int, wanted: int) -> int:
+    if not complete:
+        print(f"interrupted: {finished} of {wanted} runs finished", file=sys.stderr)
+    return 0 if complete else 1
 
 
 def _fail(error: object, status: int) -> int:

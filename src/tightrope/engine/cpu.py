@@ -120,7 +120,9 @@ class Lanes:
         numbers = np.resize(runs, width)
         self._words = seed_words(plan.seed, OUTCOMES, numbers).reshape(-1)
         self._luck = seed_words(plan.seed, LUCK, numbers).reshape(-1)
-        self._picked = np.zeros(width, np.int32)
+        self._picked = np.zeros(
+            (3 + spec.penalties) * width, np.int32
+        )  # the arms, their thresholds
 
     @property
     def running(self) -> bool:
@@ -135,7 +137,7 @@ class Lanes:
         allowance[: len(setup.allowance)] = setup.allowance
         wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
         self.step = plan.kernel(
-            self._arms.reshape(-1),
+            self._arms.reshape(-1) if plan.spec.arms else self._arms.reshape(len(self._arms), -1),
             self._lanes.reshape(-1),
             self._words,
             self._luck,

@@ -30,6 +30,7 @@ __all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
 
 SOURCE = Path(__file__).read_bytes()
 FEW_ARMS = 8  # up to here K is a constant of the kernel
+ARMS_AT_ONCE = 4  # compared in one pass over the lanes
 CHECK_EVERY = 32  # steps between looks at whether every lane is done
 
 
@@ -137,9 +138,19 @@ class Layout:
         return self.spent + 3
 
     @property
+    def chosen(self) -> int:
+        """Row of a lane: the arm with the smallest index so far."""
+        return self.spent + 4
+
+    @property
+    def own(self) -> int:
+        """First of as many rows of a lane as an arm has: a copy of the arm just pulled."""
+        return self.spent + 5
+
+    @property
     def lane_rows(self) -> int:
         """Rows of a lane."""
-        return self.spent + 4
+        return self.own + self.arm_rows
 
 
 def build(spec: Kernel) -> Any:
@@ -220,49 +231,72 @@ def _guess(spec: Kernel) -> Any:
 def _decide(spec: Kernel) -> Any:
     """The arm with the smallest index in every lane, lowest number on ties."""
     layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
-    penalties, stride = spec.penalties, spec.layout.arm_rows * spec.lanes
-    best_row, uniform = layout.best * lanes_count, layout.uniform * lanes_count
+    penalties, read = spec.penalties, _read(spec)
+    uniform, best_row = layout.uniform * lanes_count, layout.best * lanes_count
+    chosen_row = layout.chosen * lanes_count
     reward_index = compile_function(spec.policy.reward_index, spec.digest, number)
     penalty_index = compile_function(spec.policy.penalty_index, spec.digest, number)
 
     def index(arms, lanes, arm, lane, now, constants):
-        at = arm * stride + lane
-        value = reward_index(
-            constants, now, lanes[uniform + lane], number(arm), arms[at], arms[at + lanes_count]
-        )
+        level, width = read(arms, arm, 0, lane), read(arms, arm, lanes_count, lane)
+        luck = lanes[uniform + lane]
+        value = reward_index(constants, now, luck, number(arm), level, width)
         for m in range(penalties):
-            terms = at + 2 * (1 + m) * lanes_count
-            value += lanes[m * lanes_count + lane] * penalty_index(
-                constants, now, arms[terms], arms[terms + lanes_count]
-            )
+            row = 2 * (1 + m) * lanes_count
+            level, width = read(arms, arm, row, lane), read(arms, arm, row + lanes_count, lane)
+            queue = lanes[m * lanes_count + lane]
+            value += queue * penalty_index(constants, now, level, width)
         return number(value)
 
-    compiled_index = compile_function(index, spec.digest)
+    index_of = compile_function(index, spec.digest)
 
     def decide_few(arms, lanes, picked, count, now, constants):
         for lane in range(lanes_count):
-            best, chosen = compiled_index(arms, lanes, 0, lane, now, constants), int32(0)
+            best, chosen = index_of(arms, lanes, 0, lane, now, constants), int32(0)
             for arm in range(1, few):
-                value = compiled_index(arms, lanes, arm, lane, now, constants)
+                value = index_of(arms, lanes, arm, lane, now, constants)
                 chosen = select(value < best, int32(arm), chosen)
                 best = select(value < best, value, best)
             picked[lane] = chosen
 
+    def challenge(arms, lanes, first, arms_at_once, now, constants):
+        for lane in range(lanes_count):
+            best, chosen = lanes[best_row + lane], lanes[chosen_row + lane]
+            for more in range(arms_at_once):
+                arm = first + more
+                value = index_of(arms, lanes, arm, lane, now, constants)
+                chosen = keep(value < best, number(arm), chosen)
+                best = keep(value < best, value, best)
+            lanes[best_row + lane], lanes[chosen_row + lane] = best, chosen
+
+    challenge_by = compile_function(challenge, spec.digest)
+
     def decide_many(arms, lanes, picked, count, now, constants):
         for lane in range(lanes_count):
-            lanes[best_row + lane] = compiled_index(arms, lanes, 0, lane, now, constants)
-            picked[lane] = int32(0)
-        for arm in range(1, count):
-            for lane in range(lanes_count):
-                value, best = (
-                    compiled_index(arms, lanes, arm, lane, now, constants),
-                    lanes[best_row + lane],
-                )
-                chosen = picked[lane]
-                picked[lane] = select(value < best, int32(arm), chosen)
-                lanes[best_row + lane] = select(value < best, value, best)
+            lanes[best_row + lane] = index_of(arms, lanes, 0, lane, now, constants)
+            lanes[chosen_row + lane] = number(0)
+        whole = 1 + (count - 1) // ARMS_AT_ONCE * ARMS_AT_ONCE
+        for arm in range(1, whole, ARMS_AT_ONCE):
+            challenge_by(arms, lanes, arm, ARMS_AT_ONCE, now, constants)
+        for arm in range(whole, count):
+            challenge_by(arms, lanes, arm, 1, now, constants)
+        for lane in range(lanes_count):
+            picked[lane] = int32(lanes[chosen_row + lane])
 
     return compile_function(decide_few if few else decide_many, spec.digest)
+
+
+def _read(spec: Kernel) -> Any:
+    """How to read a row of an arm: ``arms`` is flat where K is constant, otherwise [K, rows * L]."""
+    stride = spec.layout.arm_rows * spec.lanes
+
+    def read_flat(arms, arm, row, lane):
+        return arms[arm * stride + row + lane]
+
+    def read_rows(arms, arm, row, lane):
+        return arms[arm, row + lane]
+
+    return compile_function(read_flat if spec.arms else read_rows, spec.digest)
 
 
 def _draw(spec: Kernel) -> Any:
@@ -272,28 +306,32 @@ def _draw(spec: Kernel) -> Any:
     outcome = layout.outcome * lanes_count
     weyl_step = channels * rng.WEYL
 
-    def threshold_few(law, arm, channel):
+    def threshold_few(law, picked, channel, lane):
         value = law[channel]
         for k in range(1, few):
-            value = select(arm == int32(k), law[k * channels + channel], value)
+            value = select(picked[lane] == int32(k), law[k * channels + channel], value)
         return value
 
-    def threshold_many(law, arm, channel):
-        return law[arm * channels + channel]
+    def threshold_many(law, picked, channel, lane):
+        return picked[(1 + channel) * lanes_count + lane]
 
     threshold = compile_function(threshold_few if few else threshold_many, spec.digest)
 
     def draw_bernoulli(lanes, words, picked, law, step):
+        if not few:  # first fetch the thresholds, one lane at a time, then go on in SIMD code
+            for lane in range(lanes_count):
+                for channel in range(channels):
+                    at = picked[lane] * channels + channel
+                    picked[(1 + channel) * lanes_count + lane] = law[at]
         weyl = uint32(step * weyl_step)
         for lane in range(lanes_count):
             a, b = words[lane], words[lanes_count + lane]
             c, d = words[2 * lanes_count + lane], words[3 * lanes_count + lane]
             running = lanes[alive + lane]
-            arm = picked[lane]
             for channel in range(channels):
                 a, b, c, d = b, c, d, rng.scramble(a, d)
                 word = uint32(uint32(d + weyl) + uint32((channel + 1) * rng.WEYL))
-                hit = int32(word >> uint32(1)) <= threshold(law, arm, channel)
+                hit = int32(word >> uint32(1)) <= threshold(law, picked, channel, lane)
                 lanes[outcome + channel * lanes_count + lane] = select(hit, running, zero)
             words[lane], words[lanes_count + lane] = a, b
             words[2 * lanes_count + lane], words[3 * lanes_count + lane] = c, d
@@ -325,16 +363,20 @@ def _draw(spec: Kernel) -> Any:
 
 
 def _learn(spec: Kernel) -> Any:
-    """Add the outcomes to the totals of the arm picked in every lane, and renew its terms."""
+    """Add the outcomes to the totals of the arm picked in every lane, and renew its terms.
+
+    With few arms all of them are gone through and the one picked is selected. With many, its rows
+    are copied to the lane's own, one lane at a time, dealt with there in SIMD code, and put back.
+    """
     layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
     stride, channels, learns = layout.arm_rows * spec.lanes, 1 + spec.penalties, spec.policy.learns
     alive, outcome = layout.alive * lanes_count, layout.outcome * lanes_count
     pulls_row, cost_row = layout.pulls * lanes_count, layout.cost * lanes_count
-    totals, zero = layout.totals * lanes_count, number(0)
+    totals, zero, own = layout.totals * lanes_count, number(0), layout.own * lanes_count
     reward_terms = compile_function(spec.policy.reward_terms, spec.digest, number)
     penalty_terms = compile_function(spec.policy.penalty_terms, spec.digest, number)
 
-    def add_few(arms, row, arm, lane, more):
+    def add_few(arms, lanes, row, arm, lane, more):
         total = zero
         for k in range(few):
             at = k * stride + row + lane
@@ -343,41 +385,52 @@ def _learn(spec: Kernel) -> Any:
             total = select(arm == int32(k), value, total)
         return total
 
-    def put_few(arms, row, arm, lane, new):
+    def put_few(arms, lanes, row, arm, lane, new):
         for k in range(few):
             at = k * stride + row + lane
             arms[at] = keep(arm == int32(k), new, arms[at])
 
-    def add_many(arms, row, arm, lane, more):
-        at = arm * stride + row + lane
-        arms[at] += more
-        return arms[at]
+    def add_many(arms, lanes, row, arm, lane, more):
+        total = lanes[own + row + lane] + more
+        lanes[own + row + lane] = total
+        return total
 
-    def put_many(arms, row, arm, lane, new):
-        arms[arm * stride + row + lane] = new
+    def put_many(arms, lanes, row, arm, lane, new):
+        lanes[own + row + lane] = new
 
-    add, put = (
-        compile_function(add_few if few else add_many, spec.digest),
-        compile_function(put_few if few else put_many, spec.digest),
-    )
+    add = compile_function(add_few if few else add_many, spec.digest)
+    put = compile_function(put_few if few else put_many, spec.digest)
 
     def learn(arms, lanes, picked, constants):
         for lane in range(lanes_count):
             arm = picked[lane]
-            pulls = add(arms, pulls_row, arm, lane, lanes[alive + lane])
-            cost = add(arms, cost_row, arm, lane, lanes[outcome + lane])
+            pulls = add(arms, lanes, pulls_row, arm, lane, lanes[alive + lane])
+            cost = add(arms, lanes, cost_row, arm, lane, lanes[outcome + lane])
             for channel in range(channels):
                 more = lanes[outcome + (1 + channel) * lanes_count + lane]
-                total = add(arms, totals + channel * lanes_count, arm, lane, more)
+                total = add(arms, lanes, totals + channel * lanes_count, arm, lane, more)
                 if learns:
                     if channel == 0:
                         level, width = reward_terms(constants, pulls, cost, total)
                     else:
                         level, width = penalty_terms(constants, pulls, cost, total)
-                    put(arms, 2 * channel * lanes_count, arm, lane, number(level))
-                    put(arms, (2 * channel + 1) * lanes_count, arm, lane, number(width))
+                    put(arms, lanes, 2 * channel * lanes_count, arm, lane, number(level))
+                    put(arms, lanes, (2 * channel + 1) * lanes_count, arm, lane, number(width))
 
-    return compile_function(learn, spec.digest)
+    learn_in_place = compile_function(learn, spec.digest)
+
+    def learn_many(arms, lanes, picked, constants):
+        for lane in range(lanes_count):
+            arm = picked[lane]
+            for row in range(pulls_row, stride, lanes_count):
+                lanes[own + row + lane] = arms[arm, row + lane]
+        learn_in_place(arms, lanes, picked, constants)
+        for lane in range(lanes_count):
+            arm = picked[lane]
+            for row in range(0 if learns else pulls_row, stride, lanes_count):
+                arms[arm, row + lane] = lanes[own + row + lane]
+
+    return learn_in_place if few else compile_function(learn_many, spec.digest)
 
 
 def _settle(spec: Kernel) -> Any:

@@ -20,12 +20,19 @@ import numpy.typing as npt
 from tightrope.engine import cpu, python
 from tightrope.engine.progress import Progress, announced, reporting
 from tightrope.errors import BackendError, InputError, nearest
-from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.problem import Problem, check_budget
 from tightrope.results import Floats, Record, Results, Runs
 from tightrope.version import __version__
 
-__all__ = ["OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]
+__all__ = [
+    "OutsideTheoryWarning",
+    "Trajectory",
+    "caveats",
+    "outside_theory",
+    "simulate",
+    "trajectory",
+]
 
 BACKENDS = ("auto", "cpu", "python")
 PRECISIONS = ("auto", "single", "double")
@@ -61,7 +68,9 @@ def simulate(
     """
     named = _named(policies)
     numbers = _run_numbers(runs)
-    work = _work(problem, named, _budgets(budgets), _seed(seed), backend, precision)
+    checked = _budgets(budgets)
+    work = _work(problem, named, checked, _seed(seed), backend, precision)
+    _warn(problem, named, checked)
     compile_seconds = _compile(work, progress)
     chunks = [chunk for part in _parts(numbers, work) for chunk in part]
     total = sum(chunk.weight for chunk in chunks)
@@ -114,7 +123,6 @@ def _work(
         for budget in budgets:
             scaled = budget / problem.scales.cost
             setup = policy.setup(problem, scaled)
-            _warn(setup)
             plan: cpu.Plan | python.Plan
             if backend == "python" or not isinstance(policy, IndexPolicy):
                 if backend == "cpu":
@@ -128,9 +136,35 @@ def _work(
     return work
 
 
-def _warn(setup: Setup) -> None:
-    if setup.warning:
-        warnings.warn(setup.warning, OutsideTheoryWarning, stacklevel=4)
+def outside_theory(
+    problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
+) -> dict[tuple[str, float], str]:
+    """What the paper's theorems do not cover, by policy and budget: the policy's own words."""
+    found = {}
+    for budget in budgets:
+        for label, policy in policies.items():
+            warning = policy.setup(problem, budget / problem.scales.cost).warning
+            if warning:
+                found[label, budget] = warning
+    return found
+
+
+def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
+    """What lies outside the theory: a sentence a policy, not one a budget."""
+    told = []
+    for label in dict.fromkeys(label for label, _ in outside):
+        first, *others = sorted(budget for name, budget in outside if name == label)
+        text = outside[label, first]
+        if others:
+            listed = ", ".join(f"{budget:g}" for budget in others)
+            text += f". The same holds at budget{'s' * (len(others) > 1)} {listed}"
+        told.append(text)
+    return told
+
+
+def _warn(problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]) -> None:
+    for caveat in caveats(outside_theory(problem, policies, budgets)):
+        warnings.warn(caveat, OutsideTheoryWarning, stacklevel=3)
 
 
 def _compile(work: Sequence[_Work], progress: Progress) -> dict[str, float]:
@@ -280,7 +314,7 @@ def trajectory(
     if not isinstance(policy, IndexPolicy):
         raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
     setup = policy.setup(problem, scaled)
-    _warn(setup)
+    _warn(problem, {policy.label: policy}, [budget])
     numbers = _run_numbers(runs)
     plan = cpu.plan_lanes(problem, policy, setup, scaled, _seed(seed), "auto")
     if not points >= 2 or len(numbers) > plan.spec.lanes:

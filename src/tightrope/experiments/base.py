@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tightrope.engine.simulation import outside_theory
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.ready import ready_problem
@@ -38,15 +39,9 @@ class Call:
         return len(self.policies) * sum(self.budgets)
 
     def outside_theory(self) -> dict[tuple[str, float], str]:
-        """What the paper's theorems do not cover, by policy and budget: the policy's own words."""
-        problem = self.load()
-        found = {}
-        for policy in self.policies:
-            for budget in self.budgets:
-                warning = policy.setup(problem, budget / problem.scales.cost).warning
-                if warning:
-                    found[policy.label, budget] = warning
-        return found
+        """What the paper's theorems do not cover, by policy and budget."""
+        policies = {policy.label: policy for policy in self.policies}
+        return outside_theory(self.load(), policies, self.budgets)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import OutsideTheoryWarning, simulate
+from tightrope.engine.simulation import OutsideTheoryWarning, caveats, simulate
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.files import write_text
@@ -105,18 +105,8 @@ def _telling(tell: Callable[[float], None], weight: float) -> Callable[[float], 
 
 
 def _caveats(sweep: Sequence[Call]) -> list[str]:
-    """What lies outside the theory: a sentence a policy, not one a budget."""
-    told: list[str] = []
-    for call in sweep:
-        outside = call.outside_theory()
-        for label in dict.fromkeys(label for label, _ in outside):
-            first, *others = sorted(budget for name, budget in outside if name == label)
-            text = outside[label, first]
-            if others:
-                listed = ", ".join(f"{budget:g}" for budget in others)
-                text += f". The same holds at budget{'s' * (len(others) > 1)} {listed}"
-            told.append(text)
-    return list(dict.fromkeys(told))
+    """What lies outside the theory, each sentence once."""
+    return list(dict.fromkeys(text for call in sweep for text in caveats(call.outside_theory())))
 
 
 def _capital(text: str) -> str:
