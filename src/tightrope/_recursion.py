@@ -14,6 +14,7 @@ as b times the rate does.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from numba import njit
 
 from tightrope._grid import CostGrid, Weights
-from tightrope.compiled import OPTIONS
+from tightrope.compiled import OPTIONS, announced
 
 __all__ = ["Stretch", "before_start", "run"]
 
@@ -123,7 +124,8 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     room = np.zeros((len(gains), count))
     left = np.concatenate([stretch.left, room], axis=1)
     right = np.concatenate([stretch.right, room], axis=1)
-    _fill(past, stretch.end == 0, gains, grid.exact, grid.weights, left, right)
+    with nullcontext() if _fill.signatures else announced():
+        _fill(past, stretch.end == 0, gains, grid.exact, grid.weights, left, right)
     if grid.exact:
         left = right
     kept = max(kept, grid.reach)

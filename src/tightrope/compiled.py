@@ -8,20 +8,47 @@ check that Python makes before each division would keep a loop from being vector
 from __future__ import annotations
 
 import hashlib
+import sys
 import types as python_types
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic
 
-__all__ = ["OPTIONS", "compile_function", "compile_kernel", "fingerprint", "keep", "select"]
+__all__ = [
+    "OPTIONS",
+    "announced",
+    "compile_function",
+    "compile_kernel",
+    "fingerprint",
+    "keep",
+    "select",
+]
 
 SOURCE = Path(__file__).read_bytes()  # as imported: the file may change while a process runs
+ANNOUNCE_AFTER = 0.5  # seconds: reading a kernel from the disk is faster, compiling one slower
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Say on standard error that kernels are being compiled, if it takes long enough to notice."""
+
+    def say() -> None:
+        print("compiling kernels, once", file=sys.stderr, flush=True)
+
+    timer = Timer(ANNOUNCE_AFTER, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -21,7 +21,8 @@ PROGRAM = textwrap.dedent(
     from tightrope import LyOn, simulate
     means = [(0.4, 0.8, 0.6, 0.5, 0.4), (0.6, 0.6, 0.3, 0.1, 0.2)]
     for penalties in map(int, sys.argv[1:]):
-        problem = bernoulli_problem([m[: 2 + penalties] for m in means], (0.8, 0.7, 0.6)[:penalties])
+        used = [m[: 2 + penalties] for m in means]
+        problem = bernoulli_problem(used, (0.8, 0.7, 0.6)[:penalties])
         results = simulate(problem, LyOn(), budgets=80, runs=20, precision="double")
         plain = simulate(problem, LyOn(), budgets=80, runs=20, backend="python")
         record = results["lyon"]

@@ -23,10 +23,13 @@ from tightrope.results import Runs
 
 __all__ = ["Lanes", "Plan", "compile_plan", "plan_lanes"]
 
+Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
 
 EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
+WORTHWHILE = 2_000_000  # steps of a chunk: some milliseconds
 FOREVER = 2**62
+CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,27 @@ class Plan:
     ) -> tuple[Runs | None, float]:
         """The runs and the seconds they took; None if ``stop[0]`` was set before the end."""
         start = time.perf_counter()
-        lanes = Lanes(self, runs)
-        lanes.advance(FOREVER, stop)
-        return None if lanes.running else lanes.read(), time.perf_counter() - start
+        words, luck = self.seeds(runs)
+        finished = []
+        for first in range(0, len(runs), self.spec.lanes):
+            some = slice(first, first + self.spec.lanes)
+            lanes = Lanes(self, runs[some], words[:, some], luck[:, some])
+            lanes.advance(FOREVER, stop)
+            if lanes.running:
+                return None, 0.0
+            finished.append(lanes.read())
+        return Runs.join(finished, axis=0), time.perf_counter() - start
+
+    def seeds(self, runs: npt.NDArray[np.int64]) -> tuple[Words, Words]:
+        """The runs' generators [4, R]: for the outcomes, and for the policy if it needs one."""
+        words = seed_words(self.seed, OUTCOMES, runs)
+        return words, seed_words(self.seed, LUCK, runs) if self.spec.policy.random else words
+
+    @property
+    def chunk(self) -> int:
+        """How many runs make a unit of work: whole lanes, enough to be worth a thread's while."""
+        steps = self.spec.lanes * self.budget / self.problem.moments.smallest_cost
+        return self.spec.lanes * max(1, round(WORTHWHILE / steps))
 
 
 def plan_lanes(
@@ -103,26 +124,23 @@ def _cells(tables: Tables) -> tuple[npt.NDArray[Any], ...]:
 class Lanes:
     """One chunk of a plan's runs in its buffers, ready to advance."""
 
-    def __init__(self, plan: Plan, runs: npt.NDArray[np.int64]) -> None:
+    def __init__(self, plan: Plan, runs: npt.NDArray[np.int64], words: Words, luck: Words) -> None:
         """Lanes past the number of ``runs`` start as done."""
         spec, layout = plan.spec, plan.spec.layout
         self.plan, self.runs, self.step = plan, runs, 0
         width, arms = spec.lanes, plan.problem.arm_count
         self._budget = spec.dtype(math.floor(plan.budget) if spec.bernoulli else plan.budget)
-        self._arms: Numbers = np.zeros((arms, layout.arm_rows, width), spec.dtype)
-        self._lanes: Numbers = np.zeros((layout.lane_rows, width), spec.dtype)
+        self._arms = _zeros((arms, layout.arm_rows, width), spec.dtype)
+        self._lanes = _zeros((layout.lane_rows, width), spec.dtype)
         self._lanes[layout.alive, : len(runs)] = 1
         self._lanes[layout.spent, len(runs) :] = self._budget + 1
         if plan.setup.terms is not None:
             channels = plan.setup.terms.shape[1]
             terms = plan.setup.terms.reshape(arms, 2 * channels, 1)
             self._arms[:, : 2 * channels] = terms
-        numbers = np.resize(runs, width)
-        self._words = seed_words(plan.seed, OUTCOMES, numbers).reshape(-1)
-        self._luck = seed_words(plan.seed, LUCK, numbers).reshape(-1)
-        self._picked = np.zeros(
-            (3 + spec.penalties) * width, np.int32
-        )  # the arms, their thresholds
+        self._words, self._luck = _zeros((4, width), np.uint32), _zeros((4, width), np.uint32)
+        self._words[:, : len(runs)], self._luck[:, : len(runs)] = words, luck
+        self._picked = _zeros((3 + spec.penalties, width), np.int32)  # the arms, their thresholds
 
     @property
     def running(self) -> bool:
@@ -139,9 +157,9 @@ class Lanes:
         self.step = plan.kernel(
             self._arms.reshape(-1) if plan.spec.arms else self._arms.reshape(len(self._arms), -1),
             self._lanes.reshape(-1),
-            self._words,
-            self._luck,
-            self._picked,
+            self._words.reshape(-1),
+            self._luck.reshape(-1),
+            self._picked.reshape(-1),
             plan.law,
             plan.problem.arm_count,
             setup.explore * plan.problem.arm_count,
@@ -172,10 +190,19 @@ class Lanes:
         )
 
 
+def _zeros(shape: tuple[int, ...], dtype: type) -> Numbers:
+    """Zeros that start on a cache line: a vector across two of them takes twice as long."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
 def compile_plan(plan: Plan) -> float:
     """Compile the plan's kernel or read it from the disk; the seconds of compiling."""
     misses = sum(plan.kernel.stats.cache_misses.values())
     start = time.perf_counter()
-    Lanes(plan, np.array([0])).advance(0, np.zeros(1, np.uint8))
+    runs = np.array([0])
+    Lanes(plan, runs, *plan.seeds(runs)).advance(0, np.zeros(1, np.uint8))
     compiled = sum(plan.kernel.stats.cache_misses.values()) > misses
     return time.perf_counter() - start if compiled else 0.0

@@ -287,7 +287,7 @@ def _decide(spec: Kernel) -> Any:
 
 
 def _read(spec: Kernel) -> Any:
-    """How to read a row of an arm: ``arms`` is flat where K is constant, otherwise [K, rows * L]."""
+    """How to read a row of an arm: ``arms`` is flat where K is constant, else [K, rows * L]."""
     stride = spec.layout.arm_rows * spec.lanes
 
     def read_flat(arms, arm, row, lane):

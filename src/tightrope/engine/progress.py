@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
 
-__all__ = ["Progress", "announced", "reporting"]
+__all__ = ["Progress", "reporting"]
 
 Progress = Callable[[float], None] | bool | None
-ANNOUNCE_AFTER = 0.5  # seconds: reading a kernel from the disk is faster, compiling one slower
 
 
 @contextmanager
@@ -46,21 +44,3 @@ def reporting(progress: Progress, total: float, title: str) -> Iterator[Callable
             yield lambda work: bar.advance(task, work)
     else:
         yield lambda work: None
-
-
-@contextmanager
-def announced(progress: Progress) -> Iterator[None]:
-    """Say on standard error that kernels are being compiled, if it takes long enough to notice."""
-    message = "compiling kernels, once"
-
-    def say() -> None:
-        print(message, file=sys.stderr, flush=True)
-
-    timer = Timer(ANNOUNCE_AFTER, say)
-    timer.daemon = True
-    if progress is not False:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -87,6 +87,7 @@ class Plan:
     setup: Setup
     budget: float
     seed: int
+    chunk: int = 1  # runs in a unit of work
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]

@@ -11,14 +11,16 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.compiled import announced
 from tightrope.engine import cpu, python
-from tightrope.engine.progress import Progress, announced, reporting
+from tightrope.engine.progress import Progress, reporting
 from tightrope.errors import BackendError, InputError, nearest
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.problem import Problem, check_budget
@@ -88,7 +90,6 @@ class _Work:
     label: str
     budget: float  # in the user's units
     plan: cpu.Plan | python.Plan
-    lanes: int
 
     @property
     def backend(self) -> str:
@@ -128,11 +129,9 @@ def _work(
                 if backend == "cpu":
                     raise BackendError(f"policy {label!r} cannot be compiled; use backend 'python'")
                 plan = python.Plan(problem, policy, setup, scaled, seed)
-                lanes = 1
             else:
                 plan = cpu.plan_lanes(problem, policy, setup, scaled, seed, precision)
-                lanes = plan.spec.lanes
-            work.append(_Work(label, budget, plan, lanes))
+            work.append(_Work(label, budget, plan))
     return work
 
 
@@ -170,7 +169,7 @@ def _warn(problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[fl
 def _compile(work: Sequence[_Work], progress: Progress) -> dict[str, float]:
     """Compile what is not compiled yet; seconds by policy."""
     seconds: dict[str, float] = {}
-    with announced(progress):
+    with nullcontext() if progress is False else announced():
         for one in work:
             spent = cpu.compile_plan(one.plan) if isinstance(one.plan, cpu.Plan) else 0.0
             seconds[one.label] = seconds.get(one.label, 0.0) + spent
@@ -179,13 +178,13 @@ def _compile(work: Sequence[_Work], progress: Progress) -> dict[str, float]:
 
 def _parts(numbers: npt.NDArray[np.int64], work: Sequence[_Work]) -> Iterable[list[_Chunk]]:
     """Chunks by groups of runs, each with every policy and budget."""
-    width = max(one.lanes for one in work)
+    width = max(one.plan.chunk for one in work)
     for first in range(0, len(numbers), width):
         group = numbers[first : first + width]
         yield [
-            _Chunk(one, group[at : at + one.lanes])
+            _Chunk(one, group[at : at + one.plan.chunk])
             for one in work
-            for at in range(0, len(group), one.lanes)
+            for at in range(0, len(group), one.plan.chunk)
         ]
 
 
@@ -240,19 +239,19 @@ def _collect(
     compile_seconds: Mapping[str, float],
     seed: int,
 ) -> Results:
-    kept = _finished_runs(chunks, done, numbers)
-    busy = sum(seconds for _, seconds in done.values()) or 1.0
+    chosen = _finished_runs(chunks, done, numbers)
+    if not len(chosen):
+        raise KeyboardInterrupt
+    busy = sum(seconds for _, seconds in done.values())
     parts: dict[tuple[str, float], list[Runs]] = {(one.label, one.budget): [] for one in work}
     shares = dict.fromkeys(parts, 0.0)
-    for at, chunk in enumerate(chunks):
-        if at in done and set(chunk.runs.tolist()) <= kept:
-            runs, seconds = done[at]
-            parts[chunk.work.label, chunk.work.budget].append(runs)
-            shares[chunk.work.label, chunk.work.budget] += seconds * elapsed / busy
+    for at, (runs, seconds) in sorted(done.items()):
+        chunk = chunks[at]
+        key = chunk.work.label, chunk.work.budget
+        parts[key].append(runs[np.isin(chunk.runs, chosen)] if len(done) < len(chunks) else runs)
+        shares[key] += seconds * elapsed / busy
     budgets = tuple(dict.fromkeys(one.budget for one in work))
     backends = {one.label: one.backend for one in work}
-    if not kept:
-        raise KeyboardInterrupt
     records = [
         Record(
             label=label,
@@ -263,7 +262,6 @@ def _collect(
         )
         for label in named
     ]
-    chosen = np.array([n for n in numbers.tolist() if n in kept], np.int64)
     return Results(
         problem=problem,
         budgets=budgets,
@@ -277,12 +275,10 @@ def _collect(
 
 def _finished_runs(
     chunks: Sequence[_Chunk], done: Finished, numbers: npt.NDArray[np.int64]
-) -> set[int]:
+) -> npt.NDArray[np.int64]:
     """The runs that every policy finished at every budget."""
-    if len(done) == len(chunks):
-        return set(numbers.tolist())
-    missing = {n for at, c in enumerate(chunks) if at not in done for n in c.runs.tolist()}
-    return set(numbers.tolist()) - missing
+    missing = [chunk.runs for at, chunk in enumerate(chunks) if at not in done]
+    return np.setdiff1d(numbers, np.concatenate(missing)) if missing else numbers
 
 
 @dataclass(frozen=True)
@@ -322,7 +318,7 @@ def trajectory(
             f"points = {points} and runs = {len(numbers)} must be at least 2 and"
             f" at most {plan.spec.lanes}"
         )
-    lanes, stop = cpu.Lanes(plan, numbers), np.zeros(1, np.uint8)
+    lanes, stop = cpu.Lanes(plan, numbers, *plan.seeds(numbers)), np.zeros(1, np.uint8)
     stride = max(1, round(scaled / float(problem.moments.cost.mean()) / points))
     steps, moments = [0], [lanes.read()]
     while lanes.running:
