@@ -14,18 +14,19 @@ as b times the rate does.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from tightrope._grid import CostGrid, Weights
-from tightrope.compiled import OPTIONS, announced
+from tightrope.compiled import announced, compile_kernel, fingerprint
 
 __all__ = ["Stretch", "before_start", "run"]
 
+SOURCE = Path(__file__).read_bytes()
 SETTLED = 1e-11  # relative to the gains, of a periodic bias
 MOST_WORK = 5 * 10**9  # products, a few seconds
 _NODE_WORK = 200  # what a node costs besides its products, in products
@@ -124,7 +125,7 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     room = np.zeros((len(gains), count))
     left = np.concatenate([stretch.left, room], axis=1)
     right = np.concatenate([stretch.right, room], axis=1)
-    with nullcontext() if _fill.signatures else announced():
+    with announced():
         _fill(past, stretch.end == 0, gains, grid.exact, grid.weights, left, right)
     if grid.exact:
         left = right
@@ -132,9 +133,8 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     return replace(stretch, left=left[:, -kept:], right=right[:, -kept:], end=stretch.end + count)
 
 
-# Sums may be taken in any order, so that they are vectorised. What takes arrays is inlined: numba
-# counts references at every call, at several times the cost of the call's own work.
-_compiled = njit(cache=True, fastmath={"reassoc", "nsz"}, **OPTIONS)
+# What takes arrays is inlined: numba counts references at every call, at several times the cost
+# of the call's own work.
 _inlined = njit(inline="always")
 
 
@@ -170,8 +170,7 @@ def _leave(total: float, side: int, stay: float, near_stay: float, left: float) 
     return total / (1.0 - stay - near_stay)
 
 
-@_compiled  # type: ignore[untyped-decorator]
-def _fill(
+def _fill_plain(
     begin: int,
     at_zero: bool,
     gains: Floats,
@@ -206,3 +205,9 @@ def _fill(
                 bias += _inside(near, arm, first[arm], last[arm], left, c, oldest)
                 bias += _inside(far, arm, first[arm], last[arm], right, c, oldest)
                 values[c, node] = _leave(bias, side, stay[arm], near_stay[arm], left[c, node])
+
+
+# Sums may be taken in any order, so that they are vectorised.
+_fill = compile_kernel(
+    _fill_plain, fingerprint([_fill_plain], [SOURCE], []), fastmath={"reassoc", "nsz"}
+)

@@ -12,8 +12,8 @@ import sys
 import types as python_types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 from numba import njit, types
@@ -31,24 +31,28 @@ __all__ = [
 ]
 
 SOURCE = Path(__file__).read_bytes()  # as imported: the file may change while a process runs
-ANNOUNCE_AFTER = 0.5  # seconds: reading a kernel from the disk is faster, compiling one slower
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+_on_compiling: ContextVar[Callable[[], None]] = ContextVar("on_compiling", default=lambda: None)
 
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say on standard error that kernels are being compiled, if it takes long enough to notice."""
+    """Say once, on standard error, when a kernel is not on the disk and has to be compiled."""
+    told = False
 
-    def say() -> None:
-        print("compiling kernels, once", file=sys.stderr, flush=True)
+    def tell() -> None:
+        nonlocal told
+        if not told:
+            print("compiling kernels, once", file=sys.stderr, flush=True)
+        told = True
 
-    timer = Timer(ANNOUNCE_AFTER, say)
-    timer.daemon = True
-    timer.start()
+    token = _on_compiling.set(tell)
     try:
         yield
     finally:
-        timer.cancel()
+        _on_compiling.reset(token)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -156,19 +160,21 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         )
 
     def _load_overload(self, signature: Any, target_context: Any) -> Any:
-        try:
-            return super()._load_overload(signature, target_context)
-        except Exception:  # a damaged file costs a compilation, not a crash
-            return None
+        found = None
+        with suppress(Exception):  # a damaged file costs a compilation, not a crash
+            found = super()._load_overload(signature, target_context)
+        if found is None:
+            _on_compiling.get()()
+        return found
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
         return signature, codegen.magic_tuple(), self._digest
 
 
-def compile_kernel(kernel: python_types.FunctionType, digest: str) -> Any:
-    """Compile a kernel that closes over compiled functions; found on disk the next time."""
-    kernel.__qualname__ = kernel.__name__ = f"kernel_{digest[:16]}"
-    dispatcher = njit(**OPTIONS)(kernel)
+def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
+    """Compile a function that may close over compiled ones; found on the disk the next time."""
+    kernel.__qualname__ = kernel.__name__ = f"{kernel.__name__.strip('_')}_{digest[:16]}"
+    dispatcher = njit(**OPTIONS, **options)(kernel)
     with suppress(RuntimeError):  # no folder to write to: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
     return dispatcher

@@ -32,6 +32,7 @@ __all__ = [
     "Trajectory",
     "caveats",
     "outside_theory",
+    "run_numbers",
     "simulate",
     "trajectory",
 ]
@@ -68,9 +69,8 @@ def simulate(
 
     Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
     """
-    named = _named(policies)
-    numbers = _run_numbers(runs)
-    checked = _budgets(budgets)
+    named, checked, numbers = _named(policies), _budgets(budgets), run_numbers(runs)
+    workers = _threads(threads)
     work = _work(problem, named, checked, _seed(seed), backend, precision)
     _warn(problem, named, checked)
     compile_seconds = _compile(work, progress)
@@ -78,7 +78,7 @@ def simulate(
     total = sum(chunk.weight for chunk in chunks)
     start = time.perf_counter()
     with reporting(progress, total, "simulating") as tell:
-        done = _run(chunks, _threads(threads), tell)
+        done = _run(chunks, workers, tell)
     elapsed = time.perf_counter() - start
     return _collect(problem, named, work, numbers, chunks, done, elapsed, compile_seconds, seed)
 
@@ -311,7 +311,7 @@ def trajectory(
         raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
     setup = policy.setup(problem, scaled)
     _warn(problem, {policy.label: policy}, [budget])
-    numbers = _run_numbers(runs)
+    numbers = run_numbers(runs)
     plan = cpu.plan_lanes(problem, policy, setup, scaled, _seed(seed), "auto")
     if not points >= 2 or len(numbers) > plan.spec.lanes:
         raise InputError(
@@ -360,7 +360,8 @@ def _budgets(budgets: float | Iterable[float]) -> list[float]:
     return checked
 
 
-def _run_numbers(runs: int | range) -> npt.NDArray[np.int64]:
+def run_numbers(runs: int | range) -> npt.NDArray[np.int64]:
+    """The numbers of the runs that are asked for, checked."""
     numbers = runs if isinstance(runs, range) else None
     if numbers is None and isinstance(runs, int | np.integer) and not isinstance(runs, bool):
         numbers = range(int(runs))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import OutsideTheoryWarning, caveats, simulate
+from tightrope.engine.simulation import OutsideTheoryWarning, caveats, run_numbers, simulate
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.files import write_text
@@ -55,6 +55,7 @@ def run(
 ) -> Report:
     """See :func:`tightrope.experiments.reproduce`."""
     require(*MODULES)
+    run_numbers(runs)
     _require_writable(out)
     caveats = _caveats(experiment.sweep)
     if caveats:
