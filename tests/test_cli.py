@@ -214,3 +214,20 @@ def test_the_installed_command(tmp_path):
     assert done.stderr == ""
     bad = subprocess.run([*words[:3], "nope"], capture_output=True, text=True, check=False)
     assert (bad.returncode, bad.stdout, bad.stderr.count("\n")) == (2, "", 1)
+
+
+def test_tune_finds_a_setting_and_draws_it(shell, tmp_path):
+    out = tmp_path / "trade"
+    words = f"tune paper --policy lyoff --budget 300 --runs 100 --json --out {out}"
+    status, text, _ = shell(*words.split())
+    (row,) = json.loads(text)
+    assert status == 0
+    assert row["feasible"]
+    assert row["policy"].startswith("lyoff:v0=")
+    assert {path.name for path in tmp_path.iterdir()} == {"trade.png", "trade.svg"}
+    status, _, err = shell(*"tune paper --policy ucb-bwi --budget 300".split())
+    assert status == 2
+    assert "cannot be tuned" in err
+    status, _, err = shell(*"tune paper --budget 300 --out /no/such/folder/x".split())
+    assert status == 2
+    assert err.count("\n") == 1

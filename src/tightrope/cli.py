@@ -1,4 +1,4 @@
-"""The shell: ``tightrope simulate | oracle | problems | policies | reproduce``.
+"""The shell: ``tightrope simulate | oracle | problems | policies | reproduce | tune``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 1 anything else.
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
+from tightrope.files import check_writable
 from tightrope.version import __version__
 
 __all__ = ["main"]
@@ -45,6 +46,8 @@ def simulate(options: argparse.Namespace) -> int:
     from tightrope.policies import parse_policy
     from tightrope.ready import load_problem
 
+    if options.save:
+        check_writable(options.save)
     problem = load_problem(options.problem)
     texts = options.policy or ["lyoff", "lyon", "stationary"]
     _require_distinct("--policy", texts)
@@ -142,6 +145,35 @@ def reproduce(options: argparse.Namespace) -> int:
     return _status(report.complete, report.evidence.results[0].runs, options.runs)
 
 
+def tune(options: argparse.Namespace) -> int:
+    """Find v0 and delta0 for a problem and a budget, and draw reward against violation."""
+    from tightrope.experiments.tuning import tune as search
+    from tightrope.policies import parse_policy
+    from tightrope.ready import load_problem
+    from tightrope.report.figures import draw, save
+
+    check_writable(f"{options.out}.png")
+    found = search(
+        load_problem(options.problem),
+        parse_policy(options.policy),  # type: ignore[arg-type]  # it says if it cannot be tuned
+        budget=options.budget,
+        max_violation=options.max_violation,
+        runs=options.runs,
+        seed=options.seed,
+        progress=False if options.quiet else None,
+    )
+    files = save(draw(found.panels(), columns=2), options.out)
+    row = {**found.chosen, "feasible": found.feasible, "settings": len(found.rows)}
+    _print_rows([row], options.json)
+    if not found.feasible:
+        allowed = options.max_violation
+        print(
+            f"no setting keeps the violation at {allowed:g}; this one is nearest", file=sys.stderr
+        )
+    print(f"wrote {', '.join(str(path) for path in files)}", file=sys.stderr)
+    return 0 if found.feasible else 1
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
@@ -158,6 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_problems(commands)
     _add_policies(commands)
     _add_reproduce(commands)
+    _add_tune(commands)
     return parser
 
 
@@ -224,6 +257,29 @@ def _add_reproduce(commands: Any) -> None:
     parser.add_argument("experiment", metavar="EXPERIMENT", help="fig1")
     _add_runs(parser, 1000)
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
+
+
+def _add_tune(commands: Any) -> None:
+    parser = _add(commands, tune)
+    _add_problem(parser)
+    parser.add_argument("--budget", type=_number, required=True, metavar="B")
+    parser.add_argument(
+        "--policy", default="lyon", metavar="NAME[:PARAMETER=VALUE,...]", help="lyon or lyoff"
+    )
+    parser.add_argument(
+        "--max-violation",
+        type=_number,
+        default=0.0,
+        metavar="D",
+        help="penalty per unit of budget, above the limit; default 0",
+    )
+    _add_runs(parser, 1000)
+    parser.add_argument(
+        "--out",
+        default="frontier",
+        metavar="NAME",
+        help="pictures NAME.png, .svg; default frontier",
+    )
 
 
 def _number(text: str) -> float:

@@ -11,7 +11,7 @@ from typing import IO
 
 from tightrope.errors import InputError
 
-__all__ = ["whole_file", "write_text"]
+__all__ = ["check_writable", "whole_file", "write_text"]
 
 
 @contextmanager
@@ -31,6 +31,13 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Complain now, before long work, if ``path`` could not be written after it."""
+    folder = Path(path).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write {path}: {folder} must be a folder that can be written to")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -39,18 +39,22 @@ class LyOff(IndexPolicy):
         self.require_number("delta0", 0.0)
         self.require_number("delta", 0.0, optional=True)
 
+    @property
+    def schedule(self) -> Schedule:
+        """How V and delta follow from the budget."""
+        return Schedule(self.name, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
+
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""
         moments = problem.moments
         limits = tuple(float(limit) for limit in moments.limits)
-        schedule = Schedule(self.name, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
-        v, delta = schedule.at(budget)
+        v, delta = self.schedule.at(budget)
         rates = np.column_stack([moments.reward_rate, moments.penalty_rate])
         return Setup(
             constants=(v,),
             allowance=tuple(limit - delta for limit in limits),
             terms=np.stack([rates, np.zeros_like(rates)], axis=-1),
-            warning=schedule.outside(budget, limits),
+            warning=self.schedule.outside(budget, limits),
         )
 
     @staticmethod

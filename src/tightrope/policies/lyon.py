@@ -55,19 +55,23 @@ class LyOn(IndexPolicy):
         bonuses = ("optimistic", "as-printed")
         self.require("penalty_bonus", " or ".join(bonuses), self.penalty_bonus in bonuses)
 
+    @property
+    def schedule(self) -> Schedule:
+        """How V and delta follow from the budget."""
+        return Schedule(self.name, math.log, self.v0, self.delta0, self.v, self.delta)
+
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
         moments = problem.moments
         limits = tuple(float(limit) for limit in moments.limits)
-        schedule = Schedule(self.name, math.log, self.v0, self.delta0, self.v, self.delta)
-        v, delta = schedule.at(budget)
+        v, delta = self.schedule.at(budget)
         smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
         sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
         return Setup(
             constants=(v, sign, 2.0 * self.alpha),
             allowance=tuple(limit - delta for limit in limits),
             explore=exploration(self.beta0, budget, smallest_cost),
-            warning=schedule.outside(budget, limits),
+            warning=self.schedule.outside(budget, limits),
         )
 
     @staticmethod

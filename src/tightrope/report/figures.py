@@ -35,6 +35,7 @@ HOLLOW = "hollow: δ ≥ c, outside the theory"
 METADATA = {  # none: the same picture is the same bytes
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
     "png": {"Software": None},
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
 }
 
 Legend = dict[str, "Artist"]
@@ -82,15 +83,19 @@ def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
     return marks
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Write ``path``.png and ``path``.svg, each whole or not at all; what was written."""
-    kinds = {"png": {"dpi": DOTS_PER_INCH}, "svg": {}}
-    pictures = {kind: _rendered(figure, kind, **options) for kind, options in kinds.items()}
-    for kind, picture in pictures.items():
-        with whole_file(f"{os.fspath(path)}.{kind}") as file:
+def save(
+    figure: Figure, path: str | os.PathLike[str], kinds: Sequence[str] = ("png", "svg")
+) -> tuple[Path, ...]:
+    """Write ``path``.png, ``path``.svg and so on, each whole or not at all; what was written.
+
+    ``kinds``: of png, svg and pdf.
+    """
+    pictures = {kind: _rendered(figure, kind) for kind in kinds}
+    paths = tuple(Path(f"{os.fspath(path)}.{kind}") for kind in kinds)
+    for target, picture in zip(paths, pictures.values(), strict=True):
+        with whole_file(target) as file:
             file.write(picture)
-    png, svg = (Path(f"{os.fspath(path)}.{kind}") for kind in kinds)
-    return png, svg
+    return paths
 
 
 def svg_text(figure: Figure) -> str:
@@ -101,7 +106,8 @@ def svg_text(figure: Figure) -> str:
 def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     file = io.BytesIO()
     with _style():
-        figure.savefig(file, format=kind, metadata=METADATA[kind], **options)
+        dots: dict[str, Any] = {"dpi": DOTS_PER_INCH} if kind == "png" else {}
+        figure.savefig(file, format=kind, metadata=METADATA[kind], **dots, **options)
     return file.getvalue()
 
 
@@ -179,6 +185,8 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel(panel.y_label)
     if panel.x_log:
         _set_log_budgets(axes, [x for curve in panel.curves for x in curve.x])
+    if panel.x_ticks:
+        axes.locator_params(axis="x", nbins=panel.x_ticks)
     if panel.y_log:
         axes.set_yscale("log")
     if panel.from_zero:

@@ -79,6 +79,7 @@ class Panel:
     x_log: bool = False
     y_log: bool = False
     x_names: Sequence[str] = ()  # for x = 0, 1, ...: names in place of numbers
+    x_ticks: int | None = None  # at most so many, where numbers are long
     from_zero: bool = False  # show x = 0
 
 

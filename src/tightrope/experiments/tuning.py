@@ -1,0 +1,241 @@
+"""Tuning: v0 and delta0 for a problem of the user's own, found by simulation.
+
+A coarse grid first, then two finer ones around the best so far; every setting meets the same draws
+(common random numbers), so differences between settings are sharper than the settings' own errors.
+delta is searched as a share of the tightest limit, since that is where the theory allows it. The
+setting that is chosen earns the most among those whose violation is below the allowed one with 95 %
+confidence; it is then run again on other draws, because the best of many looks better than it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tightrope.engine.progress import Progress, reporting
+from tightrope.engine.simulation import simulate
+from tightrope.errors import PolicyError, ProblemError
+from tightrope.policies import LyOff, LyOn
+from tightrope.problem import Problem, check_budget
+from tightrope.report.panels import Curve, Panel, Reference
+from tightrope.report.rows import Row, optimum_rate
+
+__all__ = ["Tuning", "tune"]
+
+V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the tightest limit: delta
+FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # of v0 and of delta, in the two finer grids
+LARGEST_SHARE = 0.95
+COARSE = 4  # the coarse grid takes a fourth of the runs
+FRESH = 2**32  # the final runs' numbers start here: draws that no setting was chosen on
+
+# In settings at the full number of runs; how many of the coarse ones are worth them is a guess.
+WORK = len(V0) * len(SHARES) * (1 / COARSE + 1) + sum(len(f) ** 2 for f in FACTORS) + 1
+
+Tunable = LyOff | LyOn
+Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What was found: every setting tried, the frontier, and the one chosen, run afresh.
+
+    ``rows`` are summaries with ``v0`` and ``delta0``; ``coarse`` those of the first grid, on fewer
+    runs; ``chosen`` is on draws of its own.
+    ``feasible`` is False if no setting kept to ``max_violation``: then the least violating one is
+    chosen.
+    """
+
+    problem: Problem
+    budget: float
+    max_violation: float
+    policy: Tunable
+    rows: Sequence[Row]
+    coarse: Sequence[Row]
+    chosen: Row
+    feasible: bool
+
+    @property
+    def frontier(self) -> list[Row]:
+        """The settings that no other beats in both reward and violation, by violation."""
+        return _frontier(self.rows)
+
+    def panels(self) -> list[Panel]:
+        """Reward against violation, and the violation by setting: this problem's Figures 4, 5."""
+        return [self._trade_off(), self._settings()]
+
+    def _trade_off(self) -> Panel:
+        """The frontier. With two arms every policy lies on one line: reward follows violation."""
+        curves = [
+            _points("uniform-random", "settings tried", [*self.coarse, *self.rows], line=False),
+            _points(self.policy.name, f"frontier of {self.policy.name}", self.frontier),
+            _points("stationary", f"chosen: {self.policy.label}", [self.chosen]),
+        ]
+        heights = [row["reward_rate"] for row in self.coarse]
+        edge = np.full(2, self.max_violation)
+        name = f"allowed: violation {self.max_violation:g}"
+        references = [Reference("limit", name, np.array([min(heights), max(heights)]), edge)]
+        rate = optimum_rate(self.chosen)
+        if rate is not None:
+            references.insert(0, Reference("optimum", "exact optimum OPT(B)/B", np.array([rate])))
+        title = f"Trade-off, budget {self.budget:,g}"
+        x_label = "penalty / budget − limit"
+        return Panel(title, "reward / budget", curves, references, x_label=x_label, x_ticks=5)
+
+    def _settings(self) -> Panel:
+        """The violation as v0 grows, a curve for some of the first grid's delta0."""
+        curves = []
+        for share in SHARES[::2]:
+            rows = [row for row in self.coarse if _setting(row)[1] == share]
+            name = f"delta0 = {rows[0]['delta0']:g}"
+            shown = _points(f"{self.policy.name}:{name}", name, rows)
+            curves.append(replace(shown, x=np.array([row["v0"] for row in rows]), y=shown.x))
+        name = f"allowed: violation {self.max_violation:g}"
+        references = [Reference("limit", name, np.array([self.max_violation]))]
+        y_label = "penalty / budget − limit"
+        return Panel("Violation by setting", y_label, curves, references, x_label="v0", x_log=True)
+
+
+def tune(
+    problem: Problem,
+    policy: Tunable | None = None,
+    *,
+    budget: float,
+    max_violation: float = 0.0,
+    runs: int = 1000,
+    seed: int = 0,
+    progress: Progress = None,
+) -> Tuning:
+    """Find v0 and delta0 that earn the most while the violation stays at or below the allowed.
+
+    ``policy`` gives the other parameters: ``LyOn()`` unless said otherwise. ``max_violation`` is in
+    penalty per unit of budget, above the limit; negative to stay below it.
+    """
+    base = LyOn() if policy is None else policy
+    if not isinstance(base, LyOff | LyOn):
+        raise PolicyError(
+            f"policy {base!r} cannot be tuned; only lyoff and lyon have v0 and delta0"
+        )
+    if not problem.penalty_count:
+        raise ProblemError("the problem has no limit, so there is nothing to tune")
+    search = _Search(problem, replace(base, v=None, delta=None), check_budget(budget), seed)
+    with reporting(progress, WORK, "tuning") as tell:
+        coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
+        tell(len(V0) * len(SHARES) / COARSE)
+        promising = [*_frontier(coarse), _best(coarse, max_violation)]
+        rows = search.rows([_setting(row) for row in promising], runs)
+        tell(len(V0) * len(SHARES))
+        for factors in FACTORS:
+            best = _best(rows, max_violation)
+            rows += search.rows(_around(_setting(best), factors, rows), runs)
+            tell(len(factors) ** 2)
+        best = _best(rows, max_violation)
+        chosen = search.rows([_setting(best)], runs, first=FRESH)[0]
+        tell(1)
+    return Tuning(
+        problem=problem,
+        budget=search.budget,
+        max_violation=max_violation,
+        policy=search.policy(*_setting(best)),
+        rows=rows,
+        coarse=coarse,
+        chosen=chosen,
+        feasible=_kept(best, max_violation),
+    )
+
+
+def worst(row: Row) -> float:
+    """The largest violation of a row."""
+    return float(np.max(row["violation"]))
+
+
+@dataclass(frozen=True)
+class _Search:
+    problem: Problem
+    base: Tunable
+    budget: float
+    seed: int
+
+    def policy(self, v0: float, share: float) -> Tunable:
+        """The setting as a policy: delta0 from the share of the tightest limit that delta takes."""
+        scaled = self.budget / self.problem.scales.cost
+        unit = replace(self.base, delta0=1.0).schedule.at(scaled)[1]
+        limit = float(self.problem.moments.limits.min())
+        return replace(self.base, v0=_short(v0), delta0=_short(share * limit / unit))
+
+    def rows(self, settings: Iterable[Setting], runs: int, first: int = 0) -> list[Row]:
+        """A summary row for each setting, all on the same draws."""
+        wanted = list(dict.fromkeys(settings))
+        if not wanted:
+            return []
+        policies = {f"{v0:g} {share:g}": self.policy(v0, share) for v0, share in wanted}
+        results = simulate(
+            self.problem,
+            policies,
+            budgets=self.budget,
+            runs=range(first, first + runs),
+            seed=self.seed,
+            progress=False,
+        )
+        rows: list[Row] = []
+        for setting, policy, row in zip(wanted, policies.values(), results.summary(), strict=True):
+            facts: dict[str, Any] = {"v0": policy.v0, "delta0": policy.delta0, "setting": setting}
+            rows.append({**row, "policy": policy.label, **facts})
+        return rows
+
+
+def _setting(row: Row) -> Setting:
+    v0, share = row["setting"]
+    return float(v0), float(share)
+
+
+def _kept(row: Row, max_violation: float) -> bool:
+    """Whether the violation is below the allowed one with 95 % confidence, for every penalty."""
+    ends = np.atleast_2d(row["violation_interval"])[:, 1]
+    return bool((ends <= max_violation).all())
+
+
+def _best(rows: Sequence[Row], max_violation: float) -> Row:
+    """The highest reward among the settings that keep to it; else the least violating."""
+    kept = [row for row in rows if _kept(row, max_violation)]
+    return max(kept, key=lambda row: row["reward_rate"]) if kept else min(rows, key=worst)
+
+
+def _frontier(rows: Sequence[Row]) -> list[Row]:
+    """The rows that no other beats in both reward and violation, by violation."""
+    kept: list[Row] = []
+    for row in sorted(rows, key=lambda row: (worst(row), -row["reward_rate"])):
+        if not kept or row["reward_rate"] > kept[-1]["reward_rate"]:
+            kept.append(row)
+    return kept
+
+
+def _around(best: Setting, factors: Sequence[float], rows: Sequence[Row]) -> list[Setting]:
+    """The settings about ``best`` that have not been tried."""
+    v0, share = best
+    shares = [min(LARGEST_SHARE, max(share, SHARES[1]) * factor) for factor in factors]
+    tried = {_setting(row) for row in rows}
+    about = itertools.product([v0 * factor for factor in factors], {share, *shares})
+    return [setting for setting in sorted(about) if setting not in tried]
+
+
+def _short(value: float) -> float:
+    """Three digits: settings are to be read and typed."""
+    return float(f"{value:.3g}")
+
+
+def _points(label: str, name: str, rows: Sequence[Row], *, line: bool = True) -> Curve:
+    return Curve(
+        label=label,
+        name=name,
+        x=np.array([worst(row) for row in rows]),
+        y=np.array([row["reward_rate"] for row in rows]),
+        low=None,
+        high=None,
+        hollow=np.zeros(len(rows), bool),
+        line=line,
+    )
