@@ -1,10 +1,7 @@
 """Simulation: any policies, budgets and number of runs; the same bits however it is split."""
 
-from tightrope.engine.simulation import (
-    OutsideTheoryWarning,
-    Trajectory,
-    simulate,
-    trajectory,
-)
+from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.engine.simulation import simulate
+from tightrope.engine.trajectory import Trajectory, trajectory
 
 __all__ = ["OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]

@@ -21,7 +21,7 @@ from tightrope.policies.base import IndexPolicy, Setup
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
-__all__ = ["Lanes", "Plan", "compile_plan", "plan_lanes"]
+__all__ = ["Lanes", "Plan", "plan_lanes"]
 
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
@@ -43,6 +43,7 @@ class Plan:
     spec: Kernel
     kernel: Any
     law: Any
+    backend: str = "cpu"
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -64,6 +65,14 @@ class Plan:
         """The runs' generators [4, R]: for the outcomes, and for the policy if it needs one."""
         words = seed_words(self.seed, OUTCOMES, runs)
         return words, seed_words(self.seed, LUCK, runs) if self.spec.policy.random else words
+
+    def compile(self) -> float:
+        """Compile the kernel or read it from the disk; the seconds of compiling."""
+        misses = sum(self.kernel.stats.cache_misses.values())
+        start, runs = time.perf_counter(), np.array([0])
+        Lanes(self, runs, *self.seeds(runs)).advance(0, np.zeros(1, np.uint8))
+        compiled = sum(self.kernel.stats.cache_misses.values()) > misses
+        return time.perf_counter() - start if compiled else 0.0
 
     @property
     def chunk(self) -> int:
@@ -196,13 +205,3 @@ def _zeros(shape: tuple[int, ...], dtype: type) -> Numbers:
     raw = np.zeros(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def compile_plan(plan: Plan) -> float:
-    """Compile the plan's kernel or read it from the disk; the seconds of compiling."""
-    misses = sum(plan.kernel.stats.cache_misses.values())
-    start = time.perf_counter()
-    runs = np.array([0])
-    Lanes(plan, runs, *plan.seeds(runs)).advance(0, np.zeros(1, np.uint8))
-    compiled = sum(plan.kernel.stats.cache_misses.values()) > misses
-    return time.perf_counter() - start if compiled else 0.0

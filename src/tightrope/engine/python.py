@@ -88,6 +88,11 @@ class Plan:
     budget: float
     seed: int
     chunk: int = 1  # runs in a unit of work
+    backend: str = "python"
+
+    def compile(self) -> float:
+        """Nothing to compile."""
+        return 0.0
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]

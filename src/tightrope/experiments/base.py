@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tightrope.engine.simulation import outside_theory
+from tightrope.engine.caveats import outside_theory
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.ready import ready_problem

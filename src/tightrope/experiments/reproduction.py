@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tightrope.engine.asked import run_numbers
+from tightrope.engine.caveats import OutsideTheoryWarning, caveats
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import OutsideTheoryWarning, caveats, run_numbers, simulate
+from tightrope.engine.simulation import simulate
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.files import write_text

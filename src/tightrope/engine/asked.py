@@ -1,0 +1,85 @@
+"""What a caller asks for, checked: each complaint is one line that names the value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import InputError, nearest
+from tightrope.policies.base import Policy
+from tightrope.problem import check_budget
+
+__all__ = [
+    "budget_list",
+    "named_policies",
+    "one_of",
+    "run_numbers",
+    "seed_number",
+    "thread_count",
+]
+
+
+def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
+    """Policies by label; all different."""
+    if isinstance(policies, Policy):
+        policies = [policies]
+    if isinstance(policies, Mapping):
+        named = dict(policies)
+    else:
+        listed = list(policies)
+        named = {policy.label: policy for policy in listed}
+        if len(named) < len(listed):
+            raise InputError(f"policies: {[p.label for p in listed]} must all be different")
+    if not named:
+        raise InputError("policies: none is given; at least one is needed")
+    return named
+
+
+def budget_list(budgets: float | Iterable[float]) -> list[float]:
+    """One or more budgets, positive, finite and all different."""
+    listed: list[Any] = list(budgets) if isinstance(budgets, Iterable) else [budgets]
+    checked = [check_budget(budget) for budget in listed]
+    if not checked or len(set(checked)) < len(checked):
+        raise InputError(f"budgets = {listed} must be one or more numbers, all different")
+    return checked
+
+
+def run_numbers(runs: int | range) -> npt.NDArray[np.int64]:
+    """The numbers of the runs that are asked for, checked."""
+    numbers = runs if isinstance(runs, range) else None
+    if numbers is None and isinstance(runs, int | np.integer) and not isinstance(runs, bool):
+        numbers = range(int(runs))
+    if numbers is None or len(numbers) < 1 or numbers[0] < 0 or numbers.step < 1:
+        raise InputError(f"runs = {runs!r} must be at least 1, or a range of run numbers from 0 up")
+    return np.array(numbers, np.int64)
+
+
+def seed_number(seed: int) -> int:
+    """A seed in [0, 2^64)."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise InputError(f"seed = {seed!r} must be a whole number from 0 to 2^64 - 1")
+    return int(seed)
+
+
+def thread_count(threads: int | None) -> int:
+    """How many threads; None is all processors at hand."""
+    if threads is None:
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise InputError(f"threads = {threads!r} must be a whole number of at least 1")
+    return threads
+
+
+def one_of(what: str, value: str, known: Sequence[str]) -> str:
+    """``value``, if it is known."""
+    if value not in known:
+        raise InputError(f"{what} = {value!r} is unknown; {nearest(str(value), known)}")
+    return value

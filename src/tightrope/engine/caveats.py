@@ -1,0 +1,49 @@
+"""What lies outside the paper's theorems, and how a user hears of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+from tightrope.policies.base import Policy
+from tightrope.problem import Problem
+
+__all__ = ["OutsideTheoryWarning", "caveats", "outside_theory", "warn_outside_theory"]
+
+
+class OutsideTheoryWarning(UserWarning):
+    """A policy's numbers lie outside what the paper's theorems cover."""
+
+
+def outside_theory(
+    problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
+) -> dict[tuple[str, float], str]:
+    """What the paper's theorems do not cover, by policy and budget: the policy's own words."""
+    found = {}
+    for budget in budgets:
+        for label, policy in policies.items():
+            warning = policy.setup(problem, budget / problem.scales.cost).warning
+            if warning:
+                found[label, budget] = warning
+    return found
+
+
+def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
+    """What lies outside the theory: a sentence a policy, not one a budget."""
+    told = []
+    for label in dict.fromkeys(label for label, _ in outside):
+        first, *others = sorted(budget for name, budget in outside if name == label)
+        text = outside[label, first]
+        if others:
+            listed = ", ".join(f"{budget:g}" for budget in others)
+            text += f". The same holds at budget{'s' * (len(others) > 1)} {listed}"
+        told.append(text)
+    return told
+
+
+def warn_outside_theory(
+    problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
+) -> None:
+    """Warn, once a policy, on behalf of the function that called."""
+    for caveat in caveats(outside_theory(problem, policies, budgets)):
+        warnings.warn(caveat, OutsideTheoryWarning, stacklevel=3)
