@@ -4,10 +4,13 @@ RUNS ?= 1000
 OUT ?= out
 BIN := .venv/bin
 
-.PHONY: run test check bench clean
+.PHONY: run paper test check bench clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
+
+paper: .venv/run  ## every figure and claim of the paper, into out/; resumes where it was stopped
+	$(BIN)/tightrope reproduce --runs $(RUNS) --out $(OUT)
 
 test: check  ## everything: style, types, layers, tests, doctests
 	$(BIN)/python -m pytest -q -n auto

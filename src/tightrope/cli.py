@@ -1,4 +1,4 @@
-"""The shell: ``tightrope simulate | oracle | problems | policies | reproduce | tune``.
+"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 1 anything else.
@@ -11,11 +11,14 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
 from tightrope.files import check_writable
 from tightrope.version import __version__
+
+if TYPE_CHECKING:
+    from tightrope.experiments import Report
 
 __all__ = ["main"]
 
@@ -33,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, 2)
     except TightropeError as error:
         return _fail(error, 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted, nothing was finished", 1)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "interrupted, nothing was finished", 1)
     except BrokenPipeError:
         sys.stdout = None  # the reader has gone; nothing to flush to
         return 1
@@ -93,6 +96,29 @@ def oracle(options: argparse.Namespace) -> int:
     return 0
 
 
+def theory(options: argparse.Namespace) -> int:
+    """Print the paper's bounds for a problem, and the budget from which each says something."""
+    from dataclasses import asdict
+
+    from tightrope.bounds import bounds
+    from tightrope.ready import load_problem
+
+    problem = load_problem(options.problem)
+    found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    rows = [asdict(bound) for bound in found]
+    for row in rows:
+        row["value"], row["printed"] = _finite(row["value"]), _finite(row["printed"])
+    if options.json:
+        _print_json(rows)
+        return 0
+    from tightrope.report.table import print_theory
+
+    print_theory(rows, options.budget)
+    for line in dict.fromkeys(bound.obstacle for bound in found if bound.obstacle):
+        print(line)
+    return 0
+
+
 def problems(options: argparse.Namespace) -> int:
     """List the ready problems, or show one as TOML."""
     from tightrope.ready import load_problem, ready_names
@@ -130,7 +156,7 @@ def policies(options: argparse.Namespace) -> int:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Run one of the paper's experiments and write its figures, table and page."""
+    """Run the paper's experiments and write figures, tables and one page about them."""
     from tightrope.experiments import reproduce as run
 
     report = run(
@@ -139,10 +165,17 @@ def reproduce(options: argparse.Namespace) -> int:
         seed=options.seed,
         out=options.out,
         progress=False if options.quiet else None,
+        fresh=options.fresh,
+        say=None if options.quiet else _tell,
     )
-    _print_rows(report.rows, options.json)
-    print(f"wrote {', '.join(str(path) for path in report.files)}", file=sys.stderr)
-    return _status(report.complete, report.evidence.results[0].runs, options.runs)
+    if options.json:
+        _print_json(report.rows)
+    else:
+        _print_report(report)
+    shown = [str(path) for path in report.files]
+    few = shown if len(report.findings) == 1 else [shown[-1], f"{len(shown) - 1} files beside it"]
+    _tell(f"wrote {', '.join(few)}")
+    return 0
 
 
 def tune(options: argparse.Namespace) -> int:
@@ -187,6 +220,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_simulate(commands)
     _add_oracle(commands)
+    _add_theory(commands)
     _add_problems(commands)
     _add_policies(commands)
     _add_reproduce(commands)
@@ -243,6 +277,17 @@ def _add_oracle(commands: Any) -> None:
     parser.add_argument("--budget", type=_number, metavar="B", help="also the exact optimum")
 
 
+def _add_theory(commands: Any) -> None:
+    parser = _add(commands, theory)
+    _add_problem(parser)
+    parser.add_argument(
+        "--budget", type=_number, required=True, metavar="B", help="in the problem's cost units"
+    )
+    parser.add_argument("--v0", type=_number, default=1.0, metavar="X", help="default 1")
+    parser.add_argument("--delta0", type=_number, default=0.5, metavar="X", help="default 0.5")
+    parser.add_argument("--alpha", type=_number, default=2.0, metavar="X", help="default 2")
+
+
 def _add_problems(commands: Any) -> None:
     parser = _add(commands, problems)
     parser.add_argument("name", nargs="?", metavar="NAME", help="show this one as TOML")
@@ -254,9 +299,18 @@ def _add_policies(commands: Any) -> None:
 
 def _add_reproduce(commands: Any) -> None:
     parser = _add(commands, reproduce)
-    parser.add_argument("experiment", metavar="EXPERIMENT", help="fig1")
+    parser.add_argument(
+        "experiment",
+        nargs="?",
+        default="all",
+        metavar="EXPERIMENT",
+        help="fig1 to fig5 or erratum; default all",
+    )
     _add_runs(parser, 1000)
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start anew, not from what an interruption left"
+    )
 
 
 def _add_tune(commands: Any) -> None:
@@ -307,6 +361,10 @@ def _one_or_list(values: Sequence[float]) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+def _finite(value: float | None) -> float | None:
+    return None if value is None or abs(value) == float("inf") else value
+
+
 def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         _print_json(rows)
@@ -314,6 +372,20 @@ def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         from tightrope.report.table import print_rows
 
         print_rows(rows)
+
+
+def _print_report(report: Report) -> None:
+    """One experiment's rows, or a line for each of several; then the claims."""
+    from tightrope.report.table import print_rows
+    from tightrope.report.verdicts import print_verdicts
+
+    if len(report.findings) == 1:
+        print_rows(report.findings[0].evidence.rows)
+    else:
+        titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
+        _print_pairs(titles)
+    if report.claims:
+        print_verdicts(report.claims)
 
 
 def _print_json(value: Any) -> None:
@@ -331,6 +403,10 @@ def _status(complete: bool, finished: int, wanted: int) -> int:
     if not complete:
         print(f"interrupted: {finished} of {wanted} runs finished", file=sys.stderr)
     return 0 if complete else 1
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _fail(error: object, status: int) -> int:

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import signal
+import subprocess
+import sys
+import time
 import warnings
 from dataclasses import replace
 
@@ -10,14 +15,16 @@ import pytest
 from matplotlib import image
 
 from tests.report.test_page import Reader
-from tightrope import InputError, OutsideTheoryWarning
+from tightrope import InputError, OutsideTheoryWarning, cli
 from tightrope.engine.simulation import simulate
-from tightrope.experiments import EXPERIMENTS, reproduce, reproduction
+from tightrope.experiments import EXPERIMENTS, reproduce, reproduction, running
 from tightrope.experiments.figure1 import FIGURE1
+from tightrope.experiments.running import Interrupted, Kept, parts
 from tightrope.report.table import flat
 
 BUDGETS = (1000, 2000, 3000)
 SMALL = replace(FIGURE1, sweep=(replace(FIGURE1.sweep[0], budgets=BUDGETS),))
+NAMES = ["fig1.png", "fig1.svg", "fig1.pdf", "fig1.csv", "claims.csv", "index.html"]
 TINY = replace(FIGURE1, sweep=(replace(FIGURE1.sweep[0], budgets=(20, 30)),))
 
 
@@ -31,11 +38,12 @@ def made(tmp_path_factory):
 
 def test_files(made):
     out, report, _ = made
-    names = ["fig1.png", "fig1.svg", "fig1.csv", "index.html"]
-    assert [path.name for path in report.files] == names
-    assert sorted(os.listdir(out)) == sorted(names)
+    assert [path.name for path in report.files] == NAMES
+    assert sorted(os.listdir(out)) == sorted(NAMES)
     assert image.imread(out / "fig1.png")[..., :3].std() > 0.05
-    assert report.complete
+    pdf = (out / "fig1.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert b"Date" not in pdf
 
 
 def test_rows_and_csv_agree_with_a_plain_simulation(made):
@@ -51,7 +59,8 @@ def test_rows_and_csv_agree_with_a_plain_simulation(made):
         assert {key: row[key] for key in plain.keys() - timed} == {
             key: plain[key] for key in plain.keys() - timed
         }
-        assert row["problem"] == "paper"
+        assert (row["experiment"], row["problem"]) == ("fig1", "paper")
+        assert not timed & row.keys()
     with open(out / "fig1.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     for line, row in zip(lines, report.rows, strict=True):
@@ -78,20 +87,20 @@ def test_the_page(made):
     for text in (SMALL.title, "tightrope reproduce fig1 --runs 64 --seed 3", *report.notes):
         assert text in reader.text
     links = [a["href"] for tag, a in reader.tags if tag == "a"]
-    assert links == ["fig1.png", "fig1.svg", "fig1.csv"]
+    assert links == NAMES[:-1]
 
 
 def test_a_second_time_gives_the_same_pictures(made, tmp_path):
     out, _, _ = made
     with warnings.catch_warnings(action="ignore"):
         reproduce(SMALL, runs=64, seed=3, out=tmp_path, progress=False)
-    for name in ("fig1.png", "fig1.svg"):
+    for name in NAMES:
         assert (out / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_registry():
     assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
-    with pytest.raises(InputError, match=r"experiment 'fig11' is unknown; did you mean 'fig1'\?"):
+    with pytest.raises(InputError, match=r"experiment 'fig11' is unknown; known: 'fig1', .*'all'$"):
         reproduce("fig11")
 
 
@@ -100,7 +109,7 @@ def never(*_, **__):
 
 
 def test_a_folder_that_cannot_be_written_fails_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduction, "simulate", never)
+    monkeypatch.setattr(running, "simulate", never)
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(InputError, match="must be a folder"):
@@ -116,42 +125,33 @@ class TestFailures:
                 reproduce(TINY, out=tmp_path / "out", progress=False, **{"runs": 2} | wrong)
         assert os.listdir(tmp_path) == []
 
-    def test_a_failing_analysis_writes_nothing(self, tmp_path):
+    def test_a_failing_analysis_writes_no_report_and_keeps_the_work(self, tmp_path, monkeypatch):
         def fails(evidence):
             raise RuntimeError("no picture")
 
         for broken in (replace(TINY, panels=fails), replace(TINY, notes=fails)):
             with pytest.raises(RuntimeError, match="no picture"):
-                reproduce(broken, runs=2, out=tmp_path / "out", progress=False)
-        assert os.listdir(tmp_path) == []
+                reproduce(broken, runs=2, out=tmp_path, progress=False)
+            assert os.listdir(tmp_path) == [".partial"]
+        monkeypatch.setattr(running, "simulate", never)
+        reproduce(TINY, runs=2, out=tmp_path, progress=False)
+        assert sorted(os.listdir(tmp_path)) == sorted(NAMES)
 
     def test_an_old_report_survives_a_failure(self, tmp_path, monkeypatch):
         reproduce(TINY, runs=2, out=tmp_path, progress=False)
-        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        monkeypatch.setattr(reproduction, "render", never)
+        before = contents(tmp_path)
+        monkeypatch.setattr(reproduction, "render_book", never)
         with pytest.raises(AssertionError):
             reproduce(TINY, runs=3, out=tmp_path, progress=False)
-        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        assert contents(tmp_path) == before
 
-    def test_interrupted_runs_are_reported_as_such(self, tmp_path, monkeypatch):
-        def interrupted(*arguments, runs, **options):
-            return replace(simulate(*arguments, runs=2, **options), complete=False)
-
-        monkeypatch.setattr(reproduction, "simulate", interrupted)
-        report = reproduce(TINY, runs=8, out=tmp_path, progress=False)
-        assert not report.complete
-        assert report.notes[0] == "Interrupted: 2 of 8 runs were finished."
-        assert "Interrupted: 2 of 8" in (tmp_path / "index.html").read_text()
-
-    def test_interrupted_before_the_last_call_is_interrupted(self, tmp_path, monkeypatch):
+    def test_an_interrupted_part_is_not_kept(self, tmp_path, monkeypatch):
         def interrupted(*arguments, **options):
             return replace(simulate(*arguments, **options), complete=False)
 
-        monkeypatch.setattr(reproduction, "simulate", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            reproduce(
-                replace(TINY, sweep=TINY.sweep * 2), runs=2, out=tmp_path / "out", progress=False
-            )
+        monkeypatch.setattr(running, "simulate", interrupted)
+        with pytest.raises(Interrupted, match="before anything was finished"):
+            reproduce(TINY, runs=2, out=tmp_path / "out", progress=False)
         assert os.listdir(tmp_path) == []
 
     def test_one_progress_over_all_calls(self, tmp_path):
@@ -168,4 +168,225 @@ class TestFailures:
     def test_one_run_is_enough(self, tmp_path):
         report = reproduce(TINY, runs=1, out=tmp_path, progress=False)
         assert {row["reward_rate_interval"] for row in report.rows} == {None}
-        assert len(os.listdir(tmp_path)) == 4
+        assert len(os.listdir(tmp_path)) == len(NAMES)
+        assert {claim.verdict for claim in report.claims} <= {"cannot be told"}
+
+
+def contents(folder):
+    """Every file but those of finished parts, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.filterwarnings("ignore::tightrope.OutsideTheoryWarning")
+class TestGoingOn:
+    """Parts of 128 runs: what an interruption leaves, and what is made of it."""
+
+    RUNS = 640
+
+    @pytest.fixture(autouse=True)
+    def small_parts(self, monkeypatch):
+        monkeypatch.setattr(running, "PART_SECONDS", 0.0)
+
+    @pytest.fixture
+    def stopped(self, tmp_path, monkeypatch):
+        """A folder in which two parts of five are finished."""
+        made = []
+
+        def stops(*arguments, **options):
+            if len(made) == 2:
+                raise KeyboardInterrupt
+            made.append(options["runs"])
+            return simulate(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(running, "simulate", stops)
+            with pytest.raises(Interrupted) as caught:
+                self.go(tmp_path)
+        assert str(caught.value) == (
+            f"interrupted: 40 % is done and kept in {tmp_path / '.partial'}; the same command goes"
+            " on from there"
+        )
+        assert made == [range(0, 128), range(128, 256)]
+        return tmp_path
+
+    def go(self, out, **options):
+        settings = {"runs": self.RUNS, "progress": False, "out": out}
+        return reproduce(options.pop("experiment", TINY), **settings | options)
+
+    @pytest.fixture
+    def counted(self, monkeypatch):
+        made = []
+
+        def counts(*arguments, **options):
+            made.append(options["runs"].start // 128)
+            return simulate(*arguments, **options)
+
+        monkeypatch.setattr(running, "simulate", counts)
+        return made
+
+    def test_goes_on_to_the_same_bytes_and_says_so(self, stopped, counted, tmp_path_factory):
+        said, told = [], []
+        self.go(stopped, say=said.append, progress=told.append)
+        assert counted == [2, 3, 4]
+        assert said == [f"going on from 40 %, kept in {stopped / '.partial'}"]
+        assert told[0] == pytest.approx(0.4)
+        assert told == sorted(told)
+        assert told[-1] == pytest.approx(1.0)
+        assert sorted(os.listdir(stopped)) == sorted(NAMES)
+        whole = tmp_path_factory.mktemp("whole")
+        running.PART_SECONDS = 8.0
+        self.go(whole, say=never)
+        assert counted[3:] == [0]
+        assert contents(stopped) == contents(whole)
+
+    def test_fresh_starts_anew(self, stopped, counted):
+        self.go(stopped, fresh=True, say=never)
+        assert counted == [0, 1, 2, 3, 4]
+        assert sorted(os.listdir(stopped)) == sorted(NAMES)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {"seed": 1},
+            {"experiment": replace(TINY, sweep=(replace(TINY.sweep[0], budgets=(20, 31)),))},
+            {"experiment": replace(TINY, sweep=(replace(TINY.sweep[0], problem="hiring"),))},
+        ],
+    )
+    def test_other_work_is_not_mistaken_for_this(self, stopped, other):
+        mine = parts(TINY, self.RUNS, 0)
+        one = other.get("experiment", TINY)
+        kept = Kept(stopped / ".partial")
+        theirs = parts(one, self.RUNS, other.get("seed", 0))
+        assert kept.load(mine[0]) is not None
+        assert all(kept.load(part) is None for part in theirs)
+
+    def test_more_runs_use_what_is_there(self, stopped, counted):
+        self.go(stopped, runs=700)
+        assert counted == [2, 3, 4, 5]
+
+    def test_a_file_that_cannot_be_read_is_made_again(self, stopped, counted):
+        first = sorted((stopped / ".partial").iterdir())[0]
+        first.write_bytes(first.read_bytes()[:100])
+        self.go(stopped)
+        assert counted == [0, 2, 3, 4]
+
+
+PROGRAM = """
+import sys
+from dataclasses import replace
+from tightrope import cli, experiments
+from tightrope.experiments import running
+figure1 = experiments.FIGURE1
+call = replace(figure1.sweep[0], budgets=(1000, 2000, 3000))
+experiments.EXPERIMENTS = {"fig1": replace(figure1, sweep=(call,))}
+running.PART_SECONDS = 0.0
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+class TestKilled:
+    """For real: another process, killed in the middle."""
+
+    RUNS = 128 * 24
+
+    def start(self, out):
+        words = ["reproduce", "fig1", "--runs", str(self.RUNS), "--out", str(out)]
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def stop(self, out, number):
+        """Start, wait for some parts, and send a signal."""
+        process = self.start(out)
+        kept = out / ".partial"
+        while not (kept.is_dir() and sum(1 for _ in kept.glob("fig1.*")) >= 3):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.002)
+        process.send_signal(number)
+        return process, process.communicate(timeout=60)
+
+    def test_killed_and_gone_on_with(self, tmp_path):
+        process, _ = self.stop(tmp_path / "a", signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        assert os.listdir(tmp_path / "a") == [".partial"]
+        again, whole = self.start(tmp_path / "a"), self.start(tmp_path / "b")
+        for one, text in ((again, "going on from "), (whole, "")):
+            _, err = one.communicate(timeout=120)
+            assert one.returncode == 0, err
+            assert text in err
+            assert ("going on" in err) == bool(text)
+        assert contents(tmp_path / "a") == contents(tmp_path / "b")
+        assert sorted(os.listdir(tmp_path / "a")) == sorted(NAMES)
+
+    def test_control_c_says_how_to_go_on(self, tmp_path):
+        process, (out, err) = self.stop(tmp_path / "a", signal.SIGINT)
+        assert (process.returncode, out) == (1, "")
+        (last,) = [line for line in err.splitlines() if not line.startswith("warning:")]
+        assert "the same command goes on from there" in last
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    out, patch = tmp_path_factory.mktemp("all"), pytest.MonkeyPatch()
+    two = {"fig1": TINY, "other": replace(TINY, name="other", title="Another <one>")}
+    patch.setattr("tightrope.experiments.EXPERIMENTS", two)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = reproduce(runs=4, out=out, progress=False)
+    patch.undo()
+    return out, report, caught
+
+
+class TestAll:
+    """Several experiments in one report."""
+
+    def test_files_and_rows(self, both):
+        out, report, _ = both
+        kinds = ("png", "svg", "pdf", "csv")
+        names = [f"{name}.{kind}" for name in ("fig1", "other") for kind in kinds]
+        assert [path.name for path in report.files] == [*names, "claims.csv", "index.html"]
+        assert sorted(os.listdir(out)) == sorted(path.name for path in report.files)
+        assert [row["experiment"] for row in report.rows] == ["fig1"] * 10 + ["other"] * 10
+        assert (out / "fig1.csv").read_bytes() == (out / "other.csv").read_bytes()
+
+    def test_one_short_warning(self, both):
+        (warning,) = both[2]
+        assert str(warning.message).startswith("fig1, other: some points lie outside the theory")
+
+    def test_one_page_with_contents_and_claims(self, both):
+        out, report, _ = both
+        html = (out / "index.html").read_text()
+        reader = Reader(html)
+        assert reader.open == []
+        ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        links = [a["href"] for tag, a in reader.tags if tag == "a"]
+        assert links[:3] == ["#claims", "#fig1", "#other"]
+        assert {"claims", "fig1", "other"} <= set(ids)
+        for text in ("Another <one>", "tightrope reproduce all --runs 4 --seed 0"):
+            assert text in reader.text
+        unbroken = reader.text.replace("\u00a0", " ")
+        assert report.claims
+        assert all(claim.claim in unbroken for claim in report.claims)
+
+    def test_shell(self, tmp_path, capsys, monkeypatch):
+        two = {"fig1": TINY, "other": replace(TINY, name="other", title="Another one")}
+        monkeypatch.setattr("tightrope.experiments.EXPERIMENTS", two)
+        words = ["reproduce", "--runs", "2", "--out", str(tmp_path)]
+        assert cli.main(words) == 0
+        out, err = capsys.readouterr()
+        assert out.splitlines()[:2] == [f"fig1   {TINY.title}", "other  Another one"]
+        assert "cannot be told" in out
+        assert "stationary" not in out  # no table of numbers
+        assert err.splitlines()[1:] == [
+            "writing the report",
+            f"wrote {tmp_path / 'index.html'}, 9 files beside it",
+        ]
+        assert cli.main([*words, "--json", "--quiet"]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [row["experiment"] for row in rows] == ["fig1"] * 10 + ["other"] * 10
+        assert cli.main([*words[:1], "other", *words[1:]]) == 0
+        assert "stationary" in capsys.readouterr().out

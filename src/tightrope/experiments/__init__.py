@@ -1,44 +1,67 @@
-"""The paper's experiments by name, and :func:`reproduce`, which runs one and reports it."""
+"""The paper's experiments by name, and :func:`reproduce`, which runs and reports them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tightrope.engine.progress import Progress
-from tightrope.errors import InputError, nearest
+from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
+from tightrope.experiments.erratum import ERRATUM
 from tightrope.experiments.figure1 import FIGURE1
+from tightrope.experiments.growing_arms import FIGURE2, FIGURE3
 from tightrope.experiments.reproduction import Report, run
+from tightrope.experiments.tradeoff import FIGURE4, FIGURE5
 
 __all__ = ["EXPERIMENTS", "Call", "Evidence", "Experiment", "Report", "reproduce"]
 
+ALL = "all"
+
 # One more experiment is one more file and one more name here.
-EXPERIMENTS: Mapping[str, Experiment] = {experiment.name: experiment for experiment in (FIGURE1,)}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (FIGURE1, FIGURE2, FIGURE3, FIGURE4, FIGURE5, ERRATUM)
+}
 
 
 def reproduce(
-    experiment: str | Experiment,
+    experiment: str | Experiment = ALL,
     *,
     runs: int = 1000,
     seed: int = 0,
     out: str | os.PathLike[str] = "out",
     progress: Progress = None,
+    fresh: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Report:
-    """Simulate an experiment's sweep and write its figures, its table and its page to ``out``.
+    """Simulate the paper's experiments and write figures, tables and one page to ``out``.
 
-    ``experiment`` is a name of ``EXPERIMENTS`` or one's own. ``runs`` a point; ``progress`` as in
-    ``simulate``, one bar for the whole sweep. Written at the end, each file whole: ``NAME.png``,
-    ``NAME.svg``, ``NAME.csv`` and ``index.html``. After Ctrl-C the report is of the runs finished
-    on the whole sweep, if there are any, and is not ``complete``.
+    ``experiment`` is ``"all"``, a name of ``EXPERIMENTS`` or one's own. ``runs`` a point;
+    ``progress`` as in ``simulate``, one bar for all of it. Written at the end, each file whole:
+    ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and ``index.html``.
+
+    Finished parts of the work are kept in ``out/.partial`` until then. After Ctrl-C, which is
+    raised, or a power cut the same call goes on from there, to the same bytes, and tells ``say``;
+    ``fresh`` starts anew.
     """
-    return run(_found(experiment), runs=runs, seed=seed, out=out, progress=progress)
+    return run(
+        _found(experiment),
+        runs=runs,
+        seed=seed,
+        out=out,
+        progress=progress,
+        fresh=fresh,
+        say=say or (lambda line: None),
+    )
 
 
-def _found(experiment: str | Experiment) -> Experiment:
+def _found(experiment: str | Experiment) -> list[Experiment]:
     if isinstance(experiment, Experiment):
-        return experiment
+        return [experiment]
+    if experiment == ALL:
+        return list(EXPERIMENTS.values())
     if experiment not in EXPERIMENTS:
-        hint = nearest(str(experiment), EXPERIMENTS)
-        raise InputError(f"experiment {experiment!r} is unknown; {hint}")
-    return EXPERIMENTS[experiment]
+        known = ", ".join(map(repr, [*EXPERIMENTS, ALL]))
+        raise InputError(f"experiment {experiment!r} is unknown; known: {known}")
+    return [EXPERIMENTS[experiment]]

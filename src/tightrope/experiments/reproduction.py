@@ -1,110 +1,130 @@
-"""Running a sweep and writing its report."""
+"""Running experiments and writing one report of them."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tightrope.engine.asked import run_numbers
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
-from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import simulate
+from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
+from tightrope.experiments.claims import judge
+from tightrope.experiments.running import Kept, Say, parts, run_sweeps
 from tightrope.files import write_text
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, legend_marks, save, svg_text
-from tightrope.report.page import Page, Picture, render
+from tightrope.report.page import Book, Page, Picture, render_book
 from tightrope.report.panels import Panel
 from tightrope.report.table import write_csv
-from tightrope.results import Results
+from tightrope.report.verdicts import Verdict, findings
+from tightrope.version import __version__
 
-__all__ = ["Report", "run"]
+__all__ = ["Finding", "Report", "run"]
 
 PAGE = "index.html"
+CLAIMS = "claims.csv"
+PARTS = ".partial"  # the folder of finished parts, below the report's
+PICTURES = ("png", "svg", "pdf")
+
+TITLE = "The paper's simulations, and what they say of its claims"
+LEAD = (
+    "Cayci, Zheng, Eryilmaz: A Lyapunov-Based Methodology for Constrained Optimization with Bandit"
+    " Feedback (AAAI 2022). Every figure is simulated anew, with 95 % intervals; every claim that"
+    " the text makes of its simulations, and every order its results state, stands beside what was"
+    " measured here."
+)
+CLAIMS_LEAD = (
+    "Exponents are slopes of weighted straight lines on log-log scales, weighted by the standard"
+    " errors over runs; ± is half of the 95 % interval, widened where the points stray from the"
+    " line by more than the runs explain. A claimed order is taken at its word: the exponent's"
+    " interval must reach it, to within 0.02. A verdict is about these budgets and runs; what"
+    " happens at larger ones nobody has simulated here."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One experiment's evidence and what is to be known about it."""
+
+    experiment: Experiment
+    evidence: Evidence
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What was found, what is to be known about it, and the files that say so."""
+    """What was found, the verdicts on the paper's claims, and the files that say so."""
 
-    evidence: Evidence
-    notes: Sequence[str]
+    findings: Sequence[Finding]
+    claims: Sequence[Verdict]
     files: Sequence[Path]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """A row per problem, policy and budget."""
-        return self.evidence.rows
+        """A row per experiment, problem, policy and budget."""
+        return [
+            {"experiment": found.experiment.name, **row}
+            for found in self.findings
+            for row in found.evidence.rows
+        ]
 
     @property
-    def complete(self) -> bool:
-        """False: interrupted, only the finished runs are here."""
-        return all(results.complete for results in self.evidence.results)
+    def notes(self) -> list[str]:
+        """Every experiment's notes."""
+        return [note for found in self.findings for note in found.notes]
 
 
 def run(
-    experiment: Experiment,
+    experiments: Sequence[Experiment],
     *,
     runs: int,
     seed: int,
     out: str | os.PathLike[str],
     progress: Progress,
+    fresh: bool,
+    say: Say,
 ) -> Report:
     """See :func:`tightrope.experiments.reproduce`."""
     require(*MODULES)
-    run_numbers(runs)
+    count = len(run_numbers(runs))
     _require_writable(out)
-    caveats = _caveats(experiment.sweep)
-    if caveats:
-        warnings.warn("; ".join(caveats), OutsideTheoryWarning, stacklevel=3)
-    evidence = Evidence(experiment.sweep, _simulate(experiment, runs, seed, progress))
-    marked = [f"Hollow points are as published. {_capital(caveat)}." for caveat in caveats]
-    notes = [*_interruption(evidence, runs), *marked, *experiment.notes(evidence)]
-    return Report(evidence, notes, _write(experiment, evidence, notes, out))
+    _warn(experiments)
+    plan = [part for experiment in experiments for part in parts(experiment, count, seed)]
+    kept = Kept(Path(out) / PARTS)
+    if fresh:
+        kept.forget(plan)
+    sweeps = run_sweeps(experiments, plan, kept, progress, say)
+    found = [
+        Finding(experiment, evidence, _notes(experiment, evidence))
+        for experiment, evidence in zip(experiments, sweeps, strict=True)
+    ]
+    if len(found) > 1:
+        say("writing the report")  # some seconds a picture
+    claims = judge({one.experiment.name: one.evidence for one in found})
+    files = _write(found, claims, out)
+    kept.forget(plan)
+    return Report(found, claims, files)
 
 
-def _simulate(experiment: Experiment, runs: int, seed: int, progress: Progress) -> list[Results]:
-    """Every call of the sweep, under one progress bar."""
-    total = sum(call.weight for call in experiment.sweep)
-    found: list[Results] = []
-    with reporting(progress, total, f"simulating {experiment.name}") as tell:
-        for call in experiment.sweep:
-            telling = False if progress is False else _telling(tell, call.weight)
-            if found and not found[-1].complete:
-                raise KeyboardInterrupt  # the figures need every call
-            found.append(_run_call(call, runs, seed, telling))
-    return found
-
-
-def _run_call(call: Call, runs: int, seed: int, progress: Progress) -> Results:
-    with warnings.catch_warnings():
-        # Said once for the whole sweep, not once a budget.
-        warnings.simplefilter("ignore", OutsideTheoryWarning)
-        return simulate(
-            call.load(),
-            call.policies,
-            budgets=call.budgets,
-            runs=runs,
-            seed=seed,
-            progress=progress,
+def _warn(experiments: Sequence[Experiment]) -> None:
+    """What lies outside the theory, once for all sweeps: in full for one experiment alone."""
+    told = {one.name: found for one in experiments if (found := _caveats(one.sweep))}
+    if not told:
+        return
+    text = "; ".join(sentence for sentences in told.values() for sentence in sentences)
+    if len(experiments) > 1:
+        text = (
+            f"{', '.join(told)}: some points lie outside the theory (delta is not below the"
+            " limit) and are used as published; the report marks them and says why"
         )
-
-
-def _telling(tell: Callable[[float], None], weight: float) -> Callable[[float], None]:
-    """From the fraction of a call that is done to the work just done of the sweep."""
-    before = 0.0
-
-    def told(fraction: float) -> None:
-        nonlocal before
-        tell((fraction - before) * weight)
-        before = fraction
-
-    return told
+    warnings.warn(text, OutsideTheoryWarning, stacklevel=4)
 
 
 def _caveats(sweep: Sequence[Call]) -> list[str]:
@@ -112,13 +132,12 @@ def _caveats(sweep: Sequence[Call]) -> list[str]:
     return list(dict.fromkeys(text for call in sweep for text in caveats(call.outside_theory())))
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _interruption(evidence: Evidence, runs: int) -> list[str]:
-    finished = min(results.runs for results in evidence.results)
-    return [f"Interrupted: {finished:,} of {runs:,} runs were finished."] * (finished < runs)
+def _notes(experiment: Experiment, evidence: Evidence) -> list[str]:
+    marked = [
+        f"Hollow points are as published. {text[:1].upper()}{text[1:]}."
+        for text in _caveats(experiment.sweep)
+    ]
+    return [*marked, *experiment.notes(evidence)]
 
 
 def _require_writable(out: str | os.PathLike[str]) -> None:
@@ -140,37 +159,51 @@ def _folder(out: str | os.PathLike[str]) -> Path:
 
 
 def _write(
-    experiment: Experiment, evidence: Evidence, notes: Sequence[str], out: str | os.PathLike[str]
+    found: Sequence[Finding], claims: Sequence[Verdict], out: str | os.PathLike[str]
 ) -> list[Path]:
     """Everything is made first and written then; the page, which names the others, comes last."""
-    panels = experiment.panels(evidence)
-    figure = draw(panels, experiment.columns)
-    names = [f"{experiment.name}.{suffix}" for suffix in ("png", "svg", "csv")]
-    page = render(_page(experiment, evidence, notes, panels, names))
-    folder = _folder(out)
-    save(figure, folder / experiment.name)
-    write_csv(evidence.rows, folder / names[-1])
+    panels = [one.experiment.panels(one.evidence) for one in found]
+    figures = [draw(some, one.experiment.columns) for one, some in zip(found, panels, strict=True)]
+    page = render_book(_book(found, panels, claims))
+    folder, names = _folder(out), [name for one in found for name in _names(one)]
+    for one, figure in zip(found, figures, strict=True):
+        save(figure, folder / one.experiment.name, PICTURES)
+        write_csv(one.evidence.rows, folder / f"{one.experiment.name}.csv")
+    if claims:
+        names.append(CLAIMS)
+        write_csv([asdict(claim) for claim in claims], folder / CLAIMS)
     write_text(folder / PAGE, page)
     return [folder / name for name in (*names, PAGE)]
 
 
-def _page(
-    experiment: Experiment,
-    evidence: Evidence,
-    notes: Sequence[str],
-    panels: Sequence[Panel],
-    names: Sequence[str],
-) -> Page:
+def _names(found: Finding) -> list[str]:
+    return [f"{found.experiment.name}.{suffix}" for suffix in (*PICTURES, "csv")]
+
+
+def _book(
+    found: Sequence[Finding], panels: Sequence[Sequence[Panel]], claims: Sequence[Verdict]
+) -> Book:
+    pages = {one.experiment.name: _page(one, some) for one, some in zip(found, panels, strict=True)}
+    table = findings(claims, "Claims", CLAIMS_LEAD, CLAIMS) if claims else None
+    if len(found) == 1:
+        (page,) = pages.values()
+        return Book(page.title, page.lead, page.facts, pages, table)
+    return Book(TITLE, LEAD, _common_facts(found, claims), pages, table)
+
+
+def _page(found: Finding, panels: Sequence[Panel]) -> Page:
+    experiment, evidence = found.experiment, found.evidence
+    problems = {call.problem: call.load().to_toml() for call in evidence.calls}
     return Page(
         title=experiment.title,
         lead=experiment.lead,
         facts=_facts(experiment, evidence),
         legend=[Picture(name, mark) for name, mark in legend_marks(panels).items()],
         pictures=[_picture(panel) for panel in panels],
-        notes=notes,
+        notes=found.notes,
         rows=evidence.rows,
-        files=names,
-        sources=[(f"Problem {one.problem}", one.load().to_toml()) for one in evidence.calls],
+        files=_names(found),
+        sources=[(f"Problem {name}", text) for name, text in problems.items()],
     )
 
 
@@ -180,16 +213,30 @@ def _picture(panel: Panel) -> Picture:
 
 def _facts(experiment: Experiment, evidence: Evidence) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
-    first = evidence.results[0]
     budgets = sorted({budget for results in evidence.results for budget in results.budgets})
     policies = dict.fromkeys(label for results in evidence.results for label in results.labels)
-    again = f"tightrope reproduce {experiment.name} --runs {first.runs} --seed {first.seed}"
     return [
         ("Problem", ", ".join(dict.fromkeys(call.problem for call in evidence.calls))),
         ("Policies", ", ".join(policies)),
         ("Budgets", f"{len(budgets)}, from {budgets[0]:,g} to {budgets[-1]:,g}"),
+        *_settings(evidence, experiment.name),
+    ]
+
+
+def _common_facts(found: Sequence[Finding], claims: Sequence[Verdict]) -> list[tuple[str, str]]:
+    counts = Counter(claim.verdict for claim in claims)
+    return [
+        ("Experiments", ", ".join(one.experiment.name for one in found)),
+        ("Claims", "; ".join(f"{verdict}: {count}" for verdict, count in counts.items()) or "none"),
+        *_settings(found[0].evidence, "all"),
+    ]
+
+
+def _settings(evidence: Evidence, name: str) -> list[tuple[str, str]]:
+    first = evidence.results[0]
+    return [
         ("Runs a point", f"{first.runs:,}"),
         ("Seed", str(first.seed)),
-        ("tightrope", first.version),
-        ("Again", again),
+        ("tightrope", __version__),
+        ("Again", f"tightrope reproduce {name} --runs {first.runs} --seed {first.seed}"),
     ]

@@ -132,8 +132,14 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
+def _looks(panel: Panel) -> dict[str, Style]:
+    """Each curve's own style, or its label's."""
+    own = {curve.label: curve.style for curve in panel.curves if curve.style}
+    return styles([curve.label for curve in panel.curves]) | own
+
+
 def _draw_panel(axes: Axes, panel: Panel) -> None:
-    looks = styles([curve.label for curve in panel.curves])
+    looks = _looks(panel)
     for curve in panel.curves:
         _draw_interval(axes, curve, looks[curve.label], panel.x_unit)
         _draw_curve(axes, curve, looks[curve.label], panel.x_unit)
@@ -216,7 +222,7 @@ def _legend(panels: Sequence[Panel]) -> Legend:
 
     legend: Legend = {}
     for panel in panels:
-        looks = styles([curve.label for curve in panel.curves])
+        looks = _looks(panel)
         for curve in () if panel.x_names else panel.curves:  # the axis names them
             style = looks[curve.label]
             line: Any = style.line if curve.line else "none"

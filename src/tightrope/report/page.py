@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tightrope.files import write_text
 from tightrope.report.extra import require
@@ -18,7 +18,7 @@ from tightrope.report.table import OUTSIDE, columns, section_ends
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["Page", "Picture", "render", "write_page"]
+__all__ = ["Book", "Findings", "Page", "Picture", "render", "render_book", "write_page"]
 
 TEMPLATE = "page.html.j2"
 
@@ -33,7 +33,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Page:
-    """What the page says, top to bottom."""
+    """What is said of one experiment, top to bottom."""
 
     title: str
     lead: str
@@ -46,8 +46,36 @@ class Page:
     sources: Sequence[tuple[str, str]] = field(default=())  # names and texts, shown on demand
 
 
+@dataclass(frozen=True)
+class Findings:
+    """A table of texts; the last cell of each row is a verdict, coloured by its tone."""
+
+    title: str
+    lead: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    tones: Sequence[str]  # a row: good, bad or open
+    files: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Book:
+    """Several experiments on one page; with one alone, its title and lead are the book's."""
+
+    title: str
+    lead: str
+    facts: Sequence[tuple[str, str]]
+    pages: Mapping[str, Page]  # by the name to link to
+    findings: Findings | None = None
+
+
 def render(page: Page) -> str:
-    """The page as HTML; every text is escaped."""
+    """One experiment as HTML; every text is escaped."""
+    return render_book(Book(page.title, page.lead, page.facts, {"experiment": page}))
+
+
+def render_book(book: Book) -> str:
+    """All of it as HTML; every text is escaped."""
     require("jinja2")
     from jinja2 import Environment, StrictUndefined
 
@@ -55,21 +83,28 @@ def render(page: Page) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(files(__package__).joinpath(TEMPLATE).read_text("utf-8"))
-    table = columns(page.rows)
-    return template.render(
-        page=page,
-        columns=table,
-        lines=list(zip(*(column.cells for column in table), strict=True)),
-        section_ends=section_ends(page.rows),
-        outside=OUTSIDE if any(row.get("outside_theory") for row in page.rows) else "",
-        legend=_inlined(page.legend, "mark"),
-        pictures=_inlined(page.pictures, "picture"),
-    )
+    chapters = [_chapter(name, page) for name, page in book.pages.items()]
+    return template.render(book=book, chapters=chapters, alone=len(chapters) == 1)
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:
     """Write the page, whole or not at all."""
     write_text(path, render(page))
+
+
+def _chapter(name: str, page: Page) -> dict[str, Any]:
+    """What the template says of one experiment."""
+    table = columns(page.rows)
+    return {
+        "name": name,
+        "page": page,
+        "columns": table,
+        "lines": list(zip(*(column.cells for column in table), strict=True)),
+        "section_ends": section_ends(page.rows),
+        "outside": OUTSIDE if any(row.get("outside_theory") for row in page.rows) else "",
+        "legend": _inlined(page.legend, f"{name}-mark"),
+        "pictures": _inlined(page.pictures, f"{name}-picture"),
+    }
 
 
 def _inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:

@@ -15,6 +15,7 @@ from tightrope.errors import InfeasibleError, InputError, nearest
 from tightrope.oracle import Oracle, oracle
 from tightrope.problem import Problem
 from tightrope.report.rows import Row, optimum_rate, part
+from tightrope.report.styles import Style
 from tightrope.results import Floats
 
 __all__ = [
@@ -54,6 +55,7 @@ class Curve:
     high: Floats | None  # [N]
     hollow: npt.NDArray[np.bool_]  # [N] points outside the theory
     line: bool = True  # join the points
+    style: Style | None = None  # in place of the label's, where one policy has several settings
 
 
 @dataclass(frozen=True, eq=False)

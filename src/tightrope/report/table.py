@@ -26,6 +26,7 @@ __all__ = [
     "flat",
     "print_oracle",
     "print_rows",
+    "print_theory",
     "section_ends",
     "table",
     "write_csv",
@@ -115,6 +116,59 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
         values = value if isinstance(value, list | tuple) else [value]
         if values:
             print(f"{name}: {', '.join(f'{number:,.6g}' for number in values)}")
+
+
+def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None) -> None:
+    """Print the paper's bounds at a budget; a narrow terminal gets fewer columns."""
+    from rich.console import Console
+
+    console, without = Console(file=file), ["note", "as printed", "paper"]
+    for dropped in range(len(without) + 1):
+        shown = _theory_table(rows, budget, without[:dropped])
+        if not console.is_terminal or _width(shown) <= console.width:
+            break
+    _print(shown, file)
+
+
+def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    shown = Table(caption_justify="left", box=_box(), pad_edge=False)
+    cells = {
+        "bound": [row["name"] for row in rows],
+        "paper": [row["label"] for row in rows],
+        f"at budget {budget:,g}": [_amount(row["value"]) for row in rows],
+        "as printed": [_amount(row["printed"]) for row in rows],
+        "bites from": [_bite(row) for row in rows],
+        "note": [row["obstacle"] or row["note"] for row in rows],
+    }
+    listed = {heading: texts for heading, texts in cells.items() if heading not in without}
+    for heading in listed:
+        left = heading in ("bound", "paper", "note")
+        shown.add_column(heading, justify="left" if left else "right", overflow="fold")
+    for texts in zip(*listed.values(), strict=True):
+        shown.add_row(*map(_escaped, texts))
+    lines = [
+        "bites from: the smallest budget at which the bound says more than is known without it",
+        "as printed: the paper's own expression, which need not hold; see docs/theory.md",
+    ]
+    lines += [f"not shown, for want of width: {', '.join(without)}"] * bool(without)
+    shown.caption = "\n".join(lines)
+    return shown
+
+
+def _amount(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    if value and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.2e}"
+    return f"{value:z,.0f}" if abs(value) >= 1e4 else f"{value:z,.4g}"
+
+
+def _bite(row: Row) -> str:
+    if row["trivial"] is None:
+        return NOTHING
+    return "never" if row["bites_from"] is None else _amount(row["bites_from"])
 
 
 def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,391 @@
+"""Every bound of the paper at a budget, and the budget from which each says something."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tightrope.errors import InputError
+from tightrope.problem import Problem, check_budget
+from tightrope.theory import (
+    TheoryConstants,
+    beta0,
+    confidence_failure,
+    constants,
+    exploration_pulls,
+    lyoff_regret,
+    lyoff_schedule,
+    lyoff_violation,
+    lyon_regret,
+    lyon_schedule,
+    lyon_violation,
+    most_pulls,
+    offline_drift,
+    online_drift,
+    online_queue,
+    optimality_gap,
+    optimality_gap_violation,
+    printed_lyoff_regret,
+    printed_lyoff_violation,
+    printed_lyon_regret,
+    printed_lyon_violation,
+    printed_offline_threshold,
+    printed_online_threshold,
+    printed_optimality_gap,
+    printed_regret_rest,
+    printed_violation_rest,
+    queue_mean,
+    regret_decomposition,
+    renewal_tail,
+    stationary_total,
+    violation_decomposition,
+)
+
+__all__ = ["Bound", "bounds", "smallest_budget"]
+
+MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One bound at one budget, in the user's units.
+
+    ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
+    where it has one. ``trivial``: what is known without any theorem, or None. ``bites_from``: the
+    smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
+    ``obstacle``: what takes this budget out of the bound's reach, or nothing.
+    """
+
+    name: str
+    label: str
+    value: float
+    printed: float | None
+    trivial: float | None
+    bites_from: float | None
+    note: str
+    obstacle: str = ""
+
+
+def bounds(
+    problem: Problem, budget: float, v0: float = 1.0, delta0: float = 0.5, alpha: float = 2.0
+) -> list[Bound]:
+    """Every bound of the paper for a problem at a budget, with the two policies' schedules.
+
+    >>> from tightrope.ready import ready_problem
+    >>> found = {bound.name: bound for bound in bounds(ready_problem("paper"), 10_000)}
+    >>> round(found["LyOff: violation"].value, 2)
+    0.17
+    """
+    known, scales = constants(problem), problem.scales
+    normalised = check_budget(budget) / scales.cost
+    _require("budget", budget, normalised > 1.0, f"must be above {scales.cost:g}, one largest cost")
+    for name, value in {"v0": v0, "alpha": alpha}.items():
+        _require(name, value, 0.0 < value < math.inf, "must be a positive number")
+    _require("delta0", delta0, 0.0 <= delta0 < math.inf, "must be a number of at least 0")
+    units = {
+        "": 1.0,
+        "reward": scales.reward,
+        "penalty": scales.penalties[0],
+        "rate": scales.penalties[0] / scales.cost,
+    }
+    rows = _rows(known, v0, delta0, alpha)
+    return [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
+
+
+def _require(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise InputError(f"{name} = {value!r}: {allowed}")
+
+
+class _Row(NamedTuple):
+    """A bound as functions of the normalised budget."""
+
+    name: str
+    label: str
+    unit: str  # reward, penalty, rate (penalty per cost) or none
+    value: Callable[[float], float]
+    printed: Callable[[float], float] | None
+    trivial: Callable[[float], float] | None
+    note: str
+    obstacle: Callable[[float], str] = lambda _: ""
+
+
+def _bound(row: _Row, budget: float, unit: float, cost: float) -> Bound:
+    trivial, first = None, None
+    if row.trivial is not None:
+        trivial = row.trivial(budget) * unit
+        first = smallest_budget(row.value, row.trivial)
+    return Bound(
+        name=row.name,
+        label=row.label,
+        value=row.value(budget) * unit,
+        printed=None if row.printed is None else row.printed(budget) * unit,
+        trivial=trivial,
+        bites_from=None if first is None else first * cost,
+        note=row.note,
+        obstacle=row.obstacle(budget),
+    )
+
+
+def smallest_budget(
+    value: Callable[[float], float], trivial: Callable[[float], float]
+) -> float | None:
+    """Where ``value`` comes below ``trivial``, to 3 digits, by doubling from 2 and bisection."""
+    low, high = 1.0, 2.0
+    for _ in range(MOST_DOUBLINGS):
+        if value(high) < trivial(high):
+            break
+        low, high = high, 2.0 * high
+    else:
+        return None
+    while high - low > 5e-4 * high and low > 1.0:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if value(middle) < trivial(middle) else (middle, high)
+    return high
+
+
+def _rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> Iterator[_Row]:
+    yield from _stationary_rows(k)
+    yield from _lyoff_rows(k, v0, delta0)
+    yield from _lyon_rows(k, v0, delta0, alpha)
+
+
+def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
+    """Pulls, pi*, and what the decompositions leave when the rates are right."""
+
+    def earned(budget: float) -> float:
+        return k.reward_rate * budget
+
+    def over(_: float) -> float:
+        return k.y_max - k.limit
+
+    square = k.mu_min**2
+    yield _Row(
+        "P(more than n_0 pulls)",
+        "prop:renewal-concentration",
+        "",
+        lambda b: renewal_tail(k, b, most_pulls(k, b)),
+        lambda b: renewal_tail(k, b, most_pulls(k, b)),
+        lambda b: 1.0,
+        "of N > n, where the paper writes N >= n",
+    )
+    yield _Row(
+        "pi*: reward beyond r(p*) B",
+        "prop:srp",
+        "reward",
+        lambda b: stationary_total(b, k.reward_rate)[1] - earned(b),
+        lambda b: k.reward_rate / square,
+        earned,
+        "the last pull costs at most 1, so 1 stands for 1 / mu_min^2",
+    )
+    yield _Row(
+        "pi*: penalty beyond y(p*) B",
+        "prop:srp",
+        "penalty",
+        lambda b: stationary_total(b, k.penalty_rate)[1] - k.penalty_rate * b,
+        lambda b: k.penalty_rate / square,
+        lambda b: k.y_max * b,
+        "likewise",
+    )
+    yield _Row(
+        "pi*: regret",
+        "prop:optimality-gap",
+        "reward",
+        lambda b: optimality_gap(k),
+        lambda b: printed_optimality_gap(k, b),
+        earned,
+        "r(p*) (B + 1) less r(p*) B, by Wald; no tail",
+    )
+    yield _Row(
+        "pi*: violation",
+        "prop:optimality-gap",
+        "rate",
+        lambda b: optimality_gap_violation(k, b),
+        lambda b: k.limit / (b * square),
+        over,
+        "c (B + 1) / B - c",
+    )
+    yield _Row(
+        "regret at pi*'s rate",
+        "lemma:regret-decomp",
+        "reward",
+        lambda b: regret_decomposition(k, b, k.reward_rate),
+        lambda b: printed_regret_rest(k, b),
+        earned,
+        "rates up to N(B); the lemma's n_0(B) is not admissible",
+    )
+    yield _Row(
+        "violation at rate c",
+        "lemma:constraint-decomp",
+        "rate",
+        lambda b: violation_decomposition(k, b, k.limit),
+        lambda b: printed_violation_rest(k, b),
+        over,
+        "likewise",
+    )
+
+
+def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float) -> Iterator[_Row]:
+    def at(budget: float) -> tuple[float, float]:
+        return lyoff_schedule(budget, v0, delta0)
+
+    def threshold(budget: float) -> float:
+        drift = offline_drift(k, *at(budget), 0.5)
+        return drift.threshold if drift else math.inf
+
+    def outside(budget: float) -> str:
+        return _outside("LyOff", at(budget)[1], k.epsilon, "epsilon")
+
+    yield _Row(
+        "LyOff: queue threshold l*",
+        "lemma:drift-bound-offline",
+        "penalty",
+        threshold,
+        lambda b: printed_offline_threshold(k, at(b)[0]),
+        lambda b: float(most_pulls(k, b)),
+        "drift of half of mu_min (epsilon - delta) from there on",
+        outside,
+    )
+    yield _Row(
+        "LyOff: E[Q_n]",
+        "eqn:exp_Q_n",
+        "penalty",
+        lambda b: queue_mean(k, offline_drift, *at(b)),
+        None,
+        lambda b: float(most_pulls(k, b)),
+        "Hajek's theorem with Hoeffding's constants",
+        outside,
+    )
+    yield _Row(
+        "LyOff: regret",
+        "prop:offline-opt",
+        "reward",
+        lambda b: lyoff_regret(k, b, *at(b)),
+        lambda b: printed_lyoff_regret(k, b, *at(b)),
+        lambda b: k.reward_rate * b,
+        "eqn:regret_offline_V, stopped at N(B)",
+        outside,
+    )
+    for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
+        yield _Row(
+            f"LyOff: {name}",
+            "prop:offline-opt",
+            "rate",
+            lambda b: lyoff_violation(k, b, *at(b)),
+            lambda b: printed_lyoff_violation(k, b, *at(b)),
+            lambda b, trivial=trivial: trivial,  # type: ignore[misc]
+            _zero_note(k.r_max / k.epsilon, v0, delta0),
+            outside,
+        )
+
+
+def _lyon_rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> Iterator[_Row]:
+    def at(budget: float) -> tuple[float, float]:
+        return lyon_schedule(budget, v0, delta0)
+
+    def threshold(budget: float) -> float:
+        drift = online_drift(k, *at(budget), 0.5)
+        return drift.threshold if drift else math.inf
+
+    def left(budget: float) -> float:
+        """Pulls after the exploration, by one of which the queue can rise by 1."""
+        explored = exploration_pulls(k, budget, alpha)
+        return float(most_pulls(k, budget) - explored) if explored < budget else 0.0
+
+    def outside(budget: float) -> str:
+        wide = _outside("LyOn", at(budget)[1], k.epsilon / 2.0, "epsilon / 2")
+        return _exploration_note(k, budget, alpha) or wide
+
+    yield _Row(
+        "LyOn: beta0",
+        "lemma:drift-bound",
+        "",
+        lambda b: beta0(k, alpha),
+        lambda b: beta0(k, alpha),
+        None,
+        f"alpha = {alpha:g}; the paper's experiments take beta0 = 1",
+    )
+    yield _Row(
+        "LyOn: pulls to explore",
+        "alg:LyOn",
+        "",
+        lambda b: float(exploration_pulls(k, b, alpha)),
+        lambda b: float(exploration_pulls(k, b, alpha)),
+        lambda b: b,
+        "K ceil(beta0 log(2 B / mu_min))",
+        lambda b: _exploration_note(k, b, alpha),
+    )
+    yield _Row(
+        "LyOn: P(a confidence bound fails)",
+        "lemma:bound-psi",
+        "",
+        lambda b: confidence_failure(k, b, alpha),
+        None,
+        lambda b: 1.0,
+        "the paper takes 1 / n^2 at epoch n",
+    )
+    yield _Row(
+        "LyOn: queue threshold l*",
+        "lemma:drift-bound",
+        "penalty",
+        threshold,
+        lambda b: printed_online_threshold(k, at(b)[0]),
+        left,
+        "drift of half of mu_min (epsilon / 2 - delta) from there on",
+        outside,
+    )
+    yield _Row(
+        "LyOn: E[max Q_n]",
+        "lemma:max-Q",
+        "penalty",
+        lambda b: online_queue(k, b, *at(b), alpha),
+        None,
+        left,
+        "by excursions above l*; the paper's proof does not hold",
+        outside,
+    )
+    yield _Row(
+        "LyOn: regret",
+        "thm:regret",
+        "reward",
+        lambda b: lyon_regret(k, b, *at(b), alpha),
+        lambda b: printed_lyon_regret(k, b, *at(b), alpha),
+        lambda b: k.reward_rate * b,
+        "stopped at N(B)",
+        outside,
+    )
+    weight = 2.0 * k.r_max / k.epsilon + (1.0 + k.r_max) / (1.0 + k.y_max)
+    for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
+        yield _Row(
+            f"LyOn: {name}",
+            "thm:regret",
+            "rate",
+            lambda b: lyon_violation(k, b, *at(b), alpha),
+            lambda b: printed_lyon_violation(k, b, *at(b), alpha),
+            lambda b, trivial=trivial: trivial,  # type: ignore[misc]
+            _zero_note(weight, v0, delta0),
+            outside,
+        )
+
+
+def _outside(policy: str, delta: float, slack: float, name: str) -> str:
+    if delta < slack:
+        return ""
+    return (
+        f"{policy}: delta = {delta:.4g} is not below {name} = {slack:.4g}: the queue need not fall"
+    )
+
+
+def _zero_note(weight: float, v0: float, delta0: float) -> str:
+    """When the violation's bound ends below 0 (prop:offline-opt, thm:regret)."""
+    least = weight * v0
+    return f"in the end below 0 if delta0 > {least:.4g}" + ("; it is" if delta0 > least else "")
+
+
+def _exploration_note(k: TheoryConstants, budget: float, alpha: float) -> str:
+    pulls = exploration_pulls(k, budget, alpha)
+    if pulls * k.mu_min <= budget:
+        return ""
+    return f"LyOn: beta0 asks for {pulls:,} pulls to explore, more than the budget pays for"

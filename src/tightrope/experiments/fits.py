@@ -1,0 +1,89 @@
+"""Orders of growth, fitted: weighted straight lines on log-log scales, with honest intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from tightrope.results import NORMAL_95, Floats
+
+__all__ = ["FEWEST", "Fit", "power_law"]
+
+FEWEST = 3  # points of a line that can be told from a curve
+CLEAR = 3.0  # standard errors from 0: below that, the logarithm of a mean means little
+
+
+@dataclass(frozen=True)
+class Fit:
+    """y grows like x^exponent; ``reach``: half of the 95 % interval; over [first, last]."""
+
+    exponent: float
+    reach: float
+    first: float
+    last: float
+    points: int
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.exponent - self.reach
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.exponent + self.reach
+
+    def __str__(self) -> str:
+        decimals = 3 if self.reach < 0.005 else 2
+        return f"{self.exponent:.{decimals}f} ± {max(self.reach, 0.001):.{decimals}f}".replace(
+            "-", "−"
+        )
+
+
+def power_law(x: Floats, samples: Floats) -> Fit | None:
+    """Fit the means of ``samples`` [G, R] to a power of ``x`` [G]; None where that makes no sense.
+
+    Only the last points in a row that are clearly not 0 and of one sign are used. Runs with the
+    same number share their random numbers at all budgets, so the slope's error comes from each
+    run's own part in it, not from errors taken as independent. Where the points stray from the line
+    by more than their errors explain, the interval grows by as much.
+    """
+    if samples.shape[1] < 2:
+        return None
+    mean = samples.mean(axis=1)
+    error = samples.std(axis=1, ddof=1) / np.sqrt(samples.shape[1])
+    used = _tail(mean, error)
+    x, samples, mean, error = x[used], samples[used], mean[used], error[used]
+    if len(x) < FEWEST:
+        return None
+    relative = np.maximum(error / np.abs(mean), 1e-9)
+    slopes, chi_square = _line(np.log(x), np.log(np.abs(mean)), relative)
+    parts = slopes @ (samples / mean[:, None])
+    slope_error = float(parts.std(ddof=1) / np.sqrt(samples.shape[1]))
+    freedom = len(x) - 2
+    stray = float(stdtrit(freedom, 0.975)) * np.sqrt(chi_square / freedom)
+    reach = max(NORMAL_95, stray) * max(slope_error, 1e-12)
+    exponent = float(slopes @ np.log(np.abs(mean)))
+    return Fit(exponent, float(reach), float(x[0]), float(x[-1]), len(x))
+
+
+def _tail(mean: Floats, error: Floats) -> slice:
+    """The points that are clear of 0, up to the last such, as far back as the sign is its own."""
+    clear = np.flatnonzero(np.abs(mean) > CLEAR * error)
+    if not len(clear):
+        return slice(0)
+    end = int(clear[-1]) + 1
+    same = (np.sign(mean[:end]) == np.sign(mean[end - 1])) & np.isin(np.arange(end), clear)
+    others = np.flatnonzero(~same)
+    return slice(int(others[-1]) + 1 if len(others) else 0, end)
+
+
+def _line(x: Floats, y: Floats, error: Floats) -> tuple[Floats, float]:
+    """The slope of the weighted line as weights of the y, and the sum of its squared residuals."""
+    design = np.column_stack([np.ones_like(x), x]) / error[:, None]
+    inverse = np.linalg.pinv(design)
+    residual = y / error - design @ (inverse @ (y / error))
+    slopes: Floats = inverse[1] / error
+    return slopes, float(residual @ residual)

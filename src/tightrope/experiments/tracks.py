@@ -1,0 +1,146 @@
+"""What one policy did on one problem, run by run, for claims to be checked against.
+
+Letters: G budgets, R runs. In normalised units, which are the user's own in the paper's problems.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.experiments.base import Evidence
+from tightrope.optimum import optimum
+from tightrope.oracle import Oracle, oracle
+from tightrope.policies import Policy
+from tightrope.problem import Problem
+from tightrope.results import NORMAL_95, Floats, Runs
+
+__all__ = ["Estimate", "Track", "estimate", "tracks"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over runs; ``reach``: half of its 95 % interval, infinite for a single run."""
+
+    mean: float
+    reach: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval says so, otherwise 0."""
+        return 0 if abs(self.mean) <= self.reach else int(np.sign(self.mean))
+
+
+def estimate(values: Floats) -> Estimate:
+    """Of the values of R runs."""
+    if len(values) < 2:
+        return Estimate(float(values.mean()), float("inf"))
+    error = values.std(ddof=1) / np.sqrt(len(values))
+    return Estimate(float(values.mean()), float(NORMAL_95 * error))
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """A policy's runs on a problem at G budgets."""
+
+    problem: Problem
+    policy: Policy
+    budgets: Floats  # [G]
+    runs: Runs  # [G, R]
+
+    @cached_property
+    def best(self) -> Oracle:
+        """pi*."""
+        return oracle(self.problem)
+
+    @property
+    def reward_gap(self) -> Floats:
+        """[G, R] reward rate less that of pi*."""
+        return self.runs.reward / self.budgets[:, None] - self.best.reward_rate
+
+    @property
+    def share_gap(self) -> Floats:
+        """[G, R] the first arm's share of the pulls less that of pi*."""
+        pulls = self.runs.pulls
+        share: Floats = pulls[:, :, 0] / pulls.sum(axis=2)
+        return share - float(self.best.pull_share[0])
+
+    @property
+    def violation(self) -> Floats:
+        """[G, R] penalty per unit of budget, less the limit."""
+        return self.runs.penalty[:, :, 0] / self.budgets[:, None] - self.problem.limits[0]
+
+    @property
+    def regret(self) -> Floats:
+        """[G, R] OPT(B) less the reward."""
+        best = [optimum(self.problem, float(budget)) for budget in self.budgets]
+        return np.array(best)[:, None] - self.runs.reward
+
+    @property
+    def lagrangian_regret(self) -> Floats:
+        """[G, R] regret, with what the violation is worth given back at pi*'s multiplier."""
+        worth = self.best.multiplier[0] * self.budgets[:, None]
+        return self.regret + worth * self.violation
+
+    @property
+    def queue_max(self) -> Floats:
+        """[G, R] the largest queue of a run."""
+        return self.runs.queue_max[:, :, 0]
+
+    @property
+    def pulls(self) -> Floats:
+        """[G] mean pulls of a run."""
+        return np.asarray(self.runs.pulls.sum(axis=2).mean(axis=1), float)
+
+    @cached_property
+    def v(self) -> Floats:
+        """[G] V, the weight of reward against the queue."""
+        setups = [self.policy.setup(self.problem, float(budget)) for budget in self.budgets]
+        return np.array([setup.constants[0] for setup in setups])
+
+    @cached_property
+    def delta(self) -> Floats:
+        """[G] how far the limit is tightened."""
+        setups = [self.policy.setup(self.problem, float(budget)) for budget in self.budgets]
+        return np.array([self.problem.limits[0] - setup.allowance[0] for setup in setups])
+
+    @property
+    def arms_alike(self) -> bool:
+        """Whether reward less priced penalty is the same for all arms: none is worse to pull."""
+        moments = self.problem.moments
+        value = moments.reward_rate - self.best.multiplier[0] * moments.penalty_rate[:, 0]
+        return bool(np.ptp(value) < 1e-9)
+
+    @property
+    def inside(self) -> npt.NDArray[np.bool_]:
+        """[G] whether delta is below the limit, as the theorems ask."""
+        return self.delta < self.problem.limits[0]
+
+    @property
+    def feasible(self) -> npt.NDArray[np.bool_]:
+        """[G] whether some arm keeps the limit as it is tightened."""
+        least = float(self.problem.moments.penalty_rate[:, 0].min())
+        return self.delta < self.problem.limits[0] - least
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Track:
+        """The same at some of the budgets."""
+        return Track(self.problem, self.policy, self.budgets[chosen], self.runs[chosen])
+
+
+def tracks(evidence: Evidence, kind: type[Policy], **parameters: Any) -> list[Track]:
+    """Every policy of a kind with these parameters, in the order of the sweep."""
+    found = []
+    for call, results in zip(evidence.calls, evidence.results, strict=True):
+        budgets = np.array(results.budgets)
+        for policy in call.policies:
+            if isinstance(policy, kind) and _has(policy, parameters):
+                found.append(Track(results.problem, policy, budgets, results[policy.label].runs))
+    return found
+
+
+def _has(policy: Policy, parameters: dict[str, Any]) -> bool:
+    return all(getattr(policy, name) == value for name, value in parameters.items())

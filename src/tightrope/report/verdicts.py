@@ -1,0 +1,77 @@
+"""Claims with what was measured and a verdict: as rows, on the page, in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tightrope.report.page import Findings
+
+__all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
+
+HOLDS = "holds"
+FAILS = "does not hold at these sizes"
+UNKNOWN = "cannot be told"
+TONES = {HOLDS: "good", FAILS: "bad", UNKNOWN: "open"}
+COLOURS = {HOLDS: "green", FAILS: "red", UNKNOWN: "dim"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim of a text. ``source``: where it stands; ``short``: the measurement in few words."""
+
+    claim: str
+    source: str
+    experiment: str
+    measured: str
+    short: str
+    verdict: str
+
+
+def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> Findings:
+    """The verdicts for the page."""
+    return Findings(
+        title=title,
+        lead=lead,
+        headings=("Claim", "Source", "Measured", "Verdict"),
+        rows=[
+            (
+                _unbroken(one.claim),
+                f"{one.source} ({one.experiment})",
+                _unbroken(one.measured),
+                one.verdict,
+            )
+            for one in verdicts
+        ],
+        tones=[TONES[one.verdict] for one in verdicts],
+        files=[file],
+    )
+
+
+def _unbroken(text: str) -> str:
+    """No line ends inside an equation or a number with its interval."""
+    for sign in ("=", "±"):
+        text = text.replace(f" {sign} ", f"\u00a0{sign}\u00a0")
+    return text
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Print a short table to standard output; a pipe gets it in full width."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("from", "claim", "measured", "verdict"):
+        shown.add_column(heading, overflow="fold")
+    for one in verdicts:
+        colour = COLOURS[one.verdict]
+        shown.add_row(
+            Text(one.experiment), Text(one.claim), Text(one.short), Text(one.verdict, colour)
+        )
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        wide = Console(width=10_000).measure(shown).maximum
+        console = Console(width=wide, highlight=False)
+    console.print(shown)

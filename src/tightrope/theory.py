@@ -1,0 +1,472 @@
+"""The paper's constants and bounds as functions, with every constant written out.
+
+All numbers are normalised (outcomes in [0, 1], one penalty); only ``bounds`` speaks the user's
+units. Each function names the paper's label. Where a proof in the paper does not hold, the function
+computes a statement that does, and ``printed_...`` computes the paper's own, for comparison;
+``docs/theory.md`` gives the corrected proofs. Two facts carry most of them. N(B) is a stopping
+time and the last pull costs at most 1, so B < E[S_N] <= B + 1 under any policy; and a sum up to
+N(B) may not be replaced by one up to n_0(B) >= N(B), because the terms between have either sign.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.errors import InputError, ProblemError
+from tightrope.laws import Cells
+from tightrope.oracle import oracle
+from tightrope.problem import Arm, Problem
+
+__all__ = [
+    "Drift",
+    "TheoryConstants",
+    "beta0",
+    "confidence_failure",
+    "constants",
+    "exploration_pulls",
+    "lyoff_regret",
+    "lyoff_schedule",
+    "lyoff_violation",
+    "lyon_regret",
+    "lyon_schedule",
+    "lyon_violation",
+    "most_pulls",
+    "offline_drift",
+    "online_drift",
+    "optimality_gap",
+    "optimality_gap_violation",
+    "printed_lyoff_regret",
+    "printed_lyoff_violation",
+    "printed_lyon_regret",
+    "printed_lyon_violation",
+    "printed_offline_threshold",
+    "printed_online_threshold",
+    "printed_optimality_gap",
+    "printed_regret_decomposition",
+    "printed_violation_decomposition",
+    "queue_max",
+    "queue_mean",
+    "regret_decomposition",
+    "renewal_tail",
+    "renewal_tail_sum",
+    "stationary_total",
+    "violation_decomposition",
+]
+
+SHARES = np.linspace(0.01, 0.99, 99)  # of the drift's slack, tried in queue_mean
+
+
+# --- constants ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TheoryConstants:
+    """What the bounds know of a problem (assn:slater, assn:bounded-moment); normalised.
+
+    ``dataclasses.replace`` puts cruder ones in their place, as the paper allows: a lower bound
+    for ``mu_min`` and ``epsilon``, an upper bound for ``r_max`` and ``y_max``.
+    """
+
+    arm_count: int  # K
+    limit: float  # c
+    reward_rate: float  # r(p*)
+    penalty_rate: float  # y(p*)
+    multiplier: float  # of the limit: d r(p*) / d c
+    mu_min: float  # the smallest mean cost
+    r_max: float
+    y_max: float
+    variance: float  # sigma^2 = max_k E[(Y_k - c X_k)^2]
+    epsilon: float  # Slater: E[Y_k - c X_k] <= -epsilon for an arm
+    slater_arm: str
+
+
+def constants(problem: Problem) -> TheoryConstants:
+    """The constants of a problem with one penalty and a Slater arm.
+
+    >>> from tightrope.ready import ready_problem
+    >>> found = constants(ready_problem("paper"))
+    >>> round(found.epsilon, 9), found.slater_arm, round(found.variance, 9)
+    (0.18, 'careful', 0.472)
+    """
+    if problem.penalty_count != 1:
+        raise InputError(
+            f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit"
+        )
+    moments, best = problem.moments, oracle(problem)
+    limit = float(moments.limits[0])
+    slack = limit * moments.cost - moments.penalty[:, 0]
+    slater = int(np.argmax(slack))
+    if slack[slater] <= 0.0:
+        raise ProblemError(
+            f"limit = {problem.limits[0]!r}: must leave some arm a mean penalty below limit times"
+            f" mean cost (assn:slater); arm {problem.names[slater]!r} comes nearest"
+        )
+    scales = problem.scales
+    per_penalty = scales.penalties[0]
+    return TheoryConstants(
+        arm_count=problem.arm_count,
+        limit=limit,
+        reward_rate=best.reward_rate * scales.cost / scales.reward,
+        penalty_rate=best.penalty_rate[0] * scales.cost / per_penalty,
+        multiplier=best.multiplier[0] * per_penalty / scales.reward,
+        mu_min=moments.smallest_cost,
+        r_max=float(moments.reward_rate.max()),
+        y_max=float(moments.penalty_rate.max()),
+        variance=max(_second_moment(problem, arm, limit) for arm in problem.arms),
+        epsilon=float(slack[slater]),
+        slater_arm=problem.names[slater],
+    )
+
+
+def _second_moment(problem: Problem, arm: Arm, limit: float) -> float:
+    """E[(Y - c X)^2] of an arm, from the tables that the simulator draws from."""
+    scales = problem.scales.channels
+    cost, penalty = (arm.cells()[j].divided_by(scales[j]) for j in (0, 2))
+    shared = arm.outcomes[2].shares_cost_draw
+    product = _mean_product(cost, penalty) if shared else cost.mean * penalty.mean
+    own = _mean_product(penalty, penalty), _mean_product(cost, cost)
+    return own[0] - 2.0 * limit * product + limit**2 * own[1]
+
+
+def _mean_product(one: Cells, other: Cells) -> float:
+    """E of the product of two outcomes that share a draw and the cells' splits."""
+    first = one.split * one.first * other.first
+    second = (1.0 - one.split) * one.second * other.second
+    return float(np.mean(first + second + one.slope * other.slope / 12.0))
+
+
+# --- pulls, and policies that do not look back ---------------------------------------------
+
+
+def most_pulls(known: TheoryConstants, budget: float) -> int:
+    """n_0(B) = ceil(2 B / mu_min), more pulls than a run makes but with small probability."""
+    return math.ceil(2.0 * budget / known.mu_min)
+
+
+def renewal_tail(known: TheoryConstants, budget: float, pulls: int) -> float:
+    """At least P(N(B) > pulls), for any policy (prop:renewal-concentration); 1 below n_0(B)."""
+    if pulls < most_pulls(known, budget):
+        return 1.0
+    return math.exp(-pulls * known.mu_min**2 / 8.0)  # eqn:renewal-concentration
+
+
+def renewal_tail_sum(known: TheoryConstants, budget: float) -> float:
+    """At least E[(N(B) - n_0(B))^+], the sum of the tails from n_0(B) on (eqn:bound_s_n)."""
+    first = renewal_tail(known, budget, most_pulls(known, budget))
+    return first / -math.expm1(-(known.mu_min**2) / 8.0)
+
+
+def stationary_total(budget: float, rate: float) -> tuple[float, float]:
+    """Between what a stationary policy of this rate earns, or incurs, in all (prop:srp)."""
+    return rate * budget, rate * (budget + 1.0)
+
+
+def optimality_gap(known: TheoryConstants) -> float:
+    """At least OPT(B) less what pi* earns, at any budget (prop:optimality-gap)."""
+    return known.reward_rate
+
+
+def printed_optimality_gap(known: TheoryConstants, budget: float) -> float:
+    """The constants of the paper's proof; c', the sensitivity, is the limit's multiplier."""
+    tail = 8.0 * math.exp(-budget * known.mu_min / 4.0) / known.mu_min**2
+    return known.multiplier * tail / known.mu_min + known.r_max * (1.0 + tail)
+
+
+def optimality_gap_violation(known: TheoryConstants, budget: float) -> float:
+    """At least pi*'s violation (prop:optimality-gap)."""
+    return known.limit / budget
+
+
+# --- decompositions -----------------------------------------------------------------------
+
+
+def regret_decomposition(known: TheoryConstants, budget: float, reward_rate: float) -> float:
+    """At least OPT(B), and so pi*'s reward, less a policy's reward (lemma:regret-decomp).
+
+    ``reward_rate``: the policy's E[reward] / E[cost], both up to N(B).
+    """
+    gap = known.reward_rate - reward_rate
+    return gap * (budget + 1.0 if gap > 0.0 else budget) + known.reward_rate
+
+
+def printed_regret_decomposition(known: TheoryConstants, budget: float, rate: float) -> float:
+    """The lemma as printed: ``rate`` is taken over the first n_0(B) pulls. Not true in general."""
+    return (known.reward_rate - rate) * 2.0 * budget / known.mu_min + printed_regret_rest(
+        known, budget
+    )
+
+
+def violation_decomposition(known: TheoryConstants, budget: float, penalty_rate: float) -> float:
+    """At least a policy's violation (lemma:constraint-decomp); the rate is up to N(B)."""
+    return penalty_rate * (1.0 + 1.0 / budget) - known.limit
+
+
+def printed_violation_decomposition(known: TheoryConstants, budget: float, rate: float) -> float:
+    """The lemma as printed: ``rate`` is taken over the first n_0(B) pulls. Not true in general."""
+    return (rate - known.limit) * 2.0 / known.mu_min + printed_violation_rest(known, budget)
+
+
+def printed_regret_rest(known: TheoryConstants, budget: float) -> float:
+    tail = 8.0 * math.exp(-budget * known.mu_min / 4.0)
+    return known.r_max / known.mu_min**2 * (1.0 + tail)
+
+
+def printed_violation_rest(known: TheoryConstants, budget: float) -> float:
+    tail = 8.0 * math.exp(-budget * known.mu_min / 4.0) / known.mu_min**2
+    return ((known.y_max - known.limit) * tail + 1.0) / budget
+
+
+# --- the queue ----------------------------------------------------------------------------
+
+
+class Drift(NamedTuple):
+    """From ``threshold`` on the queue falls by ``rate`` a pull, in expectation.
+
+    Its steps lie in an interval of length ``span`` and rise by at most 1.
+    """
+
+    threshold: float
+    rate: float
+    span: float
+
+
+def printed_offline_threshold(known: TheoryConstants, v: float) -> float:
+    """l* = V r_max / epsilon of lemma:drift-bound-offline."""
+    return v * known.r_max / known.epsilon
+
+
+def printed_online_threshold(known: TheoryConstants, v: float) -> float:
+    """l* = 2 V r_max / epsilon + V (1 + r_max) / (1 + y_max) of lemma:drift-bound."""
+    extra = (1.0 + known.r_max) / (1.0 + known.y_max)
+    return 2.0 * v * known.r_max / known.epsilon + v * extra
+
+
+def offline_drift(known: TheoryConstants, v: float, delta: float, share: float) -> Drift | None:
+    """LyOff's drift (lemma:drift-bound-offline), for any ``share`` in (0, 1).
+
+    The arm that LyOff picks has y - c + delta <= -(epsilon - delta) + V r_max / Q: at the printed
+    l* that is not below 0. None where delta >= epsilon: then nothing makes the queue fall.
+    """
+    return _drift(known, v * known.r_max, known.epsilon - delta, delta, share)
+
+
+def online_drift(known: TheoryConstants, v: float, delta: float, share: float) -> Drift | None:
+    """LyOn's drift while its confidence bounds hold (lemma:drift-bound), after beta0's exploration.
+
+    The confidence bounds take half of epsilon, so None where delta >= epsilon / 2.
+    """
+    half = known.epsilon / 2.0
+    weight = known.r_max + half * (1.0 + known.r_max) / (1.0 + known.y_max)
+    return _drift(known, v * weight, half - delta, delta, share)
+
+
+def _drift(
+    known: TheoryConstants, weight: float, slack: float, delta: float, share: float
+) -> Drift | None:
+    if slack <= 0.0:
+        return None
+    down = known.limit - delta  # the largest step down; from there on the queue is not cut at 0
+    threshold = max(weight / ((1.0 - share) * slack), down)
+    return Drift(threshold, share * known.mu_min * slack, 1.0 + down)
+
+
+DriftOf = Callable[[TheoryConstants, float, float, float], Drift | None]
+
+
+def queue_mean(known: TheoryConstants, drift_of: DriftOf, v: float, delta: float) -> float:
+    """At least E[Q_n] at any n (eqn:exp_Q_n), by Hajek's Theorem 2.3; the best share is taken.
+
+    P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper says 'some eta'; here
+    Hoeffding's lemma gives eta = 4 rate / span^2 and rho = exp(-2 rate^2 / span^2).
+    """
+    drifts = [drift_of(known, v, delta, float(share)) for share in SHARES]
+    return min((_hajek(drift) for drift in drifts if drift), default=math.inf)
+
+
+def _hajek(drift: Drift) -> float:
+    eta = 4.0 * drift.rate / drift.span**2
+    stay = -math.expm1(-2.0 * (drift.rate / drift.span) ** 2)
+    factor = math.exp(-eta * drift.threshold) + math.exp(eta) / stay
+    return drift.threshold + (1.0 + math.log(factor)) / eta
+
+
+def queue_max(
+    known: TheoryConstants, drift_of: DriftOf, v: float, delta: float, budget: float
+) -> float:
+    """At least E[max of Q_n up to the end of the run] (lemma:max-Q).
+
+    Above l, exp(eta Q) is a supermartingale for eta = 8 rate / span^2. An excursion starts below
+    l + 1 and there are at most n_0 of them, so P(max >= z) <= n_0 exp(-eta (z - l - 1)).
+    """
+    pulls = most_pulls(known, budget)
+    drifts = [drift_of(known, v, delta, float(share)) for share in SHARES]
+    reach = (1.0 + math.log(pulls)) / 8.0
+    peaks = [d.threshold + 1.0 + reach * d.span**2 / d.rate for d in drifts if d]
+    return min(peaks, default=math.inf) + renewal_tail_sum(known, budget)
+
+
+# --- LyOff --------------------------------------------------------------------------------
+
+
+def lyoff_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float]:
+    """V = v0 sqrt(B) and delta = delta0 / sqrt(B) (prop:offline-opt)."""
+    return v0 * math.sqrt(budget), delta0 / math.sqrt(budget)
+
+
+def lyoff_regret(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
+    """At least LyOff's regret (prop:offline-opt, corrected eqn:regret_offline_V)."""
+    queue = queue_max(known, offline_drift, v, delta, budget)
+    return known.reward_rate + _drift_regret(known, budget, v, delta, queue)
+
+
+def lyoff_violation(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
+    """At least LyOff's violation (prop:offline-opt, corrected eqn:constraint_offline_V)."""
+    queue = queue_max(known, offline_drift, v, delta, budget)
+    return (queue + known.limit - delta) / budget - delta
+
+
+def printed_lyoff_regret(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
+    """eqn:regret_offline_V as printed, with E[Q_n] from ``queue_mean``, and pi*'s gap."""
+    queue = queue_mean(known, offline_drift, v, delta)
+    drift = budget * (2.0 * _lyapunov(known, delta)) / (2.0 * v * known.mu_min**2)
+    waiting = delta * most_pulls(known, budget) * queue / (v * known.mu_min) if delta else 0.0
+    gap = printed_optimality_gap(known, budget)
+    return drift + waiting + printed_regret_rest(known, budget) + gap
+
+
+def printed_lyoff_violation(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
+    """eqn:constraint_offline_V as printed, with E[Q_n] from ``queue_mean``. Not true in general."""
+    queue = queue_mean(known, offline_drift, v, delta)
+    left = queue / budget - 2.0 * delta
+    return left / known.mu_min + printed_violation_rest(known, budget)
+
+
+def _lyapunov(known: TheoryConstants, delta: float) -> float:
+    """The constant of lemma:lyapunov_drift: half of E[(Y - (c - delta) X)^2], at most."""
+    return (known.variance + delta**2) / 2.0 + delta
+
+
+def _drift_regret(
+    known: TheoryConstants, budget: float, v: float, delta: float, queue: float
+) -> float:
+    """What the drift adds up to over a run: the pulls are (B + 1) / mu_min at most, on average."""
+    pulls = (budget + 1.0) / known.mu_min
+    waiting = delta * (budget + 1.0) * queue if delta else 0.0
+    return (_lyapunov(known, delta) * pulls + waiting) / v
+
+
+# --- LyOn ---------------------------------------------------------------------------------
+
+
+def lyon_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float]:
+    """V = v0 sqrt(B log B) and delta = delta0 sqrt(log B / B) (thm:regret)."""
+    growth = math.log(budget)
+    return v0 * math.sqrt(budget * growth), delta0 * math.sqrt(growth / budget)
+
+
+def beta0(known: TheoryConstants, alpha: float) -> float:
+    """32 alpha (1 + y_max)^2 / (mu_min epsilon)^2: after it rad <= mu_min epsilon / 4 (1 + y_max).
+
+    (sec:LyOn, for lemma:drift-bound.)
+    """
+    return 32.0 * alpha * ((1.0 + known.y_max) / (known.mu_min * known.epsilon)) ** 2
+
+
+def exploration_pulls(known: TheoryConstants, budget: float, alpha: float) -> int:
+    """Pulls of all arms together before the first decision (alg:LyOn, line 3), with beta0."""
+    each = math.ceil(beta0(known, alpha) * math.log(2.0 * budget / known.mu_min))
+    return known.arm_count * each
+
+
+def confidence_failure(known: TheoryConstants, budget: float, alpha: float) -> float:
+    """At least P(a confidence bound ever fails after the exploration) (event A of lemma:bound-psi).
+
+    Hoeffding's inequality for the means of each arm after t of its pulls, all t, with a radius of
+    ``_inner_radius`` times rad: P <= 6 K (sum over t of max(n, t)^-p), n the exploration's pulls.
+    """
+    pulls = float(exploration_pulls(known, budget, alpha))
+    power = 4.0 * _inner_radius(known) ** 2 * alpha
+    if power <= 1.0:
+        return 1.0
+    total = math.pow(pulls, 1.0 - power) * (1.0 + 1.0 / pulls + 1.0 / (power - 1.0))
+    return min(1.0, 6.0 * known.arm_count * total)
+
+
+def _inner_radius(known: TheoryConstants) -> float:
+    """The largest part of rad that the means may err by and both halves of lemma:bound-psi hold.
+
+    The index has *empirical* rates and costs in its bonus. With errors of at most a part x of rad,
+    and rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
+    of the truth if (1 + x + w) / (1 - x u) <= 2, w = x u / (1 - x u), which implies the former.
+    """
+    u = known.epsilon / (4.0 * (1.0 + known.y_max))
+    low, high = 0.0, min(1.0, 1.0 / u)
+    for _ in range(60):
+        x = 0.5 * (low + high)
+        left = 1.0 - x * u
+        good = 1.0 + x + x * u / left <= 2.0 * left
+        low, high = (x, high) if good else (low, x)
+    return low
+
+
+def online_queue(
+    known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
+) -> float:
+    """At least E[max Q] under LyOn: the queue rises by at most 1 a pull once a bound has failed."""
+    failed = confidence_failure(known, budget, alpha) * most_pulls(known, budget)
+    return queue_max(known, online_drift, v, delta, budget) + failed
+
+
+def lyon_regret(
+    known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
+) -> float:
+    """At least LyOn's regret, with beta0's exploration (thm:regret, corrected)."""
+    queue = queue_max(known, online_drift, v, delta, budget)
+    pulls = most_pulls(known, budget)
+    # the radii add up to this, over any run of at most n_0 pulls
+    radii = 2.0 * math.sqrt(2.0 * alpha * known.arm_count * pulls * math.log(pulls))
+    learning = 2.0 * radii * (1.0 + known.r_max + queue * (1.0 + known.y_max) / v)
+    exploring = known.reward_rate * (1.0 + exploration_pulls(known, budget, alpha))
+    failure = confidence_failure(known, budget, alpha) + renewal_tail(known, budget, pulls)
+    failing = known.reward_rate * (budget + 1.0) * failure
+    return exploring + learning + failing + _drift_regret(known, budget, v, delta, queue)
+
+
+def lyon_violation(
+    known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
+) -> float:
+    """At least LyOn's violation, with beta0's exploration (thm:regret, corrected)."""
+    worst = max(0.0, known.y_max - known.limit + delta)
+    exploring = exploration_pulls(known, budget, alpha) * worst
+    queue = online_queue(known, budget, v, delta, alpha)
+    return (exploring + queue + known.limit - delta) / budget - delta
+
+
+def printed_lyon_regret(
+    known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
+) -> float:
+    """eqn:regret_online_V_1 to _3 as the proof combines them, with exploration and pi*'s gap."""
+    queue, square = queue_max(known, online_drift, v, delta, budget), known.mu_min**2
+    radii = 4.0 * math.sqrt(2.0 * alpha * known.arm_count * budget * math.log(budget))
+    waiting = 2.0 * delta * budget * queue if delta else 0.0
+    drift = budget * 2.0 * _lyapunov(known, delta) + math.log(budget) * (1.0 + known.y_max)
+    learning = radii * (1.0 + known.r_max + queue * (1.0 + known.y_max) / v)
+    rest = math.pi**2 / 6.0 * known.r_max / known.mu_min + printed_regret_rest(known, budget)
+    exploring = known.r_max * exploration_pulls(known, budget, alpha)
+    gap = printed_optimality_gap(known, budget)
+    return ((drift + waiting) / v + learning) / square + rest + exploring + gap
+
+
+def printed_lyon_violation(
+    known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
+) -> float:
+    """The proof's last inequality as printed, with exploration. Not true in general."""
+    queue = queue_max(known, online_drift, v, delta, budget)
+    left = queue / budget - 2.0 * delta
+    exploring = exploration_pulls(known, budget, alpha) / budget
+    return left / known.mu_min + printed_violation_rest(known, budget) + exploring
