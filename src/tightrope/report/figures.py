@@ -69,7 +69,14 @@ def draw(
             spare.set_axis_off()
         if legend:
             _place_legend(figure, _legend(panels))
+        _settle(figure)
     return figure
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the figure out once, not again for every format it is written in."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
@@ -78,6 +85,7 @@ def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
     with _style():
         for name, artist in _legend(panels).items():
             figure = _figure(*MARK)
+            figure.set_layout_engine("none")
             figure.legend([artist], [""], loc="center", borderpad=0, handletextpad=0)
             marks[name] = svg_text(figure)
     return marks
