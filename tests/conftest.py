@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 
 from tightrope import Arm, Bernoulli, Beta, CostAbove, Problem, Scales, TwoPoint, Uniform
+from tightrope.cli import main
 
 settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tightrope")
@@ -37,3 +38,15 @@ def bernoulli_problem(means: list[tuple[float, ...]], limit: object) -> Problem:
         ),
         limit=limit,
     )
+
+
+@pytest.fixture
+def shell(capsys):
+    """The shell command: its exit status, standard output and standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from tightrope.cli import main
-
 ROW_KEYS = {
     "policy",
     "budget",
@@ -42,16 +40,6 @@ cost = { bernoulli = 0.6 }
 reward = { bernoulli = 0.6 }
 penalty = { bernoulli = 0.3 }
 """
-
-
-@pytest.fixture
-def shell(capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_simulate_prints_a_row_per_policy_and_budget(shell):

@@ -7,19 +7,8 @@ import json
 import pytest
 
 from tightrope.bounds import bounds
-from tightrope.cli import main
 
 KEYS = {"name", "label", "value", "printed", "trivial", "bites_from", "note", "obstacle"}
-
-
-@pytest.fixture
-def shell(capsys):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
 
 
 def test_json_is_the_list_of_bounds(shell, paper):

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import int32, uint32
@@ -48,7 +49,7 @@ class Kernel:
     @property
     def layout(self) -> Layout:
         """Where its rows are."""
-        return Layout(self.penalties)
+        return Layout.of(self.penalties)
 
     @cached_property
     def digest(self) -> str:
@@ -74,83 +75,40 @@ class Kernel:
         return fingerprint(functions, (SOURCE, rng.SOURCE), facts)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The rows of the buffers, for M penalties; channel 0 is the reward, m the m-th penalty."""
+class Layout(NamedTuple):
+    """First rows in the buffers; channel 0 is the reward, channel m the m-th penalty."""
 
-    penalties: int
+    # of an arm
+    terms: int  # level and width for each channel
+    pulls: int
+    cost: int
+    totals: int  # for each channel
+    arm_rows: int  # how many
+    # of a lane
+    queue: int  # for each penalty
+    lost: int  # what the queues' rounding lost
+    peak: int  # the largest queues so far
+    outcome: int  # the step's cost, reward and penalties
+    spent: int
+    alive: int  # 1 while the run goes on, then 0
+    best: int  # the smallest index so far
+    chosen: int  # the arm that has it
+    uniform: int  # the policy's number of the step
+    own: int  # a copy of the arm just pulled
+    lane_rows: int  # how many
 
-    @property
-    def pulls(self) -> int:
-        """Row of an arm: its pulls; the rows before are level and width for each channel."""
-        return 2 * (1 + self.penalties)
+    @classmethod
+    def of(cls, penalties: int) -> Layout:
+        """The rows for M penalties."""
+        channels = 1 + penalties
+        arm = _starts(2 * channels, 1, 1, channels)
+        lane = _starts(*[penalties] * 3, 2 + penalties, 1, 1, 1, 1, 1, arm[-1])
+        return cls(*arm, *lane)
 
-    @property
-    def cost(self) -> int:
-        """Row of an arm: its cost."""
-        return self.pulls + 1
 
-    @property
-    def totals(self) -> int:
-        """First row of an arm's totals, a row for each channel."""
-        return self.pulls + 2
-
-    @property
-    def arm_rows(self) -> int:
-        """Rows of an arm."""
-        return self.totals + 1 + self.penalties
-
-    queue = 0  # first of M rows of a lane: the queues
-
-    @property
-    def lost(self) -> int:
-        """First of M rows of a lane: what the queues' rounding lost."""
-        return self.penalties
-
-    @property
-    def peak(self) -> int:
-        """First of M rows of a lane: the largest queues so far."""
-        return 2 * self.penalties
-
-    @property
-    def outcome(self) -> int:
-        """First of 2 + M rows of a lane: the step's cost, reward and penalties."""
-        return 3 * self.penalties
-
-    @property
-    def spent(self) -> int:
-        """Row of a lane: its cost so far."""
-        return self.outcome + 2 + self.penalties
-
-    @property
-    def alive(self) -> int:
-        """Row of a lane: 1 while it runs, then 0."""
-        return self.spent + 1
-
-    @property
-    def best(self) -> int:
-        """Row of a lane: the smallest index so far."""
-        return self.spent + 2
-
-    @property
-    def uniform(self) -> int:
-        """Row of a lane: the policy's uniform number."""
-        return self.spent + 3
-
-    @property
-    def chosen(self) -> int:
-        """Row of a lane: the arm with the smallest index so far."""
-        return self.spent + 4
-
-    @property
-    def own(self) -> int:
-        """First of as many rows of a lane as an arm has: a copy of the arm just pulled."""
-        return self.spent + 5
-
-    @property
-    def lane_rows(self) -> int:
-        """Rows of a lane."""
-        return self.own + self.arm_rows
+def _starts(*counts: int) -> tuple[int, ...]:
+    """Where each of several groups of rows starts, and where the last one ends."""
+    return (0, *accumulate(counts))
 
 
 def build(spec: Kernel) -> Any:
