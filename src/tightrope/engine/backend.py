@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.policies.base import Setup
 from tightrope.results import Runs
 
 __all__ = ["Numbers", "Plan", "Stop"]
@@ -25,6 +26,11 @@ class Plan(Protocol):
     @property
     def backend(self) -> str:
         """The backend's name."""
+        ...
+
+    @property
+    def setup(self) -> Setup:
+        """The policy's own numbers for this budget."""
         ...
 
     @property

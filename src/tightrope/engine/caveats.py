@@ -41,9 +41,7 @@ def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
     return told
 
 
-def warn_outside_theory(
-    problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
-) -> None:
-    """Warn, once a policy, on behalf of the function that called."""
-    for caveat in caveats(outside_theory(problem, policies, budgets)):
+def warn_outside_theory(outside: Mapping[tuple[str, float], str | None]) -> None:
+    """Warn, once a policy, on behalf of the function that called; None is nothing to say."""
+    for caveat in caveats({place: text for place, text in outside.items() if text}):
         warnings.warn(caveat, OutsideTheoryWarning, stacklevel=3)

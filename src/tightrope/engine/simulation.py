@@ -62,7 +62,7 @@ def simulate(
     checked, workers = budget_list(budgets), thread_count(threads)
     plans = _Planner(problem, seed_number(seed), backend, precision)
     work = [Work(label, b, plans(policy, b)) for label, policy in named.items() for b in checked]
-    warn_outside_theory(problem, named, checked)
+    warn_outside_theory({(one.label, one.budget): one.plan.setup.warning for one in work})
     compile_seconds = _compile(work, progress)
     chunks = cut(numbers, work)
     start = time.perf_counter()

@@ -47,7 +47,7 @@ def trajectory(
     if not isinstance(policy, IndexPolicy):
         raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
     setup = policy.setup(problem, scaled)
-    warn_outside_theory(problem, {policy.label: policy}, [budget])
+    warn_outside_theory({(policy.label, budget): setup.warning})
     numbers = run_numbers(runs)
     plan = cpu.plan_lanes(problem, policy, setup, scaled, seed_number(seed), "auto")
     if not points >= 2 or len(numbers) > plan.spec.lanes:
