@@ -13,7 +13,7 @@ paper: .venv/run  ## every figure and claim of the paper, into out/; resumes whe
 	$(BIN)/tightrope reproduce --runs $(RUNS) --out $(OUT)
 
 test: check  ## everything: style, types, layers, tests, doctests
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 check: .venv/dev  ## style, types and layers
 	$(BIN)/ruff format --check .
@@ -21,8 +21,8 @@ check: .venv/dev  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/dev  ## steps a second beside the hand-written probe
-	$(BIN)/python benchmarks/steps.py
+bench: .venv/dev  ## every figure of docs/benchmarks.md, beside the packages one would take instead
+	$(BIN)/python -m benchmarks
 
 clean:
 	rm -rf .venv $(OUT)

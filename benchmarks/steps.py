@@ -1,6 +1,6 @@
 """Steps a second of the CPU engine, beside the hand-written AVX2 probe where one can be compiled.
 
-    python benchmarks/steps.py [--probe ../shared/limits/avx2.cpp] [--repeats 12]
+    python -m benchmarks.steps [--probe ../shared/limits/avx2.cpp] [--repeats 12]
 
 The probe is LyOn at K = 2 in single precision on one thread. Everything runs in turn, again and
 again, on one machine, and each figure is the best of its repeats: so ratios mean something where
@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from benchmarks import page
 
 from tightrope import LyOff, LyOn, Policy, ready_problem, simulate
 
 SECONDS = 0.1  # about what one timing takes
+PROBE = Path("../shared/limits/avx2.cpp")
+REPEATS = 12
+CORES = os.cpu_count() or 1
 
 
 @dataclass
@@ -56,6 +60,38 @@ class Case:
             self.runs = max(1, round(SECONDS * runs / elapsed / unit)) * unit
 
 
+def table_cases() -> list[Case]:
+    threads = dict.fromkeys((1, CORES))
+    return [
+        Case(policy, arms, 30_000, count)
+        for policy in (LyOn(), LyOff())
+        for arms in (2, 10, 100)
+        for count in threads
+    ]
+
+
+@dataclass
+class Timings:
+    """Everything that is timed in turn, and the best of the probe (infinite without one)."""
+
+    table: list[Case] = field(default_factory=table_cases)
+    by_budget: list[Case] = field(
+        default_factory=lambda: [Case(LyOn(), 2, budget, 1) for budget in (1e3, 1e4, 1e5)]
+    )
+    by_arms: list[Case] = field(
+        default_factory=lambda: [Case(LyOn(), arms, 3e3, 1) for arms in (10, 20, 50, 100)]
+    )
+    probe: float = float("inf")
+
+    def run(self, source: Path, repeats: int) -> None:
+        with compiled_probe(source) as program:
+            for _ in range(repeats + 1):
+                for case in (*self.table, *self.by_budget, *self.by_arms):
+                    case.time()
+                if program:
+                    self.probe = min(self.probe, probe_nanoseconds(program))
+
+
 @contextmanager
 def compiled_probe(source: Path) -> Iterator[Path | None]:
     """The probe's program, or None and the reason."""
@@ -77,52 +113,68 @@ def probe_nanoseconds(program: Path) -> float:
     return min(float(line.split()[1]) for line in text.splitlines())
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
+def steps_table(cases: list[Case]) -> str:
+    head = ["policy", "K", "threads", "ns a step", "steps a second", "ns a step and arm"]
+    return page.table(
+        head,
+        (
+            [
+                case.policy.label,
+                f"{case.arms}",
+                f"{case.threads}",
+                f"{case.best:.2f}",
+                f"{1e9 / case.best:.2e}",
+                f"{case.best / case.arms:.2f}",
+            ]
+            for case in cases
+        ),
+    )
+
+
+def probe_line(probe: float, lyon: Case) -> str:
+    if probe == float("inf"):
+        return "The probe: not measured here (no compiler, or its source is not there)."
+    return (
+        f"The probe: {probe:.2f} ns a step. "
+        f"LyOn, K = 2, one thread: {lyon.best / probe:.2f} times that."
+    )
+
+
+def threads_line(cases: list[Case]) -> str:
+    """How much faster all the threads are than one."""
+    if CORES == 1:
+        return "Threads: this machine has one core."
+    pairs = zip(cases[::2], cases[1::2], strict=True)
+    gains = (
+        f"{one.policy.label} K = {one.arms}: {one.best / all_.best:.2f}" for one, all_ in pairs
+    )
+    return f"Steps a second on {CORES} threads over those on one: {', '.join(gains)}."
+
+
+def block(source: Path = PROBE, repeats: int = REPEATS) -> str:
+    """Time everything; the page's part about it."""
+    timings = Timings()
+    timings.run(source, repeats)
+    by_budget = ", ".join(f"{case.budget:g}: {case.best:.2f}" for case in timings.by_budget)
+    by_arms = ", ".join(f"{case.arms}: {case.best:.1f}" for case in timings.by_arms)
+    return "\n\n".join(
+        (
+            f"{page.machine()}; best of {repeats}.",
+            steps_table(timings.table),
+            probe_line(timings.probe, timings.table[0]),
+            threads_line(timings.table),
+            f"LyOn on one thread, ns a step: as B grows, K = 2: {by_budget};\n"
+            f"as K grows, B = 3000: {by_arms}.",
+        )
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--probe", type=Path, default=Path("../shared/limits/avx2.cpp"))
-    parser.add_argument("--repeats", type=int, default=12)
+    parser.add_argument("--probe", type=Path, default=PROBE)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
-    cores = os.cpu_count() or 1
-    threads = list(dict.fromkeys((1, cores)))
-    table = [
-        Case(policy, arms, 30_000, count)
-        for policy in (LyOn(), LyOff())
-        for arms in (2, 10, 100)
-        for count in threads
-    ]
-    by_budget = [Case(LyOn(), 2, budget, 1) for budget in (1_000, 10_000, 100_000)]
-    by_arms = [Case(LyOn(), arms, 3_000, 1) for arms in (10, 20, 50, 100)]
-    limit = float("inf")
-    with compiled_probe(options.probe) as program:
-        for _ in range(options.repeats + 1):
-            for case in (*table, *by_budget, *by_arms):
-                case.time()
-            if program:
-                limit = min(limit, probe_nanoseconds(program))
-
-    print(f"{processor()}, {cores} processors, best of {options.repeats}\n")
-    print("| policy | K | threads | ns a step | steps a second | ns a step and arm |")
-    print("|---|---|---|---|---|---|")
-    for case in table:
-        print(
-            f"| {case.policy.label} | {case.arms} | {case.threads} | {case.best:.2f}"
-            f" | {1e9 / case.best:.2e} | {case.best / case.arms:.2f} |"
-        )
-    if limit < float("inf"):
-        ratio = table[0].best / limit
-        print(
-            f"\nThe probe: {limit:.2f} ns a step. LyOn, K = 2, one thread: {ratio:.2f} times that."
-        )
-    print("\nLyOn on one thread, ns a step:")
-    print("  as B grows, K = 2:  ", ", ".join(f"{c.budget:g}: {c.best:.2f}" for c in by_budget))
-    print("  as K grows, B = 3000:", ", ".join(f"{c.arms}: {c.best:.1f}" for c in by_arms))
+    print(block(options.probe, options.repeats))
 
 
 if __name__ == "__main__":

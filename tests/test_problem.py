@@ -408,3 +408,63 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         load_problem(tmp_path / "latin.toml")
     with pytest.raises(ProblemError, match=r"^problem 'papr': no such .*did you mean 'paper'\?$"):
         load_problem("papr")
+
+
+# --- many arms ----------------------------------------------------------------------------
+
+
+def test_many_coins_are_the_same_problem_as_their_arms() -> None:
+    odds = np.random.default_rng(1).uniform(0.05, 0.95, (50, 4))
+    short = Problem.from_bernoulli(odds[:, 0], odds[:, 1], odds[:, 2:], limit=(0.5, 0.6), name="x")
+    arms = [
+        Arm(f"arm {k}", *map(Bernoulli, row[:2]), [*map(Bernoulli, row[2:])])
+        for k, row in enumerate(odds.tolist(), start=1)
+    ]
+    long = Problem(arms, limit=(0.5, 0.6), name="x")
+    assert short == long
+    assert long == short
+    assert hash(short) == hash(long)
+    assert short.names == long.names
+    assert short.arms[-1] == arms[-1]
+    assert list(short.arms[3:5]) == arms[3:5]
+    assert Problem.from_toml(short.to_toml()) == short
+    assert pickle.loads(pickle.dumps(short)) == short
+    np.testing.assert_array_equal(short.bernoulli(), long.bernoulli())
+    for column in ("cost", "reward", "penalty", "limits"):
+        np.testing.assert_array_equal(getattr(short.moments, column), getattr(long.moments, column))
+    for column in ("count", "offset", "source", "split", "first", "second", "slope"):
+        np.testing.assert_array_equal(
+            getattr(short.tables(), column), getattr(long.tables(), column)
+        )
+
+
+def test_many_coins_without_a_limit_and_with_names() -> None:
+    problem = Problem.from_bernoulli([0.5, 0.2], [0.1, 1], names=["a", "b"])
+    assert problem.names == ("a", "b")
+    assert problem.penalty_count == 0
+    assert problem.arms[1] == Arm("b", Bernoulli(0.2), Bernoulli(1.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (([], [], []), "arms = []: must hold at least one arm"),
+        (([0.5], [0.5, 0.5], [0.5]), "rewards: shape (2,) must be one number an arm, as many as"),
+        (([0.5], [0.5], [[[0.5]]]), "penalties: shape (1, 1, 1) must be"),
+        (([0.5], ["x"], [0.5]), "rewards = ['x']: must be numbers"),
+        (([0.0], [0.5], [0.5]), "arm 1, cost: bernoulli p = 0.0: must be positive, at most 1"),
+        (([0.5, 0.5], [0.5, 1.5], [0.5, 1]), "arm 2, reward: bernoulli p = 1.5: must lie in"),
+        (([0.5], [0.5], [float("nan")]), "arm 1, penalty: bernoulli p = nan: must lie in [0, 1]"),
+        (([0.5], [0.5], [[0.5, 0.5]]), "penalties: penalties = 2, limits = 1; must be as many"),
+    ],
+)
+def test_bad_coins_are_named(given: tuple[list[object], ...], message: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        Problem.from_bernoulli(*given, limit=0.8)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", ""]])
+def test_names_of_coins_must_tell_them_apart(names: list[str]) -> None:
+    with pytest.raises(ProblemError, match=r"^names: "):
+        Problem.from_bernoulli([0.5, 0.5], [0.5, 0.5], [0.5, 0.5], limit=0.8, names=names)

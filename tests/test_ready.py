@@ -19,7 +19,7 @@ def test_every_ready_problem_holds_together(name: str) -> None:
     assert np.isfinite(tables.first).all()
 
 
-@pytest.mark.parametrize("name", ready_names())
+@pytest.mark.parametrize("name", [name for name in ready_names() if not name.startswith("arena-")])
 def test_every_ready_problem_is_a_real_trade_off(name: str) -> None:
     best = oracle(ready_problem(name))
     assert best.penalty_rate == pytest.approx(ready_problem(name).limits)  # the limit binds

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import (
     BackendError,
+    ExhaustedError,
     InfeasibleError,
     InputError,
     PolicyError,
@@ -32,12 +33,22 @@ from tightrope.laws import (
 from tightrope.optimum import optimum
 from tightrope.oracle import Oracle, oracle
 from tightrope.policies import (
+    TSLP,
+    UCBLP,
+    BudgetedTS,
+    ChoicePolicy,
     EpsilonGreedy,
     FixedArm,
     IndexPolicy,
     LyOff,
     LyOn,
+    LyOnTS,
+    LyOnWilson,
+    OmegaUCB,
+    PessimisticOptimistic,
     Policy,
+    PrimalDualBwK,
+    Resolve,
     Stationary,
     UCBBwI,
     UniformRandom,
@@ -50,18 +61,23 @@ from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tightrope.engine import OutsideTheoryWarning, Trajectory, simulate, trajectory
+    from tightrope.live import Controller
     from tightrope.report import plot, print_rows
 
-__all__ = [
+__all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Arm",
     "BackendError",
     "Bernoulli",
     "Beta",
+    "BudgetedTS",
+    "ChoicePolicy",
     "Constant",
+    "Controller",
     "CostAbove",
     "Discrete",
     "Empirical",
     "EpsilonGreedy",
+    "ExhaustedError",
     "FixedArm",
     "IndexPolicy",
     "InfeasibleError",
@@ -69,21 +85,29 @@ __all__ = [
     "Law",
     "LyOff",
     "LyOn",
+    "LyOnTS",
+    "LyOnWilson",
+    "OmegaUCB",
     "Oracle",
     "OutsideTheoryWarning",
+    "PessimisticOptimistic",
     "Policy",
     "PolicyError",
+    "PrimalDualBwK",
     "Problem",
     "ProblemError",
+    "Resolve",
     "Results",
     "ResultsError",
     "Scales",
     "Stationary",
+    "TSLP",
     "TightropeError",
     "Trajectory",
     "TruncatedNormal",
     "TwoPoint",
     "UCBBwI",
+    "UCBLP",
     "Uniform",
     "UniformRandom",
     "load_problem",
@@ -100,6 +124,7 @@ __all__ = [
 
 # What needs numba or matplotlib is imported when it is first asked for.
 _LATER = {
+    "Controller": "live",
     "OutsideTheoryWarning": "engine",
     "Trajectory": "engine",
     "simulate": "engine",

@@ -1,4 +1,5 @@
-"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``.
+"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``
+and ``tightrope arena``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 1 anything else.
@@ -10,7 +11,8 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
@@ -46,28 +48,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def simulate(options: argparse.Namespace) -> int:
     """Run policies on a problem and print a row per policy and budget."""
     from tightrope.engine import simulate as run
+    from tightrope.engine.checkpoint import remove_checkpoint
     from tightrope.policies import parse_policy
     from tightrope.ready import load_problem
 
     if options.save:
         check_writable(options.save)
+    parts = _parts(options)
     problem = load_problem(options.problem)
     texts = options.policy or ["lyoff", "lyon", "stationary"]
     _require_distinct("--policy", texts)
-    results = run(
-        problem,
-        {text: parse_policy(text) for text in texts},
-        budgets=options.budget,
-        runs=options.runs,
-        seed=options.seed,
-        backend=options.backend,
-        threads=options.threads,
-        progress=False if options.quiet else None,
-    )
+    with _saying_where(parts):
+        results = run(
+            problem,
+            {text: parse_policy(text) for text in texts},
+            budgets=options.budget,
+            runs=options.runs,
+            seed=options.seed,
+            backend=options.backend,
+            address=options.address,
+            threads=options.threads,
+            progress=False if options.quiet else None,
+            checkpoint=parts,
+            resume=options.resume,
+        )
     if options.save:
         results.save(options.save)
+        if results.complete and parts and parts != options.checkpoint:
+            remove_checkpoint(parts)
     _print_rows(results.summary(), options.json)
-    return _status(results.complete, results.runs, options.runs)
+    return _status(results.complete, results.runs, options.runs, parts)
 
 
 def oracle(options: argparse.Namespace) -> int:
@@ -166,6 +176,7 @@ def reproduce(options: argparse.Namespace) -> int:
         out=options.out,
         progress=False if options.quiet else None,
         fresh=options.fresh,
+        backend=options.backend,
         say=None if options.quiet else _tell,
     )
     if options.json:
@@ -207,6 +218,31 @@ def tune(options: argparse.Namespace) -> int:
     return 0 if found.feasible else 1
 
 
+def arena(options: argparse.Namespace) -> int:
+    """Rank policies against each other on many problems, and write a page about it."""
+    from tightrope.experiments.arena import arena as run
+
+    found = run(
+        options.problem,
+        options.policy,
+        options.budget,
+        runs=options.runs,
+        seed=options.seed,
+        out=options.out,
+        progress=False if options.quiet else None,
+        fresh=options.fresh,
+        say=None if options.quiet else _tell,
+    )
+    if options.json:
+        _print_json(found.rows)
+    else:
+        print(f"at budget {found.budget:,g}:")
+        _print_pairs(found.verdicts.items())
+        _print_pairs((target.outcome, target.aim) for target in found.targets)
+    _tell(f"wrote {', '.join(str(path) for path in found.files)}")
+    return 0
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
@@ -225,6 +261,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_policies(commands)
     _add_reproduce(commands)
     _add_tune(commands)
+    _add_arena(commands)
     return parser
 
 
@@ -248,6 +285,12 @@ def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
+def _add_backend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--backend", default="auto", help="auto, cpu, gpu, python, ray or ray:gpu; default auto"
+    )
+
+
 def _add_simulate(commands: Any) -> None:
     parser = _add(commands, simulate)
     _add_problem(parser)
@@ -266,9 +309,20 @@ def _add_simulate(commands: Any) -> None:
         help="in the problem's cost units; may be repeated",
     )
     _add_runs(parser, 1000)
-    parser.add_argument("--backend", default="auto", help="auto, cpu or python; default auto")
+    _add_backend(parser)
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="the Ray cluster to join; default RAY_ADDRESS"
+    )
     parser.add_argument("--threads", type=_whole, metavar="N", help="default all processors")
     parser.add_argument("--save", metavar="FILE", help="also write the runs to a file")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep finished runs as it goes, and go on from those of the last time",
+    )
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="where they are kept; default FILE.parts"
+    )
 
 
 def _add_oracle(commands: Any) -> None:
@@ -307,10 +361,13 @@ def _add_reproduce(commands: Any) -> None:
         help="fig1 to fig5 or erratum; default all",
     )
     _add_runs(parser, 1000)
+    _add_backend(parser)
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
-    parser.add_argument(
-        "--fresh", action="store_true", help="start anew, not from what an interruption left"
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument(
+        "--resume", action="store_true", help="go on from what an interruption left; the default"
     )
+    start.add_argument("--fresh", action="store_true", help="start anew instead")
 
 
 def _add_tune(commands: Any) -> None:
@@ -336,6 +393,37 @@ def _add_tune(commands: Any) -> None:
     )
 
 
+def _add_arena(commands: Any) -> None:
+    parser = _add(commands, arena)
+    parser.add_argument(
+        "--problem",
+        action="append",
+        default=[],
+        metavar="PROBLEM",
+        help="a ready problem's name or a TOML file; may be repeated; default sixteen problems",
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="NAME[:PARAMETER=VALUE,...]",
+        help="may be repeated; default all that take part",
+    )
+    parser.add_argument(
+        "--budget",
+        type=_number,
+        action="append",
+        default=[],
+        metavar="B",
+        help="in largest costs of one pull; may be repeated; default 100, 300, 10^3, 10^4, 10^5",
+    )
+    _add_runs(parser, 200)
+    parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
+    parser.add_argument(
+        "--fresh", action="store_true", help="start anew, not from what an interruption left"
+    )
+
+
 def _number(text: str) -> float:
     try:
         return float(text)
@@ -348,6 +436,39 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
+
+
+def _parts(options: argparse.Namespace) -> str | None:
+    """The folder for finished runs: the one named, or beside the file to save; None is none."""
+    from tightrope.engine.checkpoint import holds_checkpoint
+
+    if options.checkpoint:
+        return str(options.checkpoint)
+    beside = f"{options.save}.parts" if options.save else None
+    if options.resume:
+        if not beside:
+            raise InputError("--resume: needs --save FILE or --checkpoint FOLDER to go on from")
+        return beside
+    if beside and holds_checkpoint(beside):
+        raise InputError(
+            f"{beside} holds a checkpoint; --resume goes on from it, or remove the folder to start"
+            " again"
+        )
+    return None
+
+
+@contextmanager
+def _saying_where(parts: str | None) -> Iterator[None]:
+    """What Ctrl-C says if no run of all policies is finished, but some of their work is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        text = f"interrupted before any run was finished; {_kept(parts)}" if parts else ""
+        raise KeyboardInterrupt(text) from stop
+
+
+def _kept(parts: str) -> str:
+    return f"kept in {parts}, --resume goes on from there"
 
 
 def _require_distinct(option: str, texts: Sequence[str]) -> None:
@@ -399,9 +520,10 @@ def _print_pairs(pairs: Any) -> None:
         print(f"{name:{width}}  {text}")
 
 
-def _status(complete: bool, finished: int, wanted: int) -> int:
+def _status(complete: bool, finished: int, wanted: int, parts: str | None) -> int:
     if not complete:
-        print(f"interrupted: {finished} of {wanted} runs finished", file=sys.stderr)
+        where = f"; {_kept(parts)}" if parts else ""
+        print(f"interrupted: {finished} of {wanted} runs finished{where}", file=sys.stderr)
     return 0 if complete else 1
 
 

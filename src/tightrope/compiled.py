@@ -13,19 +13,26 @@ import types as python_types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic
+from numba.np import arrayobj
+from numba.np.numpy_support import from_dtype
 
 __all__ = [
     "OPTIONS",
     "announced",
+    "array_behind",
     "compile_function",
     "compile_kernel",
+    "direct_call",
     "fingerprint",
+    "first_of",
     "keep",
     "select",
 ]
@@ -80,7 +87,65 @@ def keep(condition: Any, new: Any, old: Any) -> Any:
     return select(condition, new, old + type(old)(0))
 
 
-def compile_function(function: Callable[..., Any], digest: str, dtype: type | None = None) -> Any:
+def array_behind(entry: int, dtype: type, rows: bool) -> Any:
+    """For compiled code: a function from a table's address to the array that an entry describes.
+
+    An entry is three 64-bit numbers: the array's address, its rows, its columns. Whoever passes
+    the table's address keeps the memory alive.
+    """
+    element = from_dtype(np.dtype(dtype))
+    array_type = types.Array(element, 2 if rows else 1, "C")
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def array(_context: Any, address: Any) -> Any:
+        return array_type(types.int64), generate
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        table = builder.inttoptr(arguments[0], word.as_pointer())
+        address, *shape = (
+            builder.load(builder.gep(table, [word(3 * entry + at)]))
+            for at in ((0, 1, 2) if rows else (0, 2))
+        )
+        size = context.get_abi_sizeof(context.get_data_type(element))
+        made = arrayobj.make_array(array_type)(context, builder)
+        data = builder.inttoptr(address, context.get_data_type(element).as_pointer())
+        steps = [builder.mul(shape[-1], word(size)), word(size)] if rows else [word(size)]
+        arrayobj.populate_array(
+            made, data=data, shape=shape, strides=steps, itemsize=word(size), meminfo=None
+        )
+        return made._getvalue()
+
+    return array
+
+
+def first_of(count: int) -> Any:
+    """For compiled code: a function from an array to its first ``count`` numbers, a tuple."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def numbers(_context: Any, array: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = arrayobj.make_array(array)(context, builder, arguments[0]).data
+            word = context.get_value_type(types.int64)
+            items = [builder.load(builder.gep(data, [word(at)])) for at in range(count)]
+            return context.make_tuple(builder, signature.return_type, items)
+
+        return types.UniTuple(array.dtype, count)(array), generate
+
+    return numbers
+
+
+def _inlined(function: Callable[..., Any]) -> Any:
+    return njit(forceinline=True, **OPTIONS)(function)
+
+
+@lru_cache(maxsize=1024)  # what two functions call is compiled once
+def compile_function(
+    function: Callable[..., Any],
+    digest: str,
+    dtype: type | None = None,
+    jit: Callable[[Callable[..., Any]], Any] = _inlined,
+) -> Any:
     """Compile a part of the kernel with this ``digest``, and the functions that it calls.
 
     With a ``dtype``, float constants become that type: numba widens ``float32 + 1.0`` to 64 bits,
@@ -89,11 +154,13 @@ def compile_function(function: Callable[..., Any], digest: str, dtype: type | No
     The digest goes into the function's name. A kernel read from the disk brings its parts along
     under their names, and the linker takes the first of a name: a part of another kernel, compiled
     under the same name in this process, would run in its place.
+
+    ``jit`` compiles one function for the processor at hand; the CPU's unless a GPU gives its own.
     """
 
     def adapt(value: Any) -> Any:
         if isinstance(value, python_types.FunctionType):
-            return compile_function(value, digest, dtype)
+            return compile_function(value, digest, dtype, jit)
         if isinstance(value, tuple):
             return tuple(adapt(item) for item in value)
         return dtype(value) if dtype is not None and type(value) is float else value
@@ -109,7 +176,7 @@ def compile_function(function: Callable[..., Any], digest: str, dtype: type | No
         closure=function.__closure__,
     )
     twin.__qualname__ = twin.__name__
-    return njit(forceinline=True, **OPTIONS)(twin)
+    return jit(twin)
 
 
 def fingerprint(
@@ -134,9 +201,11 @@ def _text(function: Callable[..., Any]) -> str:
     """A function's code and constants, and those of the functions it calls."""
     code = function.__code__
     used = [
-        _text(value) if isinstance(value, python_types.FunctionType) else f"{name}={value!r}"
+        _text(value)
+        if isinstance(value, python_types.FunctionType)
+        else f"{name}={value.tolist() if isinstance(value, np.ndarray) else value!r}"
         for name, value in _names(function).items()
-        if isinstance(value, python_types.FunctionType | float | int)
+        if isinstance(value, python_types.FunctionType | float | int | np.ndarray)
     ]
     return repr((code.co_code, code.co_consts, code.co_names, used))
 
@@ -178,3 +247,13 @@ def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
     with suppress(RuntimeError):  # no folder to write to: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
     return dispatcher
+
+
+def direct_call(kernel: Any, *arguments: Any) -> Any:
+    """Compile a kernel for arguments of these numba types; called without a look at theirs.
+
+    numba finds out the type of every argument at every call, which takes as long as all the rest
+    of a short one. Called directly, Python's numbers are converted to the types given here.
+    """
+    kernel.compile(arguments)
+    return kernel.overloads[arguments].entry_point

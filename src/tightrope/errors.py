@@ -6,6 +6,7 @@
     │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   └── ResultsError      422  a results file that cannot be read or merged
+    ├── ExhaustedError        409  a budget that is spent: there is nothing left to decide
     └── BackendError          503  a backend that this machine does not have
 
 A message is one line that names the value, the place and what is allowed.
@@ -19,6 +20,7 @@ from typing import ClassVar
 
 __all__ = [
     "BackendError",
+    "ExhaustedError",
     "InfeasibleError",
     "InputError",
     "PolicyError",
@@ -57,6 +59,12 @@ class PolicyError(InputError):
 
 class ResultsError(InputError):
     """Results that cannot be read, merged or written."""
+
+
+class ExhaustedError(TightropeError):
+    """A decision was asked for after the budget was spent."""
+
+    status = 409
 
 
 class BackendError(TightropeError):

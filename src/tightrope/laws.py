@@ -13,10 +13,10 @@ draws. To add a law, write one class and name it in ``LAWS``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from math import fsum, isfinite
 from numbers import Real
@@ -40,6 +40,7 @@ __all__ = [
     "Empirical",
     "FiniteLaw",
     "Law",
+    "OneCell",
     "Outcome",
     "TruncatedNormal",
     "TwoPoint",
@@ -53,6 +54,7 @@ __all__ = [
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, of which parameter, "must ..."
+OneCell: TypeAlias = tuple[float, float, float, float]  # split, first, second, slope
 
 DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
 CELLS = 1024  # cells of a continuous law
@@ -158,15 +160,18 @@ class Cells:
         )
 
 
-def _two_way(values: Sequence[float], probability: float) -> Cells:
+def _two_way(values: Sequence[float], probability: float) -> OneCell:
     """One cell: the first value with ``probability``, else the last one.
 
     The probability is rounded to the grid of the draws (by less than 2.4e-10), so that the
     table and the engine's integer comparison for Bernoulli problems decide alike.
     """
-    split = round(probability * DRAW_STEPS) / DRAW_STEPS
-    columns = (split, values[0], values[-1], 0.0)
-    return Cells(*(np.array([column]) for column in columns))
+    return round(probability * DRAW_STEPS) / DRAW_STEPS, values[0], values[-1], 0.0
+
+
+def _alone(cell: OneCell) -> Cells:
+    """The table of one cell."""
+    return Cells(*(np.array([column]) for column in cell))
 
 
 def _alias(values: Floats, probabilities: Floats) -> Cells:
@@ -195,10 +200,10 @@ class Outcome(ABC):
     shares_cost_draw: ClassVar[bool] = False  # drawn with the cost's uniform, not its own
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            convert = number if field.type == "float" else numbers
-            value = convert(getattr(self, field.name), f"{self.key} {field.name}")
-            object.__setattr__(self, field.name, value)
+        for name, convert in _conversions(type(self)):
+            value = getattr(self, name)
+            if type(value) is not float or not isfinite(value):
+                object.__setattr__(self, name, convert(value, f"{self.key} {name}"))
         for holds, parameter, allowed in self._rules():
             if not holds:
                 value = getattr(self, parameter)
@@ -221,6 +226,10 @@ class Outcome(ABC):
     def cells_beside(self, cost: Cells) -> Cells:
         """The table of this outcome, beside the table of the same pull's cost."""
 
+    def one_cell(self) -> OneCell | None:
+        """Split, first, second and slope, if the table is one cell whatever the cost; else None."""
+        return None
+
     def to_toml(self) -> dict[str, object]:
         """``{key: parameter}``, or ``{key: {name: parameter}}`` without the defaults."""
         named: dict[str, object] = {}
@@ -229,6 +238,12 @@ class Outcome(ABC):
             if value != field.default:
                 named[field.name] = list(value) if isinstance(value, tuple) else value
         return {self.key: named if len(fields(self)) > 1 else next(iter(named.values()))}
+
+
+@cache
+def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], Any]], ...]:
+    """What makes a parameter of each field's value. Problems may have 10^6 arms: looked up once."""
+    return tuple((f.name, number if f.type == "float" else numbers) for f in fields(law))
 
 
 def outcome_from_toml(table: object) -> Outcome:
@@ -312,6 +327,9 @@ class FiniteLaw(Law):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._note_range()
+
+    def _note_range(self) -> None:
         values, _ = self.points()
         object.__setattr__(self, "low", min(values))
         object.__setattr__(self, "high", max(values))
@@ -346,10 +364,16 @@ class FiniteLaw(Law):
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """One cell for one or two values, an alias table for more."""
+        cell = self.one_cell()
+        if cell is not None:
+            return _alone(cell)
         values, chances = self.points()
-        if len(values) <= 2:
-            return _two_way(values, chances[0])
         return _alias(np.asarray(values), np.asarray(chances))
+
+    def one_cell(self) -> OneCell | None:
+        """For one or two values."""
+        values, chances = self.points()
+        return _two_way(values, chances[0]) if len(values) <= 2 else None
 
 
 class ContinuousLaw(Law):
@@ -427,10 +451,14 @@ class Bernoulli(FiniteLaw):
     """1 with probability ``p``, else 0."""
 
     key = "bernoulli"
+    low, high = 0.0, 1.0
     p: float
 
     def _rules(self) -> Iterator[Rule]:
         yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
+
+    def _note_range(self) -> None:
+        """The same for all."""
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
         """1 and 0."""
@@ -511,6 +539,10 @@ class Empirical(FiniteLaw):
         """The column."""
         return self.values, (1 / len(self.values),) * len(self.values)
 
+    def one_cell(self) -> None:
+        """The rows stay as many and in order, with every channel."""
+        return None
+
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """One cell a row, in the order of the rows."""
         values = np.asarray(self.values)
@@ -549,8 +581,11 @@ class Uniform(ContinuousLaw):
         """One cell, exact, unless a cut asks for more."""
         if any(self.low <= cut < self.high for cut in cuts):
             return super().cells(cuts)
-        columns = (1.0, self.mean, self.mean, self.high - self.low)
-        return Cells(*(np.array([column]) for column in columns))
+        return _alone(self.one_cell())
+
+    def one_cell(self) -> OneCell:
+        """The whole range."""
+        return 1.0, self.mean, self.mean, self.high - self.low
 
 
 @dataclass(frozen=True)

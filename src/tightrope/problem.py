@@ -11,8 +11,8 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import cast
+from functools import cache, cached_property
+from typing import cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,13 @@ import tomli_w
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.laws import (
+    DRAW_STEPS,
     Bernoulli,
     Cells,
     Empirical,
     Floats,
     Law,
+    OneCell,
     Outcome,
     at,
     known_keys,
@@ -50,6 +52,12 @@ def channel_names(penalty_count: int) -> tuple[str, ...]:
     if penalty_count == 1:
         return ("cost", "reward", "penalty")
     return ("cost", "reward", *(f"penalty {m + 1}" for m in range(penalty_count)))
+
+
+@cache
+def _is_a(kind: type, base: type) -> bool:
+    """``issubclass``, remembered: slow for abstract classes, and there may be 10^6 arms."""
+    return issubclass(kind, base)
 
 
 def _one_or_more(value: object, place: str) -> tuple[float, ...]:
@@ -78,8 +86,20 @@ class Arm:
         if not isinstance(self.name, str) or not self.name:
             raise ProblemError(f"arm name {shown(self.name)}: must be a string, not empty")
         penalty = self.penalty
-        penalties = tuple(penalty) if isinstance(penalty, Iterable) else (penalty,)
-        object.__setattr__(self, "penalty", penalties)
+        single = _is_a(type(penalty), Outcome) or not isinstance(penalty, Iterable)
+        several = (penalty,) if single else tuple(penalty)  # type: ignore[arg-type]
+        object.__setattr__(self, "penalty", several)
+        outcomes = self.outcomes
+        if not _is_a(type(self.cost), Law) or not all(_is_a(type(o), Outcome) for o in outcomes):
+            self._refuse_outcome()
+        rows = [o.values for o in outcomes if type(o) is Empirical]
+        if rows and (len(rows) < len(outcomes) or len(set(map(len, rows))) > 1):
+            raise ProblemError(
+                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
+                " rows, or none of them"
+            )
+
+    def _refuse_outcome(self) -> None:
         for channel, outcome in zip(self.channels, self.outcomes, strict=True):
             if not isinstance(outcome, Law if channel == "cost" else Outcome):
                 allowed = "a law of its own" if channel == "cost" else "a law"
@@ -87,12 +107,6 @@ class Arm:
                     f"arm {self.name!r}, {channel}: {shown(outcome)} must be {allowed},"
                     " such as Bernoulli(0.4)"
                 )
-        rows = {len(o.values) if isinstance(o, Empirical) else None for o in self.outcomes}
-        if len(rows) > 1:
-            raise ProblemError(
-                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
-                " rows, or none of them"
-            )
 
     @classmethod
     def from_rows(cls, name: str, rows: npt.ArrayLike) -> Arm:
@@ -136,7 +150,10 @@ class Arm:
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """The law of every channel on its own, [2 + M]; what ties them together is left out."""
-        return tuple(outcome.marginal(self.cost) for outcome in self.outcomes)
+        return self._marginals()
+
+    def _marginals(self) -> tuple[Law, ...]:
+        return tuple([outcome.marginal(self.cost) for outcome in self.outcomes])
 
     def cells(self) -> tuple[Cells, ...]:
         """The table of every channel, [2 + M], in the user's units."""
@@ -144,6 +161,111 @@ class Arm:
         with at(f"arm {self.name!r}, cost"):
             cost = self.cost.cells(cuts)
         return (cost, *(outcome.cells_beside(cost) for outcome in self.outcomes[1:]))
+
+    def short_cells(self) -> Sequence[OneCell | Cells]:
+        """As ``cells``, but plain numbers for every channel if each of them is one cell."""
+        short = [outcome.one_cell() for outcome in self.outcomes]
+        return self.cells() if None in short else cast(list[OneCell], short)
+
+    @property
+    def sources(self) -> list[int]:
+        """The uniform that each channel is drawn with, [2 + M]: its own, or the cost's."""
+        return [0 if o.shares_cost_draw else j for j, o in enumerate(self.outcomes)]
+
+
+def _as_cells(cells: OneCell | Cells) -> Cells:
+    if isinstance(cells, Cells):
+        return cells
+    return Cells(*(np.array([column]) for column in cells))
+
+
+def _coin_cells(odds: Floats) -> Floats:
+    """The columns [4, n] of the tables of Bernoulli laws, one cell each; see ``laws``."""
+    columns = np.zeros((4, odds.size))
+    columns[0] = np.rint(odds.reshape(-1) * DRAW_STEPS) / DRAW_STEPS
+    columns[1] = 1.0
+    return columns
+
+
+def _odds_of(
+    costs: npt.ArrayLike, rewards: npt.ArrayLike, penalties: npt.ArrayLike | None
+) -> Floats:
+    """The probabilities [K, 2 + M], read-only."""
+    columns = {}
+    for place, given in (("costs", costs), ("rewards", rewards), ("penalties", penalties)):
+        if given is not None:
+            try:
+                columns[place] = np.asarray(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ProblemError(f"{place} = {shown(given)}: must be numbers") from None
+    for place, column in columns.items():
+        shape = column.shape
+        if (
+            len(shape) != 1 + (place == "penalties" and len(shape) == 2)
+            or shape[:1] != columns["costs"].shape
+        ):
+            raise ProblemError(
+                f"{place}: shape {shape} must be one number an arm, as many as the"
+                f" {len(np.ravel(columns['costs']))} costs"
+            )
+    odds = np.column_stack(list(columns.values()))
+    odds.flags.writeable = False
+    return odds
+
+
+class Coins(Sequence[Arm]):
+    """Arms with zero-one outcomes as an array of probabilities; each is made when looked at."""
+
+    def __init__(self, odds: Floats, names: Sequence[str] | None = None) -> None:
+        self.odds, self._names = odds, None if names is None else tuple(names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As given, or arm 1, arm 2, ..."""
+        if self._names is not None:
+            return self._names
+        return tuple([f"arm {k}" for k in range(1, len(self) + 1)])
+
+    def check(self) -> None:
+        """Raise a ``ProblemError`` unless every name and every number is as an ``Arm`` needs it."""
+        if self._names is not None:
+            if len(self._names) != len(self):
+                raise ProblemError(f"names: {len(self._names)} must be {len(self)}, one an arm")
+            if len(set(self._names)) < len(self) or not all(
+                isinstance(name, str) and name for name in self._names
+            ):
+                raise ProblemError("names: must be strings, not empty, all different")
+        fine = (self.odds >= 0.0) & (self.odds <= 1.0)
+        fine[:, 0] &= self.odds[:, 0] > 0.0
+        if not fine.all():
+            k, channel = np.argwhere(~fine)[0]
+            place = channel_names(self.odds.shape[1] - 2)[channel]
+            allowed = "be positive, at most 1" if channel == 0 else "lie in [0, 1]"
+            value = float(self.odds[k, channel])
+            raise ProblemError(f"arm {k + 1}, {place}: bernoulli p = {value!r}: must {allowed}")
+
+    def __len__(self) -> int:
+        return len(self.odds)
+
+    @overload
+    def __getitem__(self, place: int) -> Arm: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Arm]: ...
+    def __getitem__(self, place: int | slice) -> Arm | Sequence[Arm]:
+        if isinstance(place, slice):
+            return tuple(self[k] for k in range(*place.indices(len(self))))
+        cost, reward, *penalties = map(Bernoulli, self.odds[place].tolist())
+        k = range(len(self))[place]
+        name = f"arm {k + 1}" if self._names is None else self._names[k]
+        return Arm(name, cost, reward, penalties)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Coins):
+            return np.array_equal(self.odds, other.odds) and self.names == other.names
+        return tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
 
 @dataclass(frozen=True)
@@ -235,7 +357,8 @@ class Problem:
             value = getattr(self, field)
             if not isinstance(value, kind):
                 raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
-        object.__setattr__(self, "arms", tuple(self.arms))
+        if not isinstance(self.arms, Coins):
+            object.__setattr__(self, "arms", tuple(self.arms))
         object.__setattr__(self, "limit", _one_or_more(self.limit, "limit"))
         if not self.scales.penalties:
             ones = replace(self.scales, penalty=(1.0,) * self.penalty_count)
@@ -260,6 +383,10 @@ class Problem:
     def _check_arms(self) -> None:
         if not self.arms:
             raise ProblemError("arms = []: must hold at least one arm")
+        if isinstance(self.arms, Coins):
+            self._check_count(range(self.arms.odds.shape[1] - 2), "penalties")
+            self.arms.check()
+            return
         first_use: dict[str, int] = {}
         for k, arm in enumerate(self.arms, start=1):
             if not isinstance(arm, Arm):
@@ -269,11 +396,18 @@ class Problem:
                     f"arm {k}: name {arm.name!r} is that of arm {first_use[arm.name]};"
                     " names must differ"
                 )
-            self._check_count(arm.penalties, f"arm {arm.name!r}")
+            if len(arm.penalties) != self.penalty_count:
+                self._check_count(arm.penalties, f"arm {arm.name!r}")
             self._check_range(arm)
 
     def _check_range(self, arm: Arm) -> None:
         """Every outcome in [0, scale], and a cost that spends the budget."""
+        laws, scales = arm._marginals(), self.scales.channels
+        fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
+        if not fine or arm.cost.mean <= 0:
+            self._refuse_range(arm)
+
+    def _refuse_range(self, arm: Arm) -> None:
         for channel, law, scale in zip(arm.channels, arm.laws, self.scales.channels, strict=True):
             if law.low < 0:
                 raise ProblemError(
@@ -308,47 +442,92 @@ class Problem:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the arms, [K], all different."""
+        if isinstance(self.arms, Coins):
+            return tuple(self.arms.names)
         return tuple(arm.name for arm in self.arms)
 
     @cached_property
     def moments(self) -> Moments:
         """What the oracle and the policies that know the means go by, normalised."""
-        means = np.array([[law.mean for law in arm.laws] for arm in self.arms])
-        means /= self.scales.channels
+        if self._odds is not None:
+            means = self._odds / self.scales.channels
+        else:
+            means = np.array([[law.mean for law in arm._marginals()] for arm in self.arms])
+            means /= self.scales.channels
         limits = np.array(self.limits) * self.scales.cost / np.array(self.scales.penalties)
         return Moments(means[:, 0].copy(), means[:, 1].copy(), means[:, 2:].copy(), limits)
 
     def tables(self) -> Tables:
         """What the engine draws from, normalised."""
-        scales = self.scales.channels
-        rows = [
-            [cells.divided_by(scale) for cells, scale in zip(arm.cells(), scales, strict=True)]
-            for arm in self.arms
-        ]
-        flat = [cells for row in rows for cells in row]
-        count = np.array([len(cells) for cells in flat], dtype=np.int64)
-        source = [
-            [0 if outcome.shares_cost_draw else j for j, outcome in enumerate(arm.outcomes)]
-            for arm in self.arms
-        ]
         shape = (self.arm_count, 2 + self.penalty_count)
+        count, (split, first, second, slope) = self._cells()
+        scales = np.repeat(np.tile(self.scales.channels, self.arm_count), count)
         return Tables(
             count=count.reshape(shape),
             offset=(np.cumsum(count) - count).reshape(shape),
-            source=np.array(source, dtype=np.int64),
-            split=np.concatenate([cells.split for cells in flat]),
-            first=np.concatenate([cells.first for cells in flat]),
-            second=np.concatenate([cells.second for cells in flat]),
-            slope=np.concatenate([cells.slope for cells in flat]),
+            source=self._sources(),
+            split=split,
+            first=first / scales,
+            second=second / scales,
+            slope=slope / scales,
         )
+
+    def _cells(self) -> tuple[npt.NDArray[np.int64], Floats]:
+        """How many cells each channel of each arm has, [K * (2 + M)], and their columns [4, n]."""
+        ones = np.ones(self.arm_count * (2 + self.penalty_count), dtype=np.int64)
+        if self._odds is not None:
+            return ones, _coin_cells(self._odds)
+        cells = [one for arm in self.arms for one in arm.short_cells()]
+        if all(type(one) is tuple for one in cells):
+            return ones, np.array(cells).T
+        tables = [_as_cells(one) for one in cells]
+        columns = [
+            np.concatenate([getattr(one, column) for one in tables])
+            for column in ("split", "first", "second", "slope")
+        ]
+        return np.array([len(one) for one in tables], dtype=np.int64), np.array(columns)
+
+    def _sources(self) -> npt.NDArray[np.int64]:
+        """The uniform number that each channel is drawn with, [K, 2 + M]."""
+        if self._odds is not None:
+            return np.tile(np.arange(2 + self.penalty_count), (self.arm_count, 1))
+        return np.array([arm.sources for arm in self.arms], dtype=np.int64)
 
     def bernoulli(self) -> Floats | None:
         """P(outcome = 1), [K, 2 + M], where all are independent, 0 or 1 and unscaled."""
-        if set(self.scales.channels) != {1.0}:
+        return self._odds if set(self.scales.channels) == {1.0} else None
+
+    @cached_property
+    def _odds(self) -> Floats | None:
+        """P(outcome = 1), [K, 2 + M], where all are independent and 0 or 1."""
+        if isinstance(self.arms, Coins):
+            return self.arms.odds
+        if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
             return None
-        if not all(isinstance(o, Bernoulli) for arm in self.arms for o in arm.outcomes):
-            return None
-        return np.array([[law.mean for law in arm.laws] for arm in self.arms])
+        odds = np.array([[law.mean for law in arm._marginals()] for arm in self.arms])
+        odds.flags.writeable = False
+        return odds
+
+    @classmethod
+    def from_bernoulli(
+        cls,
+        costs: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        penalties: npt.ArrayLike | None = None,
+        *,
+        limit: float | Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
+        name: str = "",
+    ) -> Problem:
+        """Many arms with zero-one outcomes, from the probabilities of a 1.
+
+        ``costs`` [K], ``rewards`` [K], ``penalties`` [K] or [K, M]; the arms are called ``names``,
+        or arm 1, arm 2, ... An ``Arm`` is made when it is looked at, so a million take a second.
+
+        >>> Problem.from_bernoulli([0.4, 0.6], [0.8, 0.6], [0.6, 0.3], limit=0.8).arms[1].cost
+        Bernoulli(p=0.6)
+        """
+        return cls(Coins(_odds_of(costs, rewards, penalties), names), limit=limit, name=name)
 
     @classmethod
     def from_toml(cls, text: str) -> Problem:

@@ -1,10 +1,11 @@
-"""Ready problems by name: the settings of the paper's figures and its three applications."""
+"""Ready problems by name: the paper's figures, its three applications, and the arena's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from tightrope import arena_problems
 from tightrope.errors import ProblemError, nearest
 from tightrope.laws import (
     Bernoulli,
@@ -97,13 +98,15 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
 def ready_names() -> dict[str, str]:
     """The name of every ready problem and one line about it.
 
-    ``paper-arms-K`` exists for every even K from 2 to 100, listed or not.
+    ``paper-arms-K`` exists for every even K from 2 to 100, ``arena-random-K-S`` and
+    ``arena-continuous-K-S`` for every K from 2 to 100 and every seed S, listed or not.
     """
     names = {name: description for name, (description, _) in _READY.items()}
-    return names | {
+    many = {
         f"{ARMS_PREFIX}{k}": f"Figures 2 and 3: {k} Bernoulli arms, limit 0.8"
         for k in (10, 20, 50, 100)
     }
+    return names | many | arena_problems.LISTED
 
 
 def ready_problem(name: str) -> Problem:
@@ -114,6 +117,9 @@ def ready_problem(name: str) -> Problem:
     """
     if name.startswith(ARMS_PREFIX):
         return _paper_arms(name)
+    own = arena_problems.made(name)
+    if own is not None:
+        return own
     if name not in _READY:
         raise ProblemError(
             f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"

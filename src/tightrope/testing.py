@@ -16,24 +16,84 @@ import numpy as np
 from tightrope.engine.python import play
 from tightrope.engine.simulation import simulate
 from tightrope.laws import Beta, CostAbove, TwoPoint, Uniform
-from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.choice import WORDS, ChoicePolicy, Seen, record
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.ready import ready_problem
 
 __all__ = ["PolicyContract"]
 
 
-def _dollars() -> Problem:
-    """Continuous and dependent outcomes, rows, two penalties, units."""
+def _dollars(unit: float = 1.0) -> Problem:
+    """Continuous and dependent outcomes, rows, two penalties; costs in dollars of ``unit``."""
+    rows = [(10.0 * unit, 0.5, 0.0, 1.0), (30.0 * unit, 0.9, 1.0, 0.0), (2.0 * unit, 0.1, 0, 0)]
+    dear = TwoPoint(1.0 * unit, 50.0 * unit, 0.3)
+    late = CostAbove(20.0 * unit)
     return Problem(
         (
-            Arm("a", Uniform(5.0, 40.0), Beta(2, 3), [CostAbove(20.0), Beta(2, 2)]),
-            Arm("b", TwoPoint(1.0, 50.0, 0.3), Uniform(0.0, 1.0), [Beta(1, 4), Beta(1, 4)]),
-            Arm.from_rows("c", [(10.0, 0.5, 0.0, 1.0), (30.0, 0.9, 1.0, 0.0), (2.0, 0.1, 0, 0)]),
+            Arm("a", Uniform(5.0 * unit, 40.0 * unit), Beta(2, 3), [late, Beta(2, 2)]),
+            Arm("b", dear, Uniform(0.0, 1.0), [Beta(1, 4), Beta(1, 4)]),
+            Arm.from_rows("c", rows),
         ),
-        limit=(0.03, 0.03),
-        scales=Scales(cost=50.0),
+        limit=(0.03 / unit, 0.03 / unit),
+        scales=Scales(cost=50.0 * unit),
     )
+
+
+def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) -> None:
+    """Three pulls of every arm, then a decision with all but the scratch made read-only."""
+    random, penalties = np.random.default_rng(2), problem.penalty_count
+    constants = (*policy.setup(problem, budget).constants, 0.0)
+    arms = np.zeros((problem.arm_count, Seen.of(penalties).columns))
+    left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
+    own = np.zeros(max(policy.scratch(problem.arm_count, penalties), 1))
+    luck = np.arange(1, 1 + WORDS)
+    policy.begin(constants, arms, left, own)
+    for arm in list(range(problem.arm_count)) * 3:
+        record(arms, left, arm, random.uniform(0.1, 0.9, 2 + penalties))
+        policy.learn(constants, arms, left, own, arm)
+    arms.flags.writeable = left.flags.writeable = luck.flags.writeable = False
+    chosen = policy.choose(constants, arms, left, own, luck)
+    policy.learn(constants, arms, left, own, chosen)
+    assert 0 <= chosen < problem.arm_count
+    assert np.isfinite(own).all()
+
+
+def _totals() -> list[tuple[float, float, float]]:
+    """Pulls, cost and another total that an arm may show; it may have cost nothing."""
+    random = np.random.default_rng(1)
+    pulls = random.integers(1, 1000, 40).astype(float)
+    cost, total = pulls * random.uniform(0, 1, (2, 40))
+    return [(3.0, 0.0, 2.0), *zip(pulls.tolist(), cost.tolist(), total.tolist(), strict=True)]
+
+
+def _check_straight(
+    policy: IndexPolicy, setup: Setup, pulls: float, cost: float, total: float
+) -> None:
+    constants = setup.constants
+    reward = policy.reward_terms(constants, pulls, cost, total)
+    penalty = policy.penalty_terms(constants, pulls, cost, total)
+    if setup.terms is not None:
+        reward, penalty = setup.terms[0, 0], setup.terms[-1, -1]
+    for low, high in ((0.0, 3.0), (1.0, 1.5), (7.0, 7.1)):
+        parts = (
+            [
+                policy.reward_index(constants, t, u, arm, *reward)
+                for t, u, arm in _moments(low, high)
+            ],
+            [policy.penalty_index(constants, t, *penalty) for t, _, _ in _moments(low, high)],
+        )
+        for start, middle, other, end in parts:
+            size = abs(start) + abs(end)
+            assert middle == other, "the index must not depend on the uniform or the arm's number"
+            gap = 0.0 if start == end else middle - (start + end) / 2
+            assert abs(gap) <= 1e-14 * size, "the index must be a straight line over the clock"
+
+
+def _moments(low: float, high: float) -> list[tuple[float, float, float]]:
+    """Clock, uniform and arm's number: both ends, and the middle twice."""
+    middle = (low + high) / 2
+    return [(low, 0.0, 0.0), (middle, 0.0, 0.0), (middle, 0.7, 3.0), (high, 0.0, 0.0)]
 
 
 class PolicyContract:
@@ -68,6 +128,21 @@ class PolicyContract:
                     assert setup.terms.shape == (problem.arm_count, 1 + problem.penalty_count, 2)
                 if isinstance(policy, IndexPolicy):
                     assert policy.learns == (setup.terms is None)
+                if isinstance(policy, ChoicePolicy):
+                    assert setup.explore == 0, "it chooses its first pulls itself"
+                    assert setup.terms is None
+
+    def test_if_it_is_steady_its_index_is_straight_in_the_clock(self) -> None:
+        """And looks neither at the uniform nor at the arm's number: see ``IndexPolicy``."""
+        for policy in self.policies:
+            if not isinstance(policy, IndexPolicy) or not policy.steady:
+                continue
+            assert not policy.random
+            for problem, budget in self.problems:
+                setup = policy.setup(problem, budget / problem.scales.cost)
+                assert all(policy.clock(setup.constants, 10.0**n) >= 0.0 for n in range(9))
+                for pulls, cost, total in _totals():
+                    _check_straight(policy, setup, pulls, cost, total)
 
     def test_it_picks_an_arm_at_every_step(self) -> None:
         """And every run ends right after its cost first exceeds the budget."""
@@ -79,10 +154,38 @@ class PolicyContract:
                 assert sum(values[0] for _, values, _ in steps[:-1]) <= scaled
                 assert all(queue >= 0 for _, _, queues in steps for queue in queues)
 
+    def test_the_same_seed_gives_the_same_run(self) -> None:
+        """Whatever was run before: nothing but the arguments decides."""
+        for policy in self.policies:
+            for problem, budget in self.problems:
+                scaled = budget / problem.scales.cost
+                setup = policy.setup(problem, scaled)
+                first, second = (list(play(problem, policy, setup, scaled, 3, 1)) for _ in "ab")
+                assert first == second
+
+    def test_the_unit_of_cost_does_not_matter(self) -> None:
+        """A budget in units of half the size, twice as large, gives the same pulls."""
+        for policy in self.policies:
+            pulled = []
+            for unit in (1.0, 2.0):
+                problem = _dollars(unit)
+                scaled = 400.0 * unit / problem.scales.cost
+                steps = play(problem, policy, policy.setup(problem, scaled), scaled, 5, 0)
+                pulled.append([arm for arm, _, _ in steps])
+            assert pulled[0] == pulled[1]
+
+    def test_choosing_changes_nothing_but_its_own_scratch(self) -> None:
+        """What was seen and what is left belong to the engine."""
+        for policy in self.policies:
+            if not isinstance(policy, ChoicePolicy):
+                continue
+            for problem, budget in self.problems:
+                _check_it_only_looks(policy, problem, budget / problem.scales.cost)
+
     def test_compiled_it_decides_as_in_plain_python(self) -> None:
         """The same pulls on the same draws."""
         for policy in self.policies:
-            if not isinstance(policy, IndexPolicy):
+            if not isinstance(policy, IndexPolicy | ChoicePolicy):
                 continue
             for problem, budget in self.problems:
                 compiled, plain = (

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tightrope import IndexPolicy, LyOff, LyOn
+from tightrope import TSLP, ChoicePolicy, IndexPolicy, LyOff, LyOn, PrimalDualBwK
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Setup
 from tightrope.testing import PolicyContract
@@ -20,6 +20,8 @@ class TestEveryPolicy(PolicyContract):
         LyOn(penalty_bonus="as-printed"),
         LyOn(v=3.0, delta=0.0),
         LyOff(v=3.0, delta=0.0),
+        TSLP(update=True),
+        PrimalDualBwK(hard_stop=False),
     )
 
 
@@ -53,3 +55,58 @@ def test_the_contract_finds_a_policy_that_differs():
     contract.test_its_setup_is_plain_numbers()
     with pytest.raises(AssertionError):
         contract.test_compiled_it_decides_as_in_plain_python()
+
+
+@dataclass(frozen=True)
+class Bent(LyOn):
+    """Says that it is steady; its index is a curve over the clock."""
+
+    name: ClassVar[str] = "bent"
+
+    @staticmethod
+    def reward_index(constants, clock, uniform, arm, level, width):
+        return -level - clock * clock * width
+
+
+@dataclass(frozen=True)
+class Partial(LyOn):
+    """Says that it is steady; it prefers some arms by their numbers."""
+
+    name: ClassVar[str] = "partial"
+
+    @staticmethod
+    def reward_index(constants, clock, uniform, arm, level, width):
+        return -level - clock * width + 0.01 * arm
+
+
+@pytest.mark.parametrize(("policy", "why"), [(Bent(), "straight line"), (Partial(), "number")])
+def test_the_contract_finds_a_policy_that_is_not_steady(policy, why):
+    class Contract(PolicyContract):
+        policies = (policy,)
+
+    with pytest.raises(AssertionError, match=why):
+        Contract().test_if_it_is_steady_its_index_is_straight_in_the_clock()
+
+
+@dataclass(frozen=True)
+class Meddler(ChoicePolicy):
+    """Forgets what was seen while it chooses."""
+
+    name: ClassVar[str] = "meddler"
+    summary: ClassVar[str] = "rubs out the first arm"
+
+    def setup(self, problem, budget):
+        return Setup((), tuple(float(limit) for limit in problem.moments.limits))
+
+    @staticmethod
+    def choose(constants, arms, left, own, luck):
+        arms[0, 0] = 0.0
+        return 0
+
+
+def test_the_contract_finds_a_policy_that_changes_what_was_seen():
+    class Contract(PolicyContract):
+        policies = (Meddler(),)
+
+    with pytest.raises(ValueError, match="read-only"):
+        Contract().test_choosing_changes_nothing_but_its_own_scratch()

@@ -15,6 +15,7 @@ from tightrope.problem import check_budget
 
 __all__ = [
     "budget_list",
+    "cluster_address",
     "named_policies",
     "one_of",
     "run_numbers",
@@ -76,6 +77,13 @@ def thread_count(threads: int | None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise InputError(f"threads = {threads!r} must be a whole number of at least 1")
     return threads
+
+
+def cluster_address(address: str | None, clustered: bool) -> str | None:
+    """The cluster to join: the one named, or that of RAY_ADDRESS; None is one of its own."""
+    if address and not clustered:
+        raise InputError(f"address = {address!r} is of a Ray cluster; it needs backend 'ray'")
+    return address or os.environ.get("RAY_ADDRESS") or None
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """The CPU engine: chunks of runs, one chunk to a kernel call, as many at once as threads.
 
 A chunk is as many runs as the kernel has lanes, for one policy and one budget. Each run depends on
-(seed, run number) alone, so the split into chunks and threads changes nothing.
+(seed, run number) alone, so the split into chunks and threads changes nothing. With many arms a
+policy may have a faster kernel that takes one run at a time (``crowd``), to the same bits.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.decision import ENVELOPE, SCAN, SIEVE, way_for
+from tightrope.decision.memory import first_terms
+from tightrope.engine import backend
+from tightrope.engine.crowd import plan_crowd
 from tightrope.engine.lanes import FEW_ARMS, Kernel, build
 from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
 from tightrope.policies.base import IndexPolicy, Setup
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
-__all__ = ["Lanes", "Plan", "plan_lanes"]
+__all__ = ["Lanes", "Plan", "law_arrays", "number_type", "plan_lanes", "plan_side_by_side"]
 
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
@@ -30,6 +35,15 @@ EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precisio
 WORTHWHILE = 2_000_000  # steps of a chunk: some milliseconds
 FOREVER = 2**62
 CACHE_LINE = 64  # bytes
+# Arms from which on one run at a time is faster than lanes, by the way to decide: as measured.
+CROWDED: dict[tuple[str, type], float] = {
+    (SCAN, np.float32): math.inf,
+    (SCAN, np.float64): math.inf,
+    (ENVELOPE, np.float32): 256,
+    (ENVELOPE, np.float64): 128,
+    (SIEVE, np.float32): 1024,
+    (SIEVE, np.float64): 512,
+}
 
 
 @dataclass(frozen=True)
@@ -83,14 +97,20 @@ class Plan:
 
 def plan_lanes(
     problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
+) -> backend.Plan:
+    """Choose the kernel: runs side by side, or with many arms one at a time; the same runs."""
+    dtype = number_type(problem, budget, precision)
+    if problem.arm_count >= CROWDED[way_for(type(policy), setup), dtype]:
+        law = law_arrays(problem)
+        return plan_crowd(problem, policy, setup, budget, seed, dtype, law)
+    return plan_side_by_side(problem, policy, setup, budget, seed, precision)
+
+
+def plan_side_by_side(
+    problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
 ) -> Plan:
-    """Choose the kernel: single precision and constant K where that is safe and fast."""
-    odds = problem.bernoulli()
-    steps = 4.0 * (budget + 1.0) / problem.moments.smallest_cost  # more has no chance to happen
-    single = precision == "single" or (
-        precision == "auto" and odds is not None and steps < EXACT_IN_SINGLE
-    )
-    arms = problem.arm_count
+    """Choose the lanes' kernel: single precision and constant K where that is safe and fast."""
+    odds, arms = problem.bernoulli(), problem.arm_count
     few = arms if odds is not None and arms <= FEW_ARMS else 0
     spec = Kernel(
         policy=type(policy),
@@ -98,15 +118,28 @@ def plan_lanes(
         lanes=128 if few else 32 if arms <= 4096 else 8,
         arms=few,
         bernoulli=odds is not None,
-        dtype=np.float32 if single else np.float64,
+        dtype=number_type(problem, budget, precision),
     )
-    law = _cells(problem.tables()) if odds is None else _thresholds(odds)
-    return Plan(problem, setup, budget, seed, spec, _kernel(spec), law)
+    return Plan(problem, setup, budget, seed, spec, _kernel(spec), law_arrays(problem))
 
 
 @lru_cache(maxsize=256)
 def _kernel(spec: Kernel) -> Any:
     return build(spec)
+
+
+def number_type(problem: Problem, budget: float, precision: str) -> type:
+    """Single precision if asked for, or where outcomes are 0 or 1 and every count is exact."""
+    steps = 4.0 * (budget + 1.0) / problem.moments.smallest_cost  # more has no chance to happen
+    exact = problem.bernoulli() is not None and steps < EXACT_IN_SINGLE
+    single = precision == "single" or (precision == "auto" and exact)
+    return np.float32 if single else np.float64
+
+
+def law_arrays(problem: Problem) -> Any:
+    """The outcomes' laws as kernels take them: thresholds if all are 0 or 1, else tables."""
+    odds = problem.bernoulli()
+    return _cells(problem.tables()) if odds is None else _thresholds(odds)
 
 
 def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
@@ -143,10 +176,11 @@ class Lanes:
         self._lanes = _zeros((layout.lane_rows, width), spec.dtype)
         self._lanes[layout.alive, : len(runs)] = 1
         self._lanes[layout.spent, len(runs) :] = self._budget + 1
-        if plan.setup.terms is not None:
-            channels = plan.setup.terms.shape[1]
-            terms = plan.setup.terms.reshape(arms, 2 * channels, 1)
-            self._arms[:, : 2 * channels] = terms
+        terms = plan.setup.terms
+        if terms is None:
+            terms = first_terms(spec.policy, spec.penalties, spec.dtype, plan.setup)
+        flat = terms.reshape(len(terms), -1, 1)
+        self._arms[:, : flat.shape[1]] = flat
         self._words, self._luck = _zeros((4, width), np.uint32), _zeros((4, width), np.uint32)
         self._words[:, : len(runs)], self._luck[:, : len(runs)] = words, luck
         self._picked = _zeros((3 + spec.penalties, width), np.int32)  # the arms, their thresholds
@@ -186,7 +220,8 @@ class Lanes:
         layout, used = self.plan.spec.layout, len(self.runs)
         penalties = self.plan.problem.penalty_count
         arms = self._arms[:, :, :used].astype(np.float64)
-        totals = arms[:, layout.totals : layout.totals + 1 + penalties].sum(axis=0)
+        # One row more than needed: numpy would add up a single column in another order.
+        totals = arms[:, layout.cost : layout.totals + 1 + penalties].sum(axis=0)[1:]
         lanes = self._lanes[:, :used].astype(np.float64)
         return Runs(
             reward=totals[0],

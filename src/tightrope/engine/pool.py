@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tightrope.engine.backend import Numbers, Plan
+from tightrope.engine.planning import Order
 from tightrope.results import Runs
 
-__all__ = ["Chunk", "Finished", "Work", "cut", "run_chunks"]
+__all__ = ["Chunk", "Finished", "Keep", "Runner", "Work", "cut", "run_chunks"]
+
+GPU_RUNS = 2**17  # a chunk for a GPU elsewhere, whose plan this machine may be unable to make
+GPU_BYTES = 2**27  # of its results, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +29,34 @@ class Work:
 
     label: str
     budget: float
-    plan: Plan
+    order: Order
+    backend: str  # its name in the results
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Ready to run on this machine."""
+        return self.order.plan()
+
+    @property
+    def chunk(self) -> int:
+        """How many runs make a unit of work."""
+        if self.backend == "ray:gpu":
+            return max(1, min(GPU_RUNS, GPU_BYTES // self.run_bytes))
+        return self.plan.chunk
+
+    @property
+    def run_bytes(self) -> int:
+        """How large a run's results are."""
+        problem = self.order.problem
+        return 8 * (2 + 3 * problem.penalty_count + 2 * problem.arm_count)
+
+    def compile(self) -> float:
+        """Compile what is not compiled yet; the seconds of compiling.
+
+        Also for a cluster: its workers on this machine then find the kernels on the disk. Those
+        elsewhere, and GPUs, compile for themselves at their first task, which is not counted.
+        """
+        return 0.0 if self.backend == "ray:gpu" else self.plan.compile()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,30 +73,31 @@ class Chunk:
 
 
 Finished = dict[int, tuple[Runs, float]]  # runs and seconds by the chunk's place in the list
+Keep = Callable[[int, Runs, float], None]  # takes a chunk just finished: its place, runs, seconds
+Runner = Callable[[Sequence[Chunk], Sequence[int], Keep], None]  # all chunks, and which are to do
 
 
 def cut(numbers: Numbers, work: Sequence[Work]) -> list[Chunk]:
     """Chunks by groups of runs, each group with every policy and budget."""
-    width = max(one.plan.chunk for one in work)
+    width = max(one.chunk for one in work)
     groups = [numbers[first : first + width] for first in range(0, len(numbers), width)]
     return [
-        Chunk(one, group[at : at + one.plan.chunk])
+        Chunk(one, group[at : at + one.chunk])
         for group in groups
         for one in work
-        for at in range(0, len(group), one.plan.chunk)
+        for at in range(0, len(group), one.chunk)
     ]
 
 
-def run_chunks(chunks: Sequence[Chunk], threads: int, tell: Callable[[float], None]) -> Finished:
-    """All chunks, or those finished when Ctrl-C comes."""
-    done: Finished = {}
+def run_chunks(chunks: Sequence[Chunk], todo: Sequence[int], keep: Keep, threads: int) -> None:
+    """Run the chunks at the places ``todo``; Ctrl-C is raised once the finished ones are kept."""
     stop = np.zeros(1, np.uint8)
     pending: dict[Future[tuple[Runs | None, float]], int] = {}
-    todo = iter(range(len(chunks)))
+    places = iter(todo)
     pool = ThreadPoolExecutor(threads)
 
     def submit() -> None:
-        at = next(todo, None)
+        at = next(places, None)
         if at is not None:
             pending[pool.submit(chunks[at].work.plan.run, chunks[at].runs, stop)] = at
 
@@ -73,8 +106,7 @@ def run_chunks(chunks: Sequence[Chunk], threads: int, tell: Callable[[float], No
             at = pending.pop(future)
             runs, seconds = future.result()
             if runs is not None:
-                done[at] = (runs, seconds)
-                tell(chunks[at].weight)
+                keep(at, runs, seconds)
 
     try:
         for _ in range(2 * threads):
@@ -87,9 +119,7 @@ def run_chunks(chunks: Sequence[Chunk], threads: int, tell: Callable[[float], No
     except KeyboardInterrupt:
         stop[0] = 1
         gather(list(pending))
-        if not done:
-            raise
+        raise
     finally:
         stop[0] = 1
         pool.shutdown(cancel_futures=True)
-    return done

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tightrope.engine.rng import LUCK, OUTCOMES, Generator
 from tightrope.policies.base import Policy, Setup, Statistics, advance
+from tightrope.policies.choice import WORDS, ChoicePolicy, Seen, record
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
@@ -45,11 +46,17 @@ def play(
         [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
     )
     queues, lost = [zero] * penalties, [zero] * penalties
+    choosing = (
+        Choosing(problem, policy, setup, budget) if isinstance(policy, ChoicePolicy) else None
+    )
     spent, step, exploring = zero, 0, setup.explore * arms
     while spent <= budget:
-        uniform = luck.luck() if policy.random else 0.0
         counting = step >= exploring  # the queues rest while every arm is tried
-        arm = policy.decide(setup, step, seen, queues, uniform) if counting else step % arms
+        if choosing:
+            arm = choosing.arm(luck)
+        else:
+            uniform = luck.luck() if policy.random else 0.0
+            arm = policy.decide(setup, step, seen, queues, uniform) if counting else step % arms
         cost, reward, *penalty = values = [number(v) for v in outcomes(tables, arm, draws)]
         seen.pulls[arm] += number(1)
         seen.cost[arm] += cost
@@ -59,9 +66,33 @@ def play(
             if counting:
                 allowance = number(setup.allowance[m])
                 queues[m], lost[m] = advance(queues[m], lost[m], allowance, cost, penalty[m])
+        if choosing:
+            choosing.learn(arm, values)
         spent += cost
         step += 1
         yield arm, values, list(queues)
+
+
+class Choosing:
+    """What a policy that weighs all arms at once keeps of a run, in numpy's arrays."""
+
+    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
+        arms, penalties = problem.arm_count, problem.penalty_count
+        self._policy, self._constants = policy, (*setup.constants, 0.0)
+        self._arms = np.zeros((arms, Seen.of(penalties).columns))
+        self._left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
+        self._own = np.zeros(max(policy.scratch(arms, penalties), 1))
+        policy.begin(self._constants, self._arms, self._left, self._own)
+
+    def arm(self, luck: Generator) -> int:
+        """The arm to pull."""
+        words = np.array([luck.word() for _ in range(WORDS)])
+        return int(self._policy.choose(self._constants, self._arms, self._left, self._own, words))
+
+    def learn(self, arm: int, values: list[float]) -> None:
+        """Count a pull's outcomes."""
+        record(self._arms, self._left, arm, values)
+        self._policy.learn(self._constants, self._arms, self._left, self._own, arm)
 
 
 def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, uint32
 
-from tightrope.compiled import OPTIONS
+from tightrope.compiled import OPTIONS, compile_kernel, fingerprint
 
 __all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "scramble", "seed_words"]
 
@@ -25,20 +25,32 @@ WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _RUN = np.uint64(0xD1342543DE82EF95)
+_LOW = np.uint64(_MASK)
 
 
 def seed_words(seed: int, stream: int, runs: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     """The generators' first states [4, R] for run numbers [R]; ``seed`` in [0, 2^64)."""
-    key = _splitmix(_splitmix(np.array([seed], np.uint64)) + np.uint64(stream))
-    first = _splitmix(key + runs.astype(np.uint64) * _RUN)
-    second = _splitmix(first + _GOLDEN)
-    halves = [first, first >> np.uint64(32), second, second >> np.uint64(32)]
-    words = np.stack([(half & np.uint64(_MASK)).astype(np.uint32) for half in halves])
-    words[0] |= np.uint32(1)  # a state of four zeros would stay there
+    words: npt.NDArray[np.uint32] = np.empty((4, len(runs)), np.uint32)
+    _seed(np.uint64(seed), np.uint64(stream), runs, words)
     return words
 
 
-def _splitmix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _fill(seed: Any, stream: Any, runs: Any, words: Any) -> None:
+    key = _splitmix(_splitmix(seed) + stream)
+    for at in range(len(runs)):
+        first = _splitmix(key + np.uint64(runs[at]) * _RUN)
+        second = _splitmix(first + _GOLDEN)
+        words[0, at] = np.uint32(first & _LOW) | np.uint32(1)  # four zeros would stay there
+        words[1, at] = np.uint32(first >> np.uint64(32))
+        words[2, at] = np.uint32(second & _LOW)
+        words[3, at] = np.uint32(second >> np.uint64(32))
+
+
+_seed = compile_kernel(_fill, fingerprint((), (SOURCE,), ()))
+
+
+@njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
+def _splitmix(x: Any) -> Any:
     z = x + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
-
-import numpy as np
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 
 from tightrope.compiled import announced
-from tightrope.engine import cpu, python
+from tightrope.engine import cluster
 from tightrope.engine.asked import (
     budget_list,
+    cluster_address,
     named_policies,
-    one_of,
     run_numbers,
     seed_number,
     thread_count,
 )
-from tightrope.engine.backend import Numbers, Plan
+from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_outside_theory
-from tightrope.engine.pool import Chunk, Finished, Work, cut, run_chunks
-from tightrope.engine.progress import Progress, reporting
-from tightrope.errors import BackendError
-from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.engine.checkpoint import Checkpoint
+from tightrope.engine.identity import facts
+from tightrope.engine.planning import Planner
+from tightrope.engine.pool import Runner, Work, cut, run_chunks
+from tightrope.engine.progress import Progress
+from tightrope.engine.sweep import Sweep
+from tightrope.errors import InputError
+from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 
 __all__ = ["simulate"]
-
-BACKENDS = ("auto", "cpu", "python")
-PRECISIONS = ("auto", "single", "double")
 
 
 def simulate(
@@ -45,31 +45,51 @@ def simulate(
     progress: Progress = None,
     threads: int | None = None,
     precision: str = "auto",
+    address: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> Results:
     """Run every policy ``runs`` times at every budget.
 
     ``budgets`` are in the problem's cost units. ``runs`` is a number, or a range of run numbers:
     a run depends on ``seed`` and its number alone, so parts made apart merge to the same bits.
-    ``backend``: ``"cpu"`` compiles the policies; ``"python"`` runs their ``decide``, slowly, and is
-    what ``"auto"`` takes for a policy that has no compilable functions. ``threads`` defaults to the
-    processors at hand. ``precision``: ``"auto"`` counts in single precision where outcomes are 0
-    or 1 and every count is exact, otherwise in double. ``progress``: a function of the fraction
-    done, True, False, or None for a bar on a terminal.
+    ``threads`` defaults to the processors at hand; on a cluster that is joined it limits the
+    tasks at once. ``precision``: ``"auto"`` counts in single precision where outcomes are 0 or 1
+    and every count is exact, otherwise in double. ``progress``: a function of the fraction done,
+    True, False, or None for a bar on a terminal.
+
+    ``backend``: ``"cpu"`` compiles the policies; ``"gpu"`` too, for an NVIDIA device, with the
+    same draws and results that agree in law; ``"python"`` runs their ``decide``, slowly;
+    ``"auto"`` takes Python for a policy that cannot be compiled, and a GPU if there is one and the
+    processors would take more than some seconds; ``"ray"`` goes to a Ray cluster's processors,
+    the cluster at ``address`` or ``RAY_ADDRESS`` or else one made here for the time being;
+    ``"ray:gpu"`` to its GPUs.
+
+    ``checkpoint`` names a folder for finished runs, written every couple of seconds: the same call
+    with ``resume=True`` goes on from there after a kill, to the same bits. Without ``resume`` the
+    folder must not hold a checkpoint yet.
 
     Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
     """
     named, numbers = named_policies(policies), run_numbers(runs)
     checked, workers = budget_list(budgets), thread_count(threads)
-    plans = _Planner(problem, seed_number(seed), backend, precision)
-    work = [Work(label, b, plans(policy, b)) for label, policy in named.items() for b in checked]
-    warn_outside_theory({(one.label, one.budget): one.plan.setup.warning for one in work})
-    compile_seconds = _compile(work, progress)
-    chunks = cut(numbers, work)
-    start = time.perf_counter()
-    with reporting(progress, sum(chunk.weight for chunk in chunks), "simulating") as tell:
-        done = run_chunks(chunks, workers, tell)
-    elapsed = time.perf_counter() - start
-    kept = _finished_runs(numbers, chunks, done)
+    planner = Planner(problem, seed_number(seed), backend, precision)
+    planner.weigh(named.values(), checked, len(numbers))
+    where = cluster_address(address, planner.clustered)
+    work = [_work(planner, label, policy, b) for label, policy in named.items() for b in checked]
+    warn_outside_theory({(one.label, one.budget): one.order.setup.warning for one in work})
+    if resume and checkpoint is None:
+        raise InputError("resume = True: there must be a checkpoint, a folder, to resume from")
+    store = (
+        None if checkpoint is None else Checkpoint.open(checkpoint, _known(work, numbers), resume)
+    )
+    sweep = Sweep(work, cut(numbers, work), store)
+    compile_seconds = dict.fromkeys(named, 0.0)
+    if sweep.todo:
+        with _runner(planner, where, workers, threads) as runner:
+            _compile(sweep, compile_seconds, progress)
+            sweep.run(runner, progress)
+    kept = sweep.finished_runs(numbers)
     if not len(kept):
         raise KeyboardInterrupt
     return Results(
@@ -77,68 +97,58 @@ def simulate(
         budgets=tuple(checked),
         seed=seed,
         run_numbers=kept,
-        records=tuple(_records(work, chunks, done, kept, elapsed, compile_seconds)),
+        records=tuple(_records(sweep, kept, compile_seconds)),
         version=__version__,
         complete=len(kept) == len(numbers),
     )
 
 
-class _Planner:
-    """Which backend runs a policy: the one asked for, or the fastest that can."""
-
-    def __init__(self, problem: Problem, seed: int, backend: str, precision: str) -> None:
-        self._problem, self._seed = problem, seed
-        self._backend = one_of("backend", backend, BACKENDS)
-        self._precision = one_of("precision", precision, PRECISIONS)
-
-    def __call__(self, policy: Policy, budget: float) -> Plan:
-        scaled = budget / self._problem.scales.cost
-        setup = policy.setup(self._problem, scaled)
-        if self._backend != "python" and isinstance(policy, IndexPolicy):
-            return cpu.plan_lanes(self._problem, policy, setup, scaled, self._seed, self._precision)
-        if self._backend == "cpu":
-            raise BackendError(f"policy {policy.label!r} cannot be compiled; use backend 'python'")
-        return python.Plan(self._problem, policy, setup, scaled, self._seed)
+def _work(planner: Planner, label: str, policy: Policy, budget: float) -> Work:
+    order = planner(policy, budget)
+    return Work(label, budget, order, planner.name(order))
 
 
-def _compile(work: Sequence[Work], progress: Progress) -> dict[str, float]:
-    """Compile what is not compiled yet; seconds by policy."""
-    seconds = dict.fromkeys((one.label for one in work), 0.0)
+def _known(work: Sequence[Work], numbers: Numbers) -> dict[str, object]:
+    """What a checkpoint is of, in the words that its complaints use."""
+    order = work[0].order
+    policies = {one.label: one.order.policy for one in work}
+    budgets = dict.fromkeys(one.budget for one in work)
+    return {
+        **facts(order.problem, policies, budgets, order.seed),
+        "runs": [int(numbers[0]), int(numbers[-1]), len(numbers)],
+        "precision": order.precision,
+        "backend": {one.label: one.order.engine for one in work},
+    }
+
+
+@contextmanager
+def _runner(
+    planner: Planner, address: str | None, workers: int, threads: int | None
+) -> Iterator[Runner]:
+    """What runs the chunks: threads here, or a cluster."""
+    if planner.clustered:
+        with cluster.joined(address, workers) as ray:
+            yield partial(cluster.run_chunks, ray, most=threads)
+    else:
+        yield partial(run_chunks, threads=workers)
+
+
+def _compile(sweep: Sweep, seconds: dict[str, float], progress: Progress) -> None:
+    """Compile what is not compiled yet and needed; adds the seconds by policy."""
     with nullcontext() if progress is False else announced():
-        for one in work:
-            seconds[one.label] += one.plan.compile()
-    return seconds
+        for one in dict.fromkeys(sweep.chunks[at].work for at in sweep.todo):
+            seconds[one.label] += one.compile()
 
 
-def _finished_runs(numbers: Numbers, chunks: Sequence[Chunk], done: Finished) -> Numbers:
-    """The runs that every policy finished at every budget."""
-    missing = [chunk.runs for at, chunk in enumerate(chunks) if at not in done]
-    return np.setdiff1d(numbers, np.concatenate(missing)) if missing else numbers
-
-
-def _records(
-    work: Sequence[Work],
-    chunks: Sequence[Chunk],
-    done: Finished,
-    kept: Numbers,
-    elapsed: float,
-    compile_seconds: Mapping[str, float],
-) -> Iterable[Record]:
+def _records(sweep: Sweep, kept: Numbers, compile_seconds: Mapping[str, float]) -> Iterable[Record]:
     """The kept runs of each policy, and each budget's share of the elapsed time."""
-    busy = sum(seconds for _, seconds in done.values())
-    parts: dict[Work, list[Runs]] = {one: [] for one in work}
-    seconds = dict.fromkeys(work, 0.0)
-    for at, (runs, spent) in sorted(done.items()):
-        chunk = chunks[at]
-        whole = len(done) == len(chunks)
-        parts[chunk.work].append(runs if whole else runs[np.isin(chunk.runs, kept)])
-        seconds[chunk.work] += spent * elapsed / busy
+    parts, seconds = sweep.parts(kept), sweep.seconds()
     for label, taken in compile_seconds.items():
-        mine = [one for one in work if one.label == label]
+        mine = [one for one in sweep.work if one.label == label]
         yield Record(
             label=label,
             runs=Runs.stack([Runs.join(parts[one], axis=0) for one in mine]),
             seconds=tuple(seconds[one] for one in mine),
             compile_seconds=taken,
-            backend=mine[0].plan.backend,
+            backend=mine[0].backend,
         )

@@ -49,7 +49,7 @@ def trajectory(
     setup = policy.setup(problem, scaled)
     warn_outside_theory({(policy.label, budget): setup.warning})
     numbers = run_numbers(runs)
-    plan = cpu.plan_lanes(problem, policy, setup, scaled, seed_number(seed), "auto")
+    plan = cpu.plan_side_by_side(problem, policy, setup, scaled, seed_number(seed), "auto")
     if not points >= 2 or len(numbers) > plan.spec.lanes:
         raise InputError(
             f"points = {points} and runs = {len(numbers)} must be at least 2 and"

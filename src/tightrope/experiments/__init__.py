@@ -34,12 +34,14 @@ def reproduce(
     progress: Progress = None,
     fresh: bool = False,
     say: Callable[[str], None] | None = None,
+    backend: str = "auto",
 ) -> Report:
     """Simulate the paper's experiments and write figures, tables and one page to ``out``.
 
     ``experiment`` is ``"all"``, a name of ``EXPERIMENTS`` or one's own. ``runs`` a point;
-    ``progress`` as in ``simulate``, one bar for all of it. Written at the end, each file whole:
-    ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and ``index.html``.
+    ``backend`` and ``progress`` as in ``simulate``, one bar for all of it. Written at the end,
+    each file whole: ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
+    ``index.html``.
 
     Finished parts of the work are kept in ``out/.partial`` until then. After Ctrl-C, which is
     raised, or a power cut the same call goes on from there, to the same bytes, and tells ``say``;
@@ -53,6 +55,7 @@ def reproduce(
         progress=progress,
         fresh=fresh,
         say=say or (lambda line: None),
+        backend=backend,
     )
 
 

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tightrope.engine.asked import run_numbers
+from tightrope.engine.asked import one_of, run_numbers
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
+from tightrope.engine.planning import BACKENDS
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
@@ -26,7 +27,7 @@ from tightrope.report.table import write_csv
 from tightrope.report.verdicts import Verdict, findings
 from tightrope.version import __version__
 
-__all__ = ["Finding", "Report", "run"]
+__all__ = ["PARTS", "Finding", "Report", "make_folder", "require_writable", "run"]
 
 PAGE = "index.html"
 CLAIMS = "claims.csv"
@@ -90,13 +91,15 @@ def run(
     progress: Progress,
     fresh: bool,
     say: Say,
+    backend: str,
 ) -> Report:
     """See :func:`tightrope.experiments.reproduce`."""
     require(*MODULES)
     count = len(run_numbers(runs))
-    _require_writable(out)
+    one_of("backend", backend, BACKENDS)
+    require_writable(out)
     _warn(experiments)
-    plan = [part for experiment in experiments for part in parts(experiment, count, seed)]
+    plan = [part for experiment in experiments for part in parts(experiment, count, seed, backend)]
     kept = Kept(Path(out) / PARTS)
     if fresh:
         kept.forget(plan)
@@ -140,7 +143,7 @@ def _notes(experiment: Experiment, evidence: Evidence) -> list[str]:
     return [*marked, *experiment.notes(evidence)]
 
 
-def _require_writable(out: str | os.PathLike[str]) -> None:
+def require_writable(out: str | os.PathLike[str]) -> None:
     """Fail before the work, not after it."""
     path = os.path.abspath(out)
     while not os.path.exists(path):
@@ -149,7 +152,8 @@ def _require_writable(out: str | os.PathLike[str]) -> None:
         raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
 
 
-def _folder(out: str | os.PathLike[str]) -> Path:
+def make_folder(out: str | os.PathLike[str]) -> Path:
+    """The folder of the report, made if need be."""
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +169,7 @@ def _write(
     panels = [one.experiment.panels(one.evidence) for one in found]
     figures = [draw(some, one.experiment.columns) for one, some in zip(found, panels, strict=True)]
     page = render_book(_book(found, panels, claims))
-    folder, names = _folder(out), [name for one in found for name in _names(one)]
+    folder, names = make_folder(out), [name for one in found for name in _names(one)]
     for one, figure in zip(found, figures, strict=True):
         save(figure, folder / one.experiment.name, PICTURES)
         write_csv(one.evidence.rows, folder / f"{one.experiment.name}.csv")

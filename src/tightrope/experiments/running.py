@@ -6,8 +6,6 @@ the bits of one long call, whenever and in whatever order they were made.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,16 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tightrope.engine.caveats import OutsideTheoryWarning
-from tightrope.engine.progress import Progress, reporting
+from tightrope.engine.identity import digest, facts
+from tightrope.engine.planning import Planner
+from tightrope.engine.progress import Progress, percent, reporting
 from tightrope.engine.simulation import simulate
 from tightrope.errors import InputError, ResultsError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.results import Results
-from tightrope.version import __version__
 
 __all__ = ["Interrupted", "Kept", "Part", "parts", "run_sweeps"]
 
 PART_SECONDS = 8.0  # about: what a power cut may cost
+GPU_GAIN = 100  # about: how much faster than the processors
 WHOLE_LANES = 128  # runs that a kernel makes at once, or a multiple
 
 Say = Callable[[str], None]
@@ -43,6 +43,7 @@ class Part:
     call: Call
     runs: range
     seed: int
+    backend: str = "auto"
 
     @property
     def weight(self) -> float:
@@ -52,13 +53,17 @@ class Part:
     @property
     def name(self) -> str:
         """A file's name that no other work has: it ends in a digest of what decides the runs."""
-        facts = [
-            *(__version__, self.seed, self.call.load().to_toml(), list(self.call.budgets)),
-            [(policy.label, repr(policy)) for policy in self.call.policies],
-        ]
-        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
+        named = {policy.label: policy for policy in self.call.policies}
+        decides = facts(self.call.load(), named, self.call.budgets, self.seed)
+        work = digest({**decides, "engines": self._engines()})
         runs = f"{self.runs.start}-{self.runs.stop - 1}"
-        return f"{self.experiment}.{self.number + 1}.runs-{runs}.{digest}.npz"
+        return f"{self.experiment}.{self.number + 1}.runs-{runs}.{work}.npz"
+
+    def _engines(self) -> list[str]:
+        """What "auto" takes here, for each policy: other engines may round otherwise."""
+        planner = Planner(self.call.load(), self.seed, self.backend, "auto")
+        planner.weigh(self.call.policies, self.call.budgets, len(self.runs))
+        return [planner.engine(policy) for policy in self.call.policies]
 
     def run(self, progress: Progress) -> Results:
         """Simulate it; Ctrl-C is raised."""
@@ -71,6 +76,7 @@ class Part:
                 budgets=self.call.budgets,
                 runs=self.runs,
                 seed=self.seed,
+                backend=self.backend,
                 progress=progress,
             )
         if not results.complete:
@@ -78,19 +84,28 @@ class Part:
         return results
 
 
-def parts(experiment: Experiment, runs: int, seed: int) -> list[Part]:
-    """The experiment's work, cut; the cuts do not depend on how many runs are wanted."""
+def parts(
+    experiment: Experiment,
+    runs: int | Callable[[Call], int],
+    seed: int,
+    backend: str = "auto",
+) -> list[Part]:
+    """The experiment's work, cut; the cuts do not depend on how many runs are wanted.
+
+    ``runs`` of each call: a number, or a function of the call.
+    """
     return [
-        Part(experiment.name, number, call, range(first, min(first + width, runs)), seed)
+        Part(experiment.name, number, call, range(first, min(first + width, count)), seed, backend)
         for number, call in enumerate(experiment.sweep)
-        for width in [_width(call)]
-        for first in range(0, runs, width)
+        for width, count in [(_width(call, backend), runs if isinstance(runs, int) else runs(call))]
+        for first in range(0, count, width)
     ]
 
 
-def _width(call: Call) -> int:
+def _width(call: Call, backend: str) -> int:
     """How many runs make a part: whole lanes, some seconds."""
-    return WHOLE_LANES * max(1, int(PART_SECONDS / (call.weight * WHOLE_LANES)))
+    seconds = call.weight * WHOLE_LANES / (GPU_GAIN if backend.endswith("gpu") else 1)
+    return WHOLE_LANES * max(1, int(PART_SECONDS / seconds))
 
 
 @dataclass(frozen=True)
@@ -134,7 +149,7 @@ def run_sweeps(
     total = sum(part.weight for part in plan)
     before = sum(plan[i].weight for i in found)
     if found:
-        say(f"going on from {_percent(before / total)}, kept in {kept.folder}")
+        say(f"going on from {percent(before / total)}, kept in {kept.folder}")
     try:
         with reporting(progress, total, f"simulating {_names(experiments)}") as tell:
             if found:
@@ -186,13 +201,9 @@ def _how_to_go_on(done: float, kept: Kept) -> str:
     if not done:
         return "interrupted before anything was finished; the same command starts again"
     return (
-        f"interrupted: {_percent(done)} is done and kept in {kept.folder}; the same command goes on"
+        f"interrupted: {percent(done)} is done and kept in {kept.folder}; the same command goes on"
         " from there"
     )
-
-
-def _percent(fraction: float) -> str:
-    return f"{100.0 * fraction:.0f} %" if fraction >= 0.01 else "less than 1 %"
 
 
 def _names(experiments: Sequence[Experiment]) -> str:

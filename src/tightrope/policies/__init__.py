@@ -8,20 +8,40 @@ from typing import Any
 
 from tightrope.errors import PolicyError, nearest
 from tightrope.policies.base import IndexPolicy, Policy, Setup, Statistics
+from tightrope.policies.budgeted_ts import BudgetedTS
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.epsilon_greedy import EpsilonGreedy
 from tightrope.policies.lyoff import LyOff
 from tightrope.policies.lyon import LyOn
+from tightrope.policies.lyon_ts import LyOnTS
+from tightrope.policies.lyon_wilson import LyOnWilson
+from tightrope.policies.omega_ucb import OmegaUCB
+from tightrope.policies.pessimistic_optimistic import PessimisticOptimistic
+from tightrope.policies.primal_dual_bwk import PrimalDualBwK
+from tightrope.policies.resolve import Resolve
 from tightrope.policies.stationary import FixedArm, Stationary, UniformRandom
+from tightrope.policies.ts_lp import TSLP
 from tightrope.policies.ucb_bwi import UCBBwI
+from tightrope.policies.ucb_lp import UCBLP
 
 __all__ = [
     "POLICIES",
+    "TSLP",
+    "UCBLP",
+    "BudgetedTS",
+    "ChoicePolicy",
     "EpsilonGreedy",
     "FixedArm",
     "IndexPolicy",
     "LyOff",
     "LyOn",
+    "LyOnTS",
+    "LyOnWilson",
+    "OmegaUCB",
+    "PessimisticOptimistic",
     "Policy",
+    "PrimalDualBwK",
+    "Resolve",
     "Setup",
     "Stationary",
     "Statistics",
@@ -33,7 +53,24 @@ __all__ = [
 # One more policy is one more file and one more line here.
 POLICIES: Mapping[str, type[Policy]] = {
     policy.name: policy
-    for policy in (LyOff, LyOn, Stationary, FixedArm, UniformRandom, UCBBwI, EpsilonGreedy)
+    for policy in (
+        LyOff,
+        LyOn,
+        LyOnTS,
+        LyOnWilson,
+        Resolve,
+        Stationary,
+        FixedArm,
+        UniformRandom,
+        UCBBwI,
+        EpsilonGreedy,
+        UCBLP,
+        TSLP,
+        PrimalDualBwK,
+        PessimisticOptimistic,
+        BudgetedTS,
+        OmegaUCB,
+    )
 }
 
 

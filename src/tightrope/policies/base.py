@@ -125,9 +125,17 @@ class Policy(ABC):
 
 
 class IndexPolicy(Policy):
-    """A policy that pulls the arm with the smallest index; see the module's docstring."""
+    """A policy that pulls the arm with the smallest index; see the module's docstring.
+
+    ``learns`` says whether terms come from what was seen; ``steady`` that many arms can be ruled
+    out at once: ``reward_index`` and ``penalty_index`` are straight lines over the clock for given
+    terms, up to a few roundings, the clock is never negative, and ``reward_index`` looks neither
+    at the uniform number nor at the arm's number. A policy that does not say so is decided by a
+    look at every arm.
+    """
 
     learns: ClassVar[bool] = True
+    steady: ClassVar[bool] = False
 
     @staticmethod
     def clock(constants: Constants, step: float) -> float:

@@ -31,6 +31,7 @@ class LyOff(IndexPolicy):
 
     name: ClassVar[str] = "lyoff"
     summary: ClassVar[str] = "the paper's policy for known means: a virtual queue, no learning"
+    steady: ClassVar[bool] = True
     learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms
-from tightrope.policies.rates import Schedule, exploration, rate_terms
+from tightrope.policies.rates import Schedule, exploration, rate_and_width, rate_terms
 
 if TYPE_CHECKING:
     from tightrope.problem import Problem
@@ -44,6 +44,7 @@ class LyOn(IndexPolicy):
 
     name: ClassVar[str] = "lyon"
     summary: ClassVar[str] = "the paper's learning policy: confidence bounds and a virtual queue"
+    steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.require_number("v0", 0.0, open_low=True)
@@ -84,9 +85,9 @@ class LyOn(IndexPolicy):
 
     @staticmethod
     def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
-        """The penalty's rate and width; nothing for an arm that has cost nothing so far."""
-        rate, width = rate_terms(constants, pulls, cost, penalty)
-        return (rate, width) if cost > 0.0 else (0.0, 0.0)
+        """The penalty's rate and signed width; nothing for an arm that cost nothing so far."""
+        rate, width = rate_and_width(pulls, cost, penalty, 0.0)
+        return rate, constants[1] * width  # sign as in the proof, or as printed
 
     @staticmethod
     def reward_index(
@@ -99,5 +100,5 @@ class LyOn(IndexPolicy):
     @staticmethod
     def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
         """The lower confidence bound of the penalty rate."""
-        # eqn:ly-index, sign as in the proof
-        return level - constants[1] * (clock * width)
+        # eqn:ly-index
+        return level - clock * width

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, Terms
 
-__all__ = ["Schedule", "exploration", "rate_terms"]
+__all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms"]
 
 INFINITY = math.inf
 
@@ -17,16 +17,23 @@ INFINITY = math.inf
 def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
     """An arm's empirical rate and the width of its confidence interval for a unit of clock.
 
-    The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
-    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n).
     An arm that has cost nothing so far has an infinite rate: its index is -infinity and it is
     pulled again.
+    """
+    return rate_and_width(pulls, cost, earned, INFINITY)
+
+
+def rate_and_width(pulls: float, cost: float, earned: float, unknown: float) -> Terms:
+    """The rate, or ``unknown`` where the arm has cost nothing so far, and its width.
+
+    The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
+    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n).
     """
     if cost > 0.0:
         per_cost = 1.0 / cost
         rate = earned * per_cost
         return rate, math.sqrt(pulls) * per_cost * (1.0 + rate)
-    return INFINITY, 0.0
+    return unknown, 0.0
 
 
 def exploration(beta0: float, budget: float, smallest_cost: float) -> int:

@@ -32,6 +32,7 @@ class UCBBwI(IndexPolicy):
 
     name: ClassVar[str] = "ucb-bwi"
     summary: ClassVar[str] = "upper confidence bound of the reward rate; ignores the limits"
+    steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.require_number("alpha", 0.0)

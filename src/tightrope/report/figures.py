@@ -30,7 +30,6 @@ ALONE = (5.2, 3.3)
 MARK = (0.5, 0.2)  # of a legend's mark on the page
 LEGEND_LINE = 0.24
 INTERVAL = "95 % interval"
-HOLLOW = "hollow: δ ≥ c, outside the theory"
 
 METADATA = {  # none: the same picture is the same bytes
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -197,12 +196,17 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
-    if panel.x_log:
-        _set_log_budgets(axes, [x for curve in panel.curves for x in curve.x])
-    if panel.x_ticks:
+    budgets = [x for curve in panel.curves for x in curve.x]
+    if panel.x_log and budgets:
+        _set_log_budgets(axes, budgets, tens=bool(panel.x_ticks))
+    elif panel.x_ticks:
         axes.locator_params(axis="x", nbins=panel.x_ticks)
     if panel.y_log:
         axes.set_yscale("log")
+    if panel.y_limits:
+        axes.set_ylim(*panel.y_limits)
+    if panel.y_share:
+        _set_shares(axes, panel.y_share)
     if panel.from_zero:
         axes.set_xlim(left=0)
     if panel.x_names:
@@ -212,15 +216,29 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
         axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
 
 
-def _set_log_budgets(axes: Axes, budgets: Sequence[float]) -> None:
-    """A logarithmic axis with plain numbers: 1, 2, 5, 10, or powers of ten over a wide range."""
+def _set_log_budgets(axes: Axes, budgets: Sequence[float], tens: bool) -> None:
+    """A logarithmic axis with plain numbers: 1, 2, 5, 10; powers of ten if asked, or if wide."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    wide = max(budgets) > 300.0 * min(budgets)
+    wide = tens or max(budgets) > 300.0 * min(budgets)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _set_shares(axes: Axes, straight: float) -> None:
+    """Shares in per cent: a straight axis about 0, a logarithmic one beyond ``straight``."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_yscale("symlog", linthresh=straight, linscale=0.6)
+    axes.autoscale_view(scalex=False)  # its margins on this scale, where no limits are set
+    low, high = axes.get_ylim()
+    tens = [straight * 10.0**i for i in range(8)]
+    ticks = [tick for ten in tens for tick in (-ten, ten) if low <= tick <= high] + [0.0]
+    axes.yaxis.set_major_locator(FixedLocator(ticks))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:,g} %"))
 
 
 def _legend(panels: Sequence[Panel]) -> Legend:
@@ -238,11 +256,12 @@ def _legend(panels: Sequence[Panel]) -> Legend:
             legend.setdefault(curve.name, mark)
     for reference in (reference for panel in panels for reference in panel.references):
         legend.setdefault(reference.name, Line2D([], [], **REFERENCES[reference.role]))
-    curves = [curve for panel in panels for curve in panel.curves]
-    if any(curve.low is not None for curve in curves):
+    if any(curve.low is not None for panel in panels for curve in panel.curves):
         legend[INTERVAL] = Patch(facecolor=QUIET, alpha=0.35)
-    if any(curve.hollow.any() for curve in curves):
-        legend[HOLLOW] = Line2D([], [], linestyle="none", marker="s", color=INK, mfc=PAPER)
+    for panel in panels:
+        if any(curve.hollow.any() for curve in panel.curves):
+            mark = Line2D([], [], linestyle="none", marker="s", color=INK, mfc=PAPER)
+            legend.setdefault(panel.hollow, mark)
     return legend
 
 

@@ -18,7 +18,17 @@ from tightrope.report.table import OUTSIDE, columns, section_ends
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["Book", "Findings", "Page", "Picture", "render", "render_book", "write_page"]
+__all__ = [
+    "Book",
+    "Findings",
+    "Page",
+    "Picture",
+    "fill",
+    "inlined",
+    "render",
+    "render_book",
+    "write_page",
+]
 
 TEMPLATE = "page.html.j2"
 
@@ -76,15 +86,23 @@ def render(page: Page) -> str:
 
 def render_book(book: Book) -> str:
     """All of it as HTML; every text is escaped."""
+    chapters = [_chapter(name, page) for name, page in book.pages.items()]
+    return fill(TEMPLATE, book=book, chapters=chapters, alone=len(chapters) == 1)
+
+
+def fill(template: str, **facts: Any) -> str:
+    """A template of this folder with what it asks for; every text is escaped."""
     require("jinja2")
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    template = environment.from_string(files(__package__).joinpath(TEMPLATE).read_text("utf-8"))
-    chapters = [_chapter(name, page) for name, page in book.pages.items()]
-    return template.render(book=book, chapters=chapters, alone=len(chapters) == 1)
+    return environment.get_template(template).render(**facts)
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:
@@ -102,12 +120,13 @@ def _chapter(name: str, page: Page) -> dict[str, Any]:
         "lines": list(zip(*(column.cells for column in table), strict=True)),
         "section_ends": section_ends(page.rows),
         "outside": OUTSIDE if any(row.get("outside_theory") for row in page.rows) else "",
-        "legend": _inlined(page.legend, f"{name}-mark"),
-        "pictures": _inlined(page.pictures, f"{name}-picture"),
+        "legend": inlined(page.legend, f"{name}-mark"),
+        "pictures": inlined(page.pictures, f"{name}-picture"),
     }
 
 
-def _inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:
+def inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:
+    """Titles and pictures as elements of a page; ``prefix`` keeps their ids apart."""
     from markupsafe import Markup
 
     return [

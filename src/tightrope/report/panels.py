@@ -39,6 +39,7 @@ METRICS = {
     "pulls": "pulls a run",
     "queue_max": "largest queue of a run",
 }
+OUTSIDE = "hollow: δ ≥ c, outside the theory"
 MOST_PARTS = 6  # of a metric with a number an arm: panels for those with the largest values
 WIDE = 20.0  # budgets that span this factor go on a logarithmic axis
 
@@ -53,7 +54,7 @@ class Curve:
     y: Floats  # [N]
     low: Floats | None  # [N] of the 95 % interval; None where it is not known
     high: Floats | None  # [N]
-    hollow: npt.NDArray[np.bool_]  # [N] points outside the theory
+    hollow: npt.NDArray[np.bool_]  # [N] points that the panel's ``hollow`` is about
     line: bool = True  # join the points
     style: Style | None = None  # in place of the label's, where one policy has several settings
 
@@ -81,8 +82,11 @@ class Panel:
     x_log: bool = False
     y_log: bool = False
     x_names: Sequence[str] = ()  # for x = 0, 1, ...: names in place of numbers
-    x_ticks: int | None = None  # at most so many, where numbers are long
+    x_ticks: int | None = None  # at most so many, where numbers are long; powers of ten if x_log
     from_zero: bool = False  # show x = 0
+    y_share: float | None = None  # in per cent, logarithmic on either side beyond this share
+    y_limits: tuple[float, float] | None = None  # the same for several panels, to compare them
+    hollow: str = OUTSIDE  # what hollow points are
 
 
 def curve(

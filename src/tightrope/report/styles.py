@@ -26,6 +26,15 @@ COLOURS = {
     "epsilon-greedy": "#cc79a7",
     "uniform-random": "#56b4e9",
     "fixed-arm": "#e69f00",
+    "resolve": "#d1006c",
+    "ucb-lp": "#117733",
+    "ts-lp": "#8fb339",
+    "primal-dual-bwk": "#332288",
+    "pessimistic-optimistic": "#a0522d",
+    "budgeted-ts": "#7f7f7f",
+    "omega-ucb": "#00a3a3",
+    "lyon-ts": "#a86f00",
+    "lyon-wilson": "#f4978e",
 }
 OTHER_COLOURS = ("#882255", "#44aa99", "#999933", "#7a5195", "#8c564b")  # for a user's policies
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")

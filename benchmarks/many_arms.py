@@ -1,0 +1,251 @@
+"""What a decision costs as arms grow from 10^3 to 10^6, in the simulator and through Controller.
+
+    python benchmarks/many_arms.py [--arms 1000 10000 100000 1000000] [--seed 1] [--no-controller]
+
+Families of arms with means drawn at random: zero-one outcomes, and uniform ones (continuous: no two
+arms alike). A step of the simulator is a decision, a draw, and what is learned of it. *Full* looks
+at every arm; it is timed for a few steps of the very same run, and must reach the same pulls. The
+times are processor times of the one thread at work, so that other work on the machine counts less;
+those of single calls to Controller (ask and tell) are by the wall clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tightrope import Arm, Controller, LyOff, LyOn, Problem, Uniform
+from tightrope.decision import SCAN
+from tightrope.decision.memory import EVALUATED, EXPLORE
+from tightrope.engine import cpu
+from tightrope.engine.crowd import Crowd, CrowdPlan, plan_crowd
+from tightrope.policies import IndexPolicy
+
+BUDGETS = {1_000: 1e6, 10_000: 1e6, 100_000: 1e7, 1_000_000: 1e8}
+PHASES = {
+    "at once": (1, 20_000),
+    "after 10^5": (100_000, 50_000),
+    "after 10^6": (1_000_000, 50_000),
+}
+POLICIES: list[IndexPolicy] = [LyOn(), LyOn(v=100.0), LyOff()]
+KEEP_RUNNING = np.zeros(1, np.uint8)
+
+
+def coins(arms: int, seed: int) -> Problem:
+    means = np.random.default_rng(seed).uniform((0.2, 0.05, 0.05), (0.9, 0.95, 0.95), (arms, 3))
+    return Problem.from_bernoulli(*means.T, limit=0.5, name="zero-one")
+
+
+def ranges(arms: int, seed: int) -> Problem:
+    ends = np.random.default_rng(seed).uniform((0.4, 0.1, 0.1), 1.0, (arms, 3)).tolist()
+    made = [Arm(str(k), *(Uniform(0.0, end) for end in row)) for k, row in enumerate(ends, start=1)]
+    return Problem(made, limit=0.5, name="uniform")
+
+
+def plan_for(problem: Problem, policy: IndexPolicy, budget: float) -> CrowdPlan:
+    setup = policy.setup(problem, budget)
+    dtype, law = cpu.number_type(problem, budget, "auto"), cpu.law_arrays(problem)
+    return plan_crowd(problem, policy, setup, budget, 1, dtype, law)
+
+
+def timed(crowd: Crowd, steps: int) -> float:
+    """Nanoseconds a step of the next so many."""
+    start, before = time.thread_time(), crowd.step
+    crowd.advance(before + steps, KEEP_RUNNING)
+    return 1e9 * (time.thread_time() - start) / max(crowd.step - before, 1)
+
+
+def full(plan: CrowdPlan) -> tuple[float, np.ndarray]:
+    """Nanoseconds a step that looks at every arm, right after exploring; the pulls it reaches."""
+    scan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, way=SCAN))
+    scan.compile()
+    crowd = Crowd(scan, 0)
+    crowd.advance(int(crowd.store.counts[EXPLORE]), KEEP_RUNNING)
+    steps = max(20, 2_000_000 // plan.problem.arm_count)
+    return timed(crowd, steps), crowd.store.totals[:, 0].copy()
+
+
+def side_by_side(problem: Problem, policy: IndexPolicy, budget: float) -> float:
+    """Nanoseconds a step of one run among many side by side, right after exploring."""
+    setup = policy.setup(problem, budget)
+    plan = cpu.plan_side_by_side(problem, policy, setup, budget, 1, "auto")
+    plan.compile()
+    runs = np.arange(plan.spec.lanes)
+    lanes = cpu.Lanes(plan, runs, *plan.seeds(runs))
+    lanes.advance(setup.explore * problem.arm_count, KEEP_RUNNING)
+    start, before = time.thread_time(), lanes.step
+    lanes.advance(before + 1_000, KEEP_RUNNING)
+    return 1e9 * (time.thread_time() - start) / (lanes.step - before) / len(runs)
+
+
+def simulated(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str, float]:
+    plan = plan_for(problem, policy, budget)
+    plan.compile()
+    row = {}
+    row["full"], pulls = full(plan)
+    crowd = Crowd(plan, 0)
+    explore = int(crowd.store.counts[EXPLORE])
+    row["explore"] = timed(crowd, explore) if explore else 0.0
+    row["first"] = timed(crowd, 1)
+    crowd.advance(explore + max(20, 2_000_000 // problem.arm_count), KEEP_RUNNING)
+    assert np.array_equal(crowd.store.totals[:, 0], pulls), "not the same pulls as by full"
+    for phase, (start, steps) in PHASES.items():
+        crowd.advance(explore + start, KEEP_RUNNING)
+        looked = crowd.store.counts[EVALUATED]
+        row[phase] = timed(crowd, steps) if crowd.running else float("nan")
+        row[f"{phase}: arms"] = (crowd.store.counts[EVALUATED] - looked) / steps
+    return row
+
+
+def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str, float]:
+    """Mean, 99.9th percentile and worst of ask and tell, at once after exploring and later."""
+    controller = Controller(problem, policy, budget)
+    means, random = problem.moments, np.random.default_rng(2)
+    odds = np.column_stack([means.cost, means.reward, means.penalty])
+    outcome = _outcomes(problem, odds, random)
+    start = 0
+    for _ in range(controller.setup.explore * problem.arm_count):
+        arm = controller.ask()
+        values = outcome(arm)
+        start = time.perf_counter_ns()
+        controller.tell(arm, *values)
+    row = {"first": time.perf_counter_ns() - start if start else 0.0}  # the last tell decides
+    for phase, count in (("at once", 20_000), ("later", 100_000)):
+        took = np.empty(count)
+        for at in range(count):
+            start = time.perf_counter_ns()
+            arm = controller.ask()
+            between = time.perf_counter_ns()
+            values = outcome(arm)
+            again = time.perf_counter_ns()
+            controller.tell(arm, *values)
+            took[at] = time.perf_counter_ns() - again + between - start
+        row[phase] = took.mean()
+        row[f"{phase}: p99.9"] = np.quantile(took, 0.999)
+        row[f"{phase}: worst"] = took.max()
+    return row
+
+
+def _outcomes(
+    problem: Problem, means: np.ndarray, random: np.random.Generator
+) -> Callable[[int], tuple[float, float, float]]:
+    """Draw one pull's outcomes, without much ado."""
+    rows, coin = means.tolist(), problem.bernoulli() is not None
+    uniforms = _stream(random)
+
+    def draw(arm: int) -> tuple[float, float, float]:
+        x, r, y = rows[arm]
+        a, b, c = next(uniforms), next(uniforms), next(uniforms)
+        if coin:
+            return float(a < x), float(b < r), float(c < y)
+        return 2.0 * a * x, 2.0 * b * r, 2.0 * c * y
+
+    return draw
+
+
+def _stream(random: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from random.random(100_000).tolist()
+
+
+def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    print(f"\n{title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def short(nanoseconds: float) -> str:
+    for unit, size in (("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def simulator_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -> None:
+    table = []
+    for policy in policies:
+        least: dict[str, float] = {}
+        for arms, problem in problems.items():
+            budget = BUDGETS.get(arms, 100.0 * arms)
+            row = simulated(problem, policy, budget)
+            if not least:
+                lanes = side_by_side(problem, policy, budget) if arms <= 4096 else np.inf
+                least = {phase: min(row[phase], lanes) for phase in PHASES}
+            table.append(
+                [
+                    policy.label,
+                    f"{arms:,}",
+                    short(row["explore"]),
+                    short(row["full"]),
+                    short(row["first"]),
+                    *(
+                        f"{short(row[phase])} ({row[f'{phase}: arms']:.0f} arms,"
+                        f" x {row[phase] / least[phase]:.1f})"
+                        for phase in PHASES
+                    ),
+                ]
+            )
+            print(".", end="", flush=True)
+    name = next(iter(problems.values())).name
+    columns = ["policy", "K", "an exploring step", "full", "the first decision", *PHASES]
+    show(f"Simulator, {name} outcomes, one thread, a step:", columns, table)
+
+
+def controller_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -> None:
+    table = []
+    for policy in policies:
+        least = None
+        for arms, problem in problems.items():
+            row = controlled(problem, policy, BUDGETS.get(arms, 100.0 * arms))
+            least = least or row
+            table.append(
+                [
+                    policy.label,
+                    f"{arms:,}",
+                    short(row["first"]),
+                    *(
+                        f"{short(row[phase])} (x {row[phase] / least[phase]:.1f}), p99.9"
+                        f" {short(row[f'{phase}: p99.9'])}, worst {short(row[f'{phase}: worst'])}"
+                        for phase in ("at once", "later")
+                    ),
+                ]
+            )
+            print(".", end="", flush=True)
+    name = next(iter(problems.values())).name
+    columns = ["policy", "K", "the first decision", "the next 20,000", "the next 100,000"]
+    show(f"Controller, {name} outcomes, ask and tell:", columns, table)
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arms", type=int, nargs="+", default=list(BUDGETS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-controller", action="store_true")
+    parser.add_argument("--family", choices=["zero-one", "uniform", "both"], default="both")
+    options = parser.parse_args()
+    print(f"{processor()}, {os.cpu_count()} processors; x: times the first K's best way")
+    for name, family in (("zero-one", coins), ("uniform", ranges)):
+        if options.family not in (name, "both"):
+            continue
+        problems = {arms: family(arms, options.seed) for arms in options.arms}
+        simulator_table(problems, POLICIES)
+        if not options.no_controller:
+            controller_table(problems, POLICIES)
+
+
+if __name__ == "__main__":
+    main()

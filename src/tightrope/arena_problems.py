@@ -1,0 +1,182 @@
+"""The arena's own problems by name: random families with seeds, and one for each difficulty.
+
+Every number is written here or drawn from ``random.Random``, whose ``random()`` is the same in
+every version of Python; drawn numbers are rounded, so that the TOML of a problem reads well.
+``arena-random-K-S`` and ``arena-continuous-K-S`` exist for every number of arms K from 2 to 100 and
+every seed S; without S the seed is 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+from tightrope.errors import ProblemError
+from tightrope.laws import Bernoulli, Beta, TwoPoint, Uniform
+from tightrope.problem import Arm, Problem
+
+__all__ = ["LISTED", "PREFIX", "made"]
+
+PREFIX = "arena-"
+MOST_ARMS = 100
+FAMILY = re.compile(r"arena-(random|continuous)-(\d{1,4})(?:-(\d{1,9}))?")
+
+
+def made(name: str) -> Problem | None:
+    """The problem called ``name``; None if there is none.
+
+    >>> made("arena-random-5").arm_count, made("arena-random-5-2") == made("arena-random-5")
+    (5, False)
+    """
+    if name in SPECIAL:
+        return SPECIAL[name]()
+    found = FAMILY.fullmatch(name)
+    if not found:
+        return None
+    family, arms, seed = found.groups()
+    if not 2 <= int(arms) <= MOST_ARMS:
+        raise ProblemError(f"problem {name!r}: the number of arms must be 2 to {MOST_ARMS}")
+    return FAMILIES[family](name, int(arms), int(seed or 1))
+
+
+def _random(name: str, count: int, seed: int) -> Problem:
+    """Bernoulli arms; those that earn more tend to incur more."""
+    draw = Random(f"{count} {seed}").random
+    while True:
+        odds = []
+        for _ in range(count):
+            cost, penalty, luck = 0.3 + 0.6 * draw(), 0.1 + 0.8 * draw(), draw()
+            odds.append((_short(cost), _short(0.1 + 0.5 * penalty + 0.4 * luck), _short(penalty)))
+        limit = _between(odds)
+        if limit:
+            break
+    arms = [
+        Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), Bernoulli(penalty))
+        for k, (cost, reward, penalty) in enumerate(odds, start=1)
+    ]
+    return Problem(arms, limit=limit, name=name)
+
+
+def _continuous(name: str, count: int, seed: int) -> Problem:
+    """Uniform and beta costs in turn, beta rewards and penalties."""
+    draw = Random(f"{count} {seed}").random
+    while True:
+        means, arms = [], []
+        for k in range(1, count + 1):
+            low, width = _short(0.05 + 0.2 * draw()), _short(0.2 + 0.5 * draw())
+            shape = _short(1.0 + 3.0 * draw())
+            cost = Uniform(low, low + width) if k % 2 else Beta(shape, 3.0, low=low, high=1.0)
+            penalty = _short(0.1 + 0.7 * draw())
+            reward = _short(0.1 + 0.5 * penalty + 0.3 * draw())
+            means.append((cost.mean, reward, penalty))
+            arms.append(Arm(f"arm {k}", cost, _beta(reward), _beta(penalty)))
+        limit = _between(means)
+        if limit:
+            return Problem(arms, limit=limit, name=name)
+
+
+def _beta(mean: float) -> Beta:
+    """A beta law with this mean, wide enough to be worth learning."""
+    return Beta(_short(3.0 * mean), _short(3.0 - 3.0 * mean))
+
+
+def _between(means: Sequence[tuple[float, float, float]]) -> float | None:
+    """A limit half way from the most careful arm's rate to that of the best; None if it is it."""
+    rates = [(reward / cost, penalty / cost) for cost, reward, penalty in means]
+    careful, bold = min(rate for _, rate in rates), max(rates)[1]
+    return _short((careful + bold) / 2.0) if bold > 1.1 * careful else None
+
+
+def _short(value: float) -> float:
+    return round(value, 3)
+
+
+def _coins(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
+    """Bernoulli arms from the probabilities (cost, reward, penalty 1, ...)."""
+    arms = [
+        Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), [Bernoulli(p) for p in penalties])
+        for k, (cost, reward, *penalties) in enumerate(odds, start=1)
+    ]
+    return Problem(arms, limit=limit, name=name)
+
+
+def _tight() -> Problem:
+    """The careful arm's rate is 0.796, the limit 0.8: a slack of half a per cent of it."""
+    return _coins("arena-tight", 0.8, (0.4, 0.8, 0.6), (0.5, 0.6, 0.398), (0.6, 0.6, 0.54))
+
+
+def _free() -> Problem:
+    """The arm that earns most incurs 0.5 a unit of cost: well below the limit."""
+    return _coins(
+        "arena-free", 0.8, (0.5, 0.8, 0.25), (0.4, 0.5, 0.5), (0.6, 0.6, 0.12), (0.5, 0.6, 0.6)
+    )
+
+
+def _cheap() -> Problem:
+    """Costs of 0.005, but 0.505 once in a hundred pulls: 0.01 on average, so pulls are many."""
+    cost = TwoPoint(0.005, 0.505, p=0.01)
+    odds = [(0.02, 0.015), (0.01, 0.005), (0.012, 0.009)]
+    arms = [
+        Arm(f"arm {k}", cost, Bernoulli(reward), Bernoulli(penalty))
+        for k, (reward, penalty) in enumerate(odds, start=1)
+    ]
+    return Problem(arms, limit=0.8, name="arena-cheap")
+
+
+def _two_limits() -> Problem:
+    """Both limits bind: pi* mixes three arms."""
+    return _coins(
+        "arena-two-limits",
+        (0.7, 0.6),
+        (0.4, 0.8, 0.6, 0.2),
+        (0.5, 0.9, 0.2, 0.7),
+        (0.6, 0.5, 0.2, 0.2),
+        (0.5, 0.5, 0.4, 0.4),
+        (0.7, 0.6, 0.5, 0.3),
+        (0.4, 0.3, 0.1, 0.1),
+    )
+
+
+def _three_limits() -> Problem:
+    """All three bind: pi* mixes four arms of ten."""
+    return _coins(
+        "arena-three-limits",
+        (0.6, 0.6, 0.5),
+        (0.4, 0.9, 0.6, 0.2, 0.1),
+        (0.5, 0.9, 0.2, 0.7, 0.2),
+        (0.5, 0.8, 0.1, 0.2, 0.6),
+        (0.6, 0.5, 0.2, 0.2, 0.2),
+        (0.5, 0.4, 0.3, 0.1, 0.2),
+        (0.7, 0.6, 0.5, 0.4, 0.1),
+        (0.4, 0.4, 0.2, 0.3, 0.2),
+        (0.6, 0.6, 0.3, 0.5, 0.3),
+        (0.8, 0.6, 0.3, 0.3, 0.4),
+        (0.5, 0.3, 0.1, 0.1, 0.1),
+    )
+
+
+FAMILIES: dict[str, Callable[[str, int, int], Problem]] = {
+    "random": _random,
+    "continuous": _continuous,
+}
+SPECIAL: dict[str, Callable[[], Problem]] = {
+    "arena-tight": _tight,
+    "arena-free": _free,
+    "arena-cheap": _cheap,
+    "arena-two-limits": _two_limits,
+    "arena-three-limits": _three_limits,
+}
+
+# The name of every problem that a list shows, and one line about it.
+LISTED: dict[str, str] = {
+    "arena-random-5": "five random Bernoulli arms; arena-random-K-S takes any K and seed S",
+    "arena-random-10": "ten random Bernoulli arms",
+    "arena-random-30": "thirty random Bernoulli arms",
+    "arena-continuous-8": "eight random arms with continuous costs, rewards and penalties",
+    "arena-tight": "nearly infeasible: the most careful arm is 0.5 % below the limit",
+    "arena-free": "the best arm alone keeps the limit, so the limit does not bind",
+    "arena-cheap": "two-point costs, 0.01 on average: a hundred pulls a unit of budget",
+    "arena-two-limits": "six Bernoulli arms under two limits, both binding",
+    "arena-three-limits": "ten Bernoulli arms under three limits, all binding",
+}

@@ -1,0 +1,343 @@
+"""The arena's page, picture and table, from its ranked rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tightrope.experiments.arena_ranking import (
+    Standing,
+    at_place,
+    percent,
+    standings,
+    verdict,
+)
+from tightrope.experiments.arena_rows import Scene
+from tightrope.experiments.arena_targets import MET, MISSED, OPEN, Target
+from tightrope.files import write_text
+from tightrope.report.board import Board, Cell, Heading, Tableau, render_board
+from tightrope.report.figures import draw, legend_marks, save, svg_text
+from tightrope.report.page import Findings, Picture
+from tightrope.report.panels import Curve, Panel, Reference
+from tightrope.report.styles import Style, styles
+from tightrope.report.table import write_csv
+
+__all__ = ["FILES", "panels", "verdicts", "write"]
+
+Row = dict[str, Any]
+FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
+COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
+STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
+HOLLOW = "hollow: breaks the limit"
+KNOWS = " (knows the means)"
+TONES = {MET: "good", MISSED: "bad", OPEN: "open"}
+NOTHING = "–"
+
+TITLE = "The arena: every policy on every problem"
+LEAD = (
+    "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
+    " and draws. A policy that breaks the limit is never ranked above one that keeps it. Policies"
+    " that know the means are shown for comparison and not ranked."
+)
+TARGETS_LEAD = (
+    "What resolve set out to do, against what was measured here. “Cannot be told”: the mean misses"
+    " by less than the error of the runs, or the rows it needs were not run."
+)
+PICTURES_LEAD = (
+    "A panel a problem: regret as a share of OPT(B), the most that any policy can earn that keeps"
+    " the limit; lower is better. A hollow marker breaks the limit, which pays: its regret may be"
+    " below 0. The axis is logarithmic beyond ±1 %."
+)
+NOTES = [
+    "Keeps: the lower end of the 95 % interval of the mean violation is at most 0.001 of the limit,"
+    " for every limit. So a policy is said to break the limit only where the runs show it; few runs"
+    " are lenient. The mean violation and P(limit broken) stand beside it.",
+    "Rank: among those that keep the limit by regret, then those that break it by how much. = is a"
+    " tie: within 1.96 combined standard errors of the first that has the rank.",
+    "Regret is against OPT(B), the exact optimum of all policies that know the laws and keep the"
+    " expected penalty within c B. Where no policy can (the last pull may go beyond the budget)"
+    " there is none.",
+    "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
+    " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV is in the problem's"
+    " own units.",
+    "Time a decision is the wall-clock time of the simulation a pull, draws and bookkeeping"
+    " included, with many runs side by side on all threads: throughput, not the latency of one"
+    " decision. At small budgets most of it is what starting takes. It varies from machine to"
+    " machine and time to time; all other numbers do not.",
+    "In simulation lyon takes the smallest mean cost from the problem, as its authors did: that"
+    " much it knows. lyon:delta0=15 is the paper's other setting; at small budgets it lies outside"
+    " the paper's theory.",
+]
+
+
+def write(
+    folder: Path,
+    rows: Sequence[Row],
+    scenes: Mapping[str, Scene],
+    aims: Sequence[Target],
+    facts: Sequence[tuple[str, str]],
+    budget: float,
+    left_out: Sequence[str],
+) -> list[Path]:
+    """Everything is made first and written then; the page comes last."""
+    drawn = panels(rows)
+    figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
+    page = render_board(_board(rows, scenes, drawn, aims, facts, budget, left_out))
+    write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
+    save(figure, folder / "arena", ("png", "svg"))
+    write_text(folder / FILES[-1], page)
+    return [folder / name for name in FILES]
+
+
+def _told(row: Row, scenes: Mapping[str, Scene]) -> Row:
+    """A row with its problem's size and slack."""
+    scene = scenes[row["problem"]]
+    size = {"arms": scene.problem.arm_count, "limits": scene.problem.penalty_count}
+    return {**row, **size, "slack": scene.slack}
+
+
+def verdicts(rows: Sequence[Row], budget: float) -> dict[str, str]:
+    """A sentence or two on each problem at the budget."""
+    problems = dict.fromkeys(row["problem"] for row in rows)
+    return {name: verdict(at_place(rows, name, budget)) for name in problems}
+
+
+def panels(rows: Sequence[Row]) -> list[Panel]:
+    """Small multiples: a panel a problem."""
+    labels = list(dict.fromkeys(row["policy"] for row in sorted(rows, key=_order)))
+    looks, limits = styles(labels), _limits(rows)
+    found = []
+    for name in dict.fromkeys(row["problem"] for row in rows):
+        mine = [row for row in rows if row["problem"] == name]
+        budgets = {row["budget"] for row in mine}
+        curves = [_curve(mine, label, looks[label]) for label in labels]
+        panel = Panel(
+            title=name,
+            y_label="regret / OPT(B)",
+            curves=[one for one in curves if len(one.x)],
+            references=[Reference("stationary", "OPT(B)", np.zeros(1))],
+            x_log=len(budgets) > 1,
+            x_ticks=5 if max(budgets) >= 10.0 * min(budgets) else None,
+            y_share=STRAIGHT,
+            y_limits=limits,
+            hollow=HOLLOW,
+        )
+        found.append(panel)
+    return found
+
+
+def _limits(rows: Sequence[Row]) -> tuple[float, float]:
+    """One vertical axis for all panels, so that problems compare."""
+    shares = [row["regret_share"] for row in rows if row["regret_share"] is not None]
+    low, high = min([-3.0 * STRAIGHT, *shares]), max([3.0 * STRAIGHT, *shares])
+    return 1.4 * low, 1.4 * high
+
+
+def _order(row: Row) -> tuple[bool, str]:
+    return row["knows_means"], row["policy"]
+
+
+def _curve(rows: Sequence[Row], label: str, style: Style) -> Curve:
+    """One policy's regret on one problem; without intervals, for there are many curves."""
+    known = [r for r in rows if r["policy"] == label and r["regret_share"] is not None]
+    known.sort(key=lambda row: float(row["budget"]))
+    knows = any(row["knows_means"] for row in known)
+    return Curve(
+        label=label,
+        name=label + KNOWS * knows,
+        x=np.array([row["budget"] for row in known], float),
+        y=np.array([row["regret_share"] for row in known], float),
+        low=None,
+        high=None,
+        hollow=np.array([not row["keeps"] for row in known], bool),
+        style=style,
+    )
+
+
+def _board(
+    rows: Sequence[Row],
+    scenes: Mapping[str, Scene],
+    drawn: Sequence[Panel],
+    aims: Sequence[Target],
+    facts: Sequence[tuple[str, str]],
+    budget: float,
+    left_out: Sequence[str],
+) -> Board:
+    return Board(
+        title=TITLE,
+        lead=LEAD,
+        facts=facts,
+        findings=[
+            ("targets", _targets(aims)),
+            ("verdicts", _verdicts(rows, scenes, budget)),
+        ],
+        legend=[Picture(name, mark) for name, mark in legend_marks(drawn).items()],
+        pictures=[_picture(panel) for panel in drawn],
+        pictures_lead=PICTURES_LEAD,
+        tables=[_standings(rows, budget), _numbers(rows, budget)],
+        notes=[*NOTES, *left_out],
+        files=FILES[:-1],
+        sources=[(f"Problem {name}: {s.about}", s.problem.to_toml()) for name, s in scenes.items()],
+    )
+
+
+def _picture(panel: Panel) -> Picture:
+    alone = replace(panel, x_label="budget B")
+    return Picture(panel.title, svg_text(draw([alone], columns=1, size=SIZE, legend=False)))
+
+
+def _targets(aims: Sequence[Target]) -> Findings:
+    return Findings(
+        title="Targets of resolve",
+        lead=TARGETS_LEAD,
+        headings=("Target", "How it is judged", "Measured", "Outcome"),
+        rows=[_unbroken(one.aim, one.definition, one.measured, one.outcome) for one in aims],
+        tones=[TONES[one.outcome] for one in aims],
+    )
+
+
+def _verdicts(rows: Sequence[Row], scenes: Mapping[str, Scene], budget: float) -> Findings:
+    told = verdicts(rows, budget)
+    return Findings(
+        title=f"Verdicts at B = {budget:,g}",
+        lead="Slack: how far below the limits the most careful mixture of the arms stays, as a"
+        " share of the limits. Regrets are shares of OPT(B), violations shares of the limit.",
+        headings=("Problem", "Size", "Verdict", "Best that keeps it"),
+        rows=[
+            _unbroken(f"{name}: {scene.about}", _size(scene), told[name], _best(rows, name, budget))
+            for name, scene in scenes.items()
+        ],
+        tones=["open"] * len(scenes),
+    )
+
+
+def _unbroken(*texts: str) -> tuple[str, ...]:
+    """No line ends between a number and its unit."""
+    return tuple(text.replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0") for text in texts)
+
+
+def _size(scene: Scene) -> str:
+    problem = scene.problem
+    limits = ", ".join(f"{limit:g}" for limit in problem.limits)
+    count = f"{problem.arm_count} arms, {problem.penalty_count} limit"
+    return f"{count}{'s' * (problem.penalty_count != 1)} ({limits}), slack {percent(scene.slack)}"
+
+
+def _best(rows: Sequence[Row], problem: str, budget: float) -> str:
+    there = at_place(rows, problem, budget)
+    first = [row["policy"] for row in there if row["rank"] == 1 and row["keeps"]]
+    return ", ".join(first) or "none"
+
+
+def _standings(rows: Sequence[Row], budget: float) -> Tableau:
+    found = standings(rows, budget)
+    headings = [
+        Heading("policy", number=False),
+        Heading("keeps the limit", "on how many of the problems that it was run on"),
+        Heading("rank 1", "how often it keeps the limit with the lowest regret, ties included"),
+        Heading(
+            "median regret", "as a share of OPT(B), over the problems where it keeps the limit"
+        ),
+        Heading("worst violation", "the largest mean violation on any problem, as a share of c"),
+        Heading("P(limit broken)", "the share of runs that break a limit, averaged over problems"),
+    ]
+    return Tableau(
+        name="standings",
+        title=f"Standings at B = {budget:,g}",
+        lead="Every policy over all problems. Sorted by how often the limit is kept, then by first"
+        " ranks.",
+        headings=headings,
+        rows=[_standing_cells(one) for one in found],
+    )
+
+
+def _standing_cells(one: Standing) -> list[Cell]:
+    every = one.keeps == one.problems
+    return [
+        Cell(one.policy + KNOWS * one.knows_means),
+        Cell(f"{one.keeps} of {one.problems}", one.keeps, "good" if every else "bad"),
+        Cell(NOTHING) if one.knows_means else Cell(str(one.first), one.first),
+        Cell(NOTHING) if one.regret_share is None else _share_cell(one.regret_share),
+        _share_cell(one.worst),
+        _share_cell(one.broken),
+    ]
+
+
+def _numbers(rows: Sequence[Row], budget: float) -> Tableau:
+    headings = [
+        Heading("problem", number=False, filters=True),
+        Heading("budget", "in largest costs of one pull", filters=True, picked=f"{budget:,g}"),
+        Heading("rank", "within the problem and budget; = is a tie, – knows the means"),
+        Heading("policy", number=False, filters=True),
+        Heading("limit", "keeps or breaks: see the notes", number=False, filters=True),
+        Heading("regret", "OPT(B) less the mean reward, ± half of its 95 % interval"),
+        Heading("of OPT(B)", "the regret as a share of OPT(B)"),
+        Heading(
+            "violation",
+            "mean penalty over c B, less 1, ± half of its 95 % interval; of the limit kept worst",
+        ),
+        Heading("99th percentile", "of a run's violation, as a share of the limit"),
+        Heading(
+            "P(limit broken)",
+            "the share of runs whose penalty exceeds c B for some limit, and"
+            " its 95 % interval (Wilson)",
+        ),
+        Heading("runs", "of this policy at this budget"),
+        Heading(
+            "time a decision", "nanoseconds of wall-clock time a simulated pull; see the notes"
+        ),
+    ]
+    return Tableau(
+        name="numbers",
+        title="All numbers",
+        lead="A row a problem, budget and policy. Click a heading to sort. The CSV beside this page"
+        " has every number in full precision.",
+        headings=headings,
+        rows=[_cells(row) for row in rows],
+    )
+
+
+def _cells(row: Row) -> list[Cell]:
+    rank = NOTHING if row["rank"] is None else f"{row['rank']}{'=' * row['tied']}"
+    low, high = row["broken_interval"]
+    keeps = Cell("keeps", tone="good") if row["keeps"] else Cell("breaks", tone="bad")
+    return [
+        Cell(row["problem"]),
+        Cell(f"{row['budget']:,g}", row["budget"]),
+        Cell(rank, row["rank"]),
+        Cell(row["policy"] + KNOWS * row["knows_means"]),
+        keeps,
+        Cell(_with_error(row["regret"], row["regret_interval"]), row["regret"]),
+        Cell(NOTHING) if row["regret_share"] is None else _share_cell(row["regret_share"]),
+        Cell(_violation_text(row), row["violation_share"]),
+        _share_cell(row["violation_p99_share"]),
+        Cell(f"{percent(row['broken'])} ({100 * low:.1f} – {100 * high:.1f})", row["broken"]),
+        Cell(f"{row['runs']:,}", row["runs"]),
+        Cell(f"{row['decision_ns']:,.3g} ns", row["decision_ns"]),
+    ]
+
+
+def _violation_text(row: Row) -> str:
+    text = f"{100 * row['violation_share']:+.2f} %"
+    if row["violation_share_interval"] is None:
+        return text
+    low, high = row["violation_share_interval"]
+    return f"{text} ± {50 * (high - low):.2f}"
+
+
+def _with_error(value: float | None, interval: Sequence[float] | None) -> str:
+    if value is None:
+        return NOTHING
+    decimals = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    text = f"{value:z,.{decimals}f}"
+    if interval is None:
+        return text
+    return f"{text} ± {(interval[1] - interval[0]) / 2:,.{decimals}f}"
+
+
+def _share_cell(share: float) -> Cell:
+    return Cell(percent(share), share)

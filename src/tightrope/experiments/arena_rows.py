@@ -1,0 +1,185 @@
+"""What the arena measures of a policy on a problem at a budget: one row, in the user's units.
+
+Letters: R runs, K arms, M limits. The *worst limit* is the one whose violation's interval starts
+highest, relative to the limit itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tightrope.errors import InfeasibleError
+from tightrope.optimum import optimum
+from tightrope.oracle import Oracle, conflict, oracle
+from tightrope.problem import Arm, Problem
+from tightrope.results import NORMAL_95, Floats, Results
+
+__all__ = ["TOLERANCE", "Scene", "row_of", "wilson"]
+
+TOLERANCE = 0.001  # of the limit: a violation that counts as none
+NORMAL_99 = 2.3263478740408408  # one-sided
+ROUNDING = 1e-9  # of what is allowed: sums of floats
+POINTS = 2**14  # of a law, for its variance
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A problem of the arena and what is known of it before anything is run."""
+
+    name: str
+    about: str
+    problem: Problem
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """pi*; InfeasibleError if no mixture of the arms keeps the limits."""
+        return oracle(self.problem)
+
+    @cached_property
+    def slack(self) -> float:
+        """How far below its limits the most careful mixture stays, as a share of the limits."""
+        moments = self.problem.moments
+        if not self.problem.penalty_count:
+            return 1.0
+        return 1.0 - conflict(moments.penalty_rate, moments.limits).excess
+
+    @cached_property
+    def noise(self) -> float:
+        """Of sqrt(B): the largest deviation of a run's penalty, as a share of c B, of any arm."""
+        moments, limits = self.problem.moments, self.problem.moments.limits
+        found = [0.0]
+        for k, arm in enumerate(self.problem.arms):
+            spread = _spreads(arm, self.problem) / np.sqrt(moments.cost[k])
+            found += (spread / limits).tolist()
+        return max(found)
+
+    def has_room(self, budget: float) -> bool:
+        """Whether who knows the means can keep the limits with 99 % at a budget in largest costs.
+
+        The most careful mixture's slack must cover 2.33 standard deviations of a run's penalty.
+        """
+        return bool(self.slack * np.sqrt(max(budget, 0.0)) >= NORMAL_99 * self.noise)
+
+    def optimum(self, budget: float) -> float | None:
+        """OPT(B) at a budget in the user's units; None where no policy keeps the limits."""
+        try:
+            return optimum(self.problem, budget)
+        except InfeasibleError:
+            return None
+
+
+def _spreads(arm: Arm, problem: Problem) -> Floats:
+    """The standard deviation [M] of a pull's penalty less the limit times its cost, normalised."""
+    uniforms = (np.arange(POINTS) + 0.5) / POINTS
+    scales = np.array(problem.scales.channels)
+    drawn = np.array([cells.outcomes(uniforms) for cells in arm.cells()]) / scales[:, None]
+    variance = drawn.var(axis=1)
+    found = []
+    for m, limit in enumerate(problem.moments.limits):
+        together = 0.0
+        if arm.sources[2 + m] == arm.sources[0]:
+            together = float(
+                np.mean(drawn[2 + m] * drawn[0]) - drawn[2 + m].mean() * drawn[0].mean()
+            )
+        found.append(variance[2 + m] + limit**2 * variance[0] - 2.0 * limit * together)
+    return np.sqrt(np.maximum(found, 0.0))
+
+
+def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> dict[str, Any]:
+    """The row of results that hold one policy at one budget; ``best`` is OPT(B).
+
+    ``budget`` is in largest costs of one pull, ``cost_budget`` in the problem's own units.
+    """
+    (record,), (budget,), problem = results.records, results.budgets, scene.problem
+    runs = record.runs[0]
+    reward = runs.reward * problem.scales.reward
+    mean, error = _estimate(reward)
+    steps = int(runs.pulls.sum())
+    low_reward, high_reward = _interval(mean, error)
+    return {
+        "problem": scene.name,
+        "policy": record.label,
+        "budget": budget / problem.scales.cost,
+        "cost_budget": budget,
+        "runs": len(reward),
+        "knows_means": knows,
+        "optimum": best,
+        "reward_rate": mean / budget,
+        "reward_rate_se": None if error is None else error / budget,
+        "regret": None if best is None else best - mean,
+        "regret_se": None if best is None else error,
+        "regret_interval": None
+        if best is None or error is None
+        else [best - high_reward, best - low_reward],
+        "regret_share": None if best is None else 1.0 - mean / best,
+        **_violation(problem, runs.penalty, budget),
+        "steps": steps,
+        "decision_ns": 1e9 * record.seconds[0] / steps,
+        "backend": record.backend,
+    }
+
+
+def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, Any]:
+    """The limits' part of a row, from the penalties [R, M]."""
+    limits = np.array(problem.limits)
+    shares = penalty * np.array(problem.scales.penalties) / (limits * budget) - 1.0  # [R, M]
+    if not len(limits):
+        return _described(None, -1.0, None, np.full(len(penalty), -1.0))
+    estimates = [_estimate(shares[:, m]) for m in range(len(limits))]
+    starts = [_interval(*one)[0] for one in estimates]
+    worst = int(np.argmax(starts))
+    told = _described(worst, *estimates[worst], shares.max(axis=1), float(limits[worst]))
+    return {**told, "keeps": bool(max(starts) <= TOLERANCE)}
+
+
+def _described(
+    worst: int | None, mean: float, error: float | None, runs: Floats, limit: float = 0.0
+) -> dict[str, Any]:
+    """``runs`` [R]: each run's own violation of its worst limit, as a share of the limit."""
+    broken = int(np.count_nonzero(runs > ROUNDING))
+    low, high = _interval(mean, error)
+    tail = float(np.quantile(runs, 0.99))
+    return {
+        "worst_limit": None if worst is None else worst + 1,
+        "limit": limit,
+        "violation": mean * limit,
+        "violation_se": None if error is None else error * limit,
+        "violation_interval": None if error is None else [low * limit, high * limit],
+        "violation_share": mean,
+        "violation_share_interval": None if error is None else [low, high],
+        "violation_p99": tail * limit,
+        "violation_p99_share": tail,
+        "broken": broken / len(runs),
+        "broken_interval": list(wilson(broken, len(runs))),
+        "keeps": True,
+    }
+
+
+def _estimate(values: Floats) -> tuple[float, float | None]:
+    """The mean over runs and its standard error; None with one run."""
+    if len(values) < 2:
+        return float(values.mean()), None
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _interval(mean: float, error: float | None) -> tuple[float, float]:
+    reach = NORMAL_95 * (error or 0.0)
+    return mean - reach, mean + reach
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a probability from ``count`` of ``total``: Wilson's.
+
+    >>> [round(end, 4) for end in wilson(0, 100)]
+    [0.0, 0.037]
+    """
+    share, z2 = count / total, NORMAL_95**2
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    reach = (
+        NORMAL_95 * np.sqrt(share * (1 - share) / total + z2 / (4 * total**2)) / (1 + z2 / total)
+    )
+    return max(0.0, float(middle - reach)), min(1.0, float(middle + reach))

@@ -1,0 +1,165 @@
+"""What ``resolve`` set out to do, checked against the arena's ranked rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from tightrope.experiments.arena_ranking import at_place, percent
+from tightrope.experiments.arena_rows import TOLERANCE, Scene
+
+__all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
+
+PLAIN, CAREFUL, RIVAL = "resolve", "resolve:risk=0.01", "lyon"
+FROM_BUDGET, AT_BUDGET = 1000.0, 10_000.0
+SMALLEST_SLACK = 0.02  # of the limit: below it a problem is nearly infeasible
+TENTH = 0.1  # of LyOn's violation, on such a problem
+MOST_BROKEN = 0.015
+OFTEN = 14 / 16  # of the problems
+
+MET, MISSED, OPEN = "met", "missed", "cannot be told"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One aim, what was measured, and the outcome: met, missed or cannot be told."""
+
+    aim: str
+    definition: str
+    measured: str
+    outcome: str
+
+
+def targets(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> list[Target]:
+    """The three of them; ``rows`` are ranked."""
+    return [_violation(rows, scenes), _risk(rows, scenes), _regret(rows)]
+
+
+def _violation(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
+    """Mean violation."""
+    mine = [row for row in _of(rows, PLAIN) if row["budget"] >= FROM_BUDGET]
+    allowed = {_place(row): _allowed(row, rows, scenes) for row in mine}
+    judged = [row for row in mine if allowed[_place(row)] is not None]
+    above = [row for row in judged if row["violation_share"] > (allowed[_place(row)] or 0.0)]
+    surely = [row for row in above if _low(row) > (allowed[_place(row)] or 0.0)]
+    over = [row for row in above if row not in surely]
+    told = f"{len(judged) - len(above)} of {len(judged)} problems and budgets."
+    told += _named(" Above, beyond the error of the runs", surely, _share)
+    told += _named(" Above, within the error of the runs", over, _share)
+    return Target(
+        aim="resolve's mean violation is at most 0.001 c at every B ≥ 1,000",
+        definition="On a nearly infeasible problem (slack below 2 % of the limit): at most a tenth"
+        " of lyon's. The mean over runs, of the limit kept worst.",
+        measured=told if judged else "Not run.",
+        outcome=_outcome(judged, surely, over),
+    )
+
+
+def _low(row: Row) -> float:
+    """The lower end of the violation's interval; of one run nothing is sure."""
+    low, _ = row["violation_share_interval"] or (-1.0, 0.0)
+    return float(low)
+
+
+def _allowed(row: Row, rows: Sequence[Row], scenes: Mapping[str, Scene]) -> float | None:
+    """The most that the violation may be, as a share of the limit; None if it cannot be said."""
+    if scenes[row["problem"]].slack >= SMALLEST_SLACK:
+        return TOLERANCE
+    there = at_place(rows, row["problem"], row["budget"])
+    rival = [one for one in there if one["policy"] == RIVAL]
+    return max(TOLERANCE, TENTH * rival[0]["violation_share"]) if rival else None
+
+
+def _risk(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
+    """P(limit broken)."""
+    mine = _of(rows, CAREFUL)
+    judged = [row for row in mine if scenes[row["problem"]].has_room(row["budget"])]
+    above = [row for row in judged if row["broken"] > MOST_BROKEN]
+    surely = [row for row in above if row["broken_interval"][0] > MOST_BROKEN]
+    over = [row for row in above if row not in surely]
+    told = f"{len(judged) - len(above)} of {len(judged)} problems and budgets with room"
+    told += f" ({len(mine) - len(judged)} have none)."
+    told += _named(" Above, beyond the error of the runs", surely, _odds)
+    told += _named(" Above, within the error of the runs", over, _odds)
+    return Target(
+        aim="With risk=0.01 the limit is broken in at most 1.5 % of the runs, where there is room",
+        definition="Room: the most careful mixture's slack is at least 2.33 standard deviations of"
+        " a run's penalty (the largest of any arm's), so that who knows the means can keep the"
+        " limit with 99 %.",
+        measured=told if judged else "Not run.",
+        outcome=_outcome(judged, surely, over),
+    )
+
+
+def _regret(rows: Sequence[Row]) -> Target:
+    """The lowest regret among those that keep the limit."""
+    mine = [row for row in _of(rows, PLAIN) if row["budget"] == AT_BUDGET]
+    alone, tied, missed = [], [], []
+    for row in mine:
+        rivals = _rivals(at_place(rows, row["problem"], row["budget"]))
+        if not row["keeps"]:
+            missed.append(row)
+        elif all(row["reward_rate"] >= rival["reward_rate"] for rival in rivals):
+            alone.append(row)
+        elif all(rival["rank"] >= row["rank"] for rival in rivals):
+            tied.append(row)
+        else:
+            missed.append(row)
+    needed = ceil(OFTEN * len(mine) - 1e-9)
+    told = f"The lowest on {len(alone)} of {len(mine)}, tied for it on {len(tied)};"
+    told += f" {needed} are asked for." + _named(" Not on", missed, _regret_words)
+    outcome = MET if len(alone) >= needed else MISSED
+    if outcome == MISSED and len(alone) + len(tied) >= needed:
+        outcome = OPEN
+    return Target(
+        aim="resolve's regret is the lowest among policies that keep the limit, on at least"
+        " fourteen of sixteen problems at B = 10,000",
+        definition="Against every policy that learns, resolve's own settings aside. Tied: another"
+        " mean is lower, by less than the runs can tell.",
+        measured=told if mine else "Not run.",
+        outcome=outcome if mine else OPEN,
+    )
+
+
+def _rivals(rows: Iterable[Row]) -> list[Row]:
+    """Who else keeps the limit and does not know the means."""
+    return [
+        row
+        for row in rows
+        if row["keeps"] and not row["knows_means"] and row["policy"].partition(":")[0] != PLAIN
+    ]
+
+
+def _outcome(judged: Sequence[Row], surely: Sequence[Row], over: Sequence[Row]) -> str:
+    if surely:
+        return MISSED
+    return OPEN if over or not judged else MET
+
+
+def _of(rows: Iterable[Row], policy: str) -> list[Row]:
+    return [row for row in rows if row["policy"] == policy]
+
+
+def _place(row: Row) -> tuple[str, float]:
+    return row["problem"], row["budget"]
+
+
+def _named(text: str, rows: Sequence[Row], value: Any) -> str:
+    """The places that miss, with their numbers; nothing where there are none."""
+    told = [f"{row['problem']} at {row['budget']:,g} ({value(row)})" for row in rows]
+    return f"{text}: {', '.join(told)}." if told else ""
+
+
+def _share(row: Row) -> str:
+    return f"{percent(row['violation_share'])} of c"
+
+
+def _odds(row: Row) -> str:
+    return f"{percent(row['broken'])} of {row['runs']:,} runs"
+
+
+def _regret_words(row: Row) -> str:
+    return f"rank {row['rank']}" if row["keeps"] else "breaks the limit"

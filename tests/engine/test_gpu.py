@@ -1,0 +1,168 @@
+"""The GPU's kernels: on a device where there is one, in numba's CUDA simulator elsewhere.
+
+The simulator has to be chosen before numba is imported, so on a machine without a device these
+tests skip themselves and ``test_gpu_simulated.py`` runs this file again, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.conftest import bernoulli_problem
+from tightrope import (
+    EpsilonGreedy,
+    FixedArm,
+    LyOff,
+    LyOn,
+    Problem,
+    Stationary,
+    UCBBwI,
+    UniformRandom,
+    simulate,
+)
+from tightrope.engine import gpu
+from tightrope.engine.rng import OUTCOMES, Generator, seed_words
+from tightrope.policies.base import IndexPolicy
+from tightrope.results import Runs
+
+pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+from numba import config, cuda
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+pytestmark = pytest.mark.skipif(
+    not cuda.is_available(), reason="no CUDA device here; test_gpu_simulated.py runs this file"
+)
+EXACT = [FixedArm(2), UniformRandom(), Stationary()]  # no arithmetic that a device rounds its way
+ROUNDED = [LyOff(), LyOn(), LyOn(penalty_bonus="as-printed"), UCBBwI(), EpsilonGreedy()]
+MANY = bernoulli_problem([(0.3 + 0.01 * k, 0.2 + 0.01 * k, 0.9 - 0.02 * k) for k in range(25)], 0.6)
+TWO_LIMITS = bernoulli_problem(
+    [(0.5, 0.9, 0.7, 0.2), (0.6, 0.5, 0.2, 0.6), (1.0, 0.3, 0.0, 0.1)], (0.6, 0.5)
+)
+NO_LIMIT = bernoulli_problem([(0.5, 0.9), (0.4, 0.3)], None)
+
+
+def both(
+    problem: Problem, policy: IndexPolicy, budget: float, runs: int, precision: str = "auto"
+) -> tuple[Runs, Runs]:
+    """The same runs on the GPU and on the CPU."""
+    made = [
+        simulate(
+            problem,
+            policy,
+            budgets=budget,
+            runs=runs,
+            seed=3,
+            backend=backend,
+            progress=False,
+            precision=precision,
+        )[policy.label]
+        for backend in ("gpu", "cpu")
+    ]
+    assert [record.backend for record in made] == ["gpu", "cpu"]
+    return made[0].runs, made[1].runs
+
+
+def same(a: Runs, b: Runs) -> bool:
+    return all(
+        np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(Runs)
+    )
+
+
+def agree(a: Runs, b: Runs) -> None:
+    """The same runs to the bit in the simulator; on a device the same means, draws in common."""
+    if SIMULATED:
+        assert same(a, b)
+        return
+    for name in ("reward", "cost", "penalty", "queue", "queue_max"):
+        difference = getattr(a, name)[0] - getattr(b, name)[0]
+        error = difference.std(axis=0) / np.sqrt(len(difference))
+        assert np.all(np.abs(difference.mean(axis=0)) <= 4.0 * error + 1e-9), name
+
+
+def size(simulated: int, device: int) -> int:
+    return simulated if SIMULATED else device
+
+
+@pytest.mark.parametrize("policy", EXACT, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("arms", ["registers", "memory"])
+def test_draws_are_the_cpu_s_bits(policy, arms, paper):
+    problem = paper if arms == "registers" else MANY
+    if isinstance(policy, Stationary) and problem is MANY:
+        policy = Stationary(tuple(np.full(25, 0.04)))
+    assert same(*both(problem, policy, 12.0, size(3, 5000)))
+
+
+def test_words_are_those_of_the_plain_generator():
+    from tightrope.engine.threads import next_word
+
+    draw = cuda.jit(device=True)(next_word)
+
+    @cuda.jit
+    def fill(state, drawn):
+        run = cuda.grid(1)
+        if run < drawn.shape[0]:
+            for step in range(drawn.shape[1]):
+                drawn[run, step] = draw(state[run])
+
+    state = np.zeros((3, 5), np.uint32)
+    state[:, :4] = seed_words(7, OUTCOMES, np.arange(3)).T
+    drawn = np.zeros((3, 40), np.uint32)
+    fill[1 if SIMULATED else 128, 32](state, drawn)
+    for run in range(3):
+        plain = Generator(7, OUTCOMES, run)
+        assert drawn[run].tolist() == [plain.word() for _ in range(40)]
+
+
+@pytest.mark.parametrize("policy", ROUNDED, ids=lambda policy: policy.label)
+@pytest.mark.parametrize("arms", ["registers", "memory"])
+def test_results_agree_with_the_cpu(policy, arms, paper):
+    problem = paper if arms == "registers" else MANY
+    agree(*both(problem, policy, size(15, 1000), size(2, 5000)))
+
+
+@pytest.mark.parametrize("problem", [TWO_LIMITS, NO_LIMIT], ids=["two limits", "no limit"])
+@pytest.mark.parametrize("policy", [LyOn(beta0=0.3), LyOff()], ids=lambda policy: policy.name)
+def test_any_number_of_limits(problem, policy):
+    agree(*both(problem, policy, size(12, 300), size(2, 5000)))
+
+
+@pytest.mark.parametrize("policy", [LyOn(beta0=0.3), UniformRandom()], ids=lambda p: p.name)
+def test_any_outcome_law(policy, mixed):
+    on_gpu, on_cpu = both(mixed, policy, size(300, 10_000), size(2, 5000))
+    agree(on_gpu, on_cpu)
+    assert on_gpu.pulls.sum() > on_gpu.pulls.shape[1] * 3  # more than a pull of each
+
+
+def test_double_precision_when_asked(paper):
+    agree(*both(paper, LyOn(), size(15, 1000), size(2, 2000), precision="double"))
+
+
+def test_certain_outcomes_are_certain():
+    problem = bernoulli_problem([(1.0, 1.0, 0.0), (1.0, 0.0, 1.0)], 0.5)
+    runs, _ = both(problem, FixedArm(1), 20.0, size(3, 5000))
+    assert np.all(runs.reward == 21)
+    assert np.all(runs.penalty == 0)
+    assert np.all(runs.cost == 21)
+
+
+def test_a_run_longer_than_foreseen_is_made_again(paper, monkeypatch):
+    expected, _ = both(paper, LyOn(), 12.0, 2)
+    monkeypatch.setattr(gpu, "_steps", lambda problem, budget: 5)
+    found, _ = both(paper, LyOn(), 12.0, 2)
+    assert same(found, expected)
+
+
+def test_a_clock_too_long_for_a_table_is_computed(paper, monkeypatch):
+    expected, _ = both(paper, LyOn(), 12.0, 2)
+    monkeypatch.setattr(gpu, "LONGEST_TABLE", 1)
+    agree(both(paper, LyOn(), 12.0, 2)[0], expected)
+
+
+def test_runs_do_not_depend_on_the_split(paper, monkeypatch):
+    whole = simulate(paper, LyOn(), budgets=12.0, runs=4, backend="gpu", progress=False)
+    monkeypatch.setattr(gpu, "MOST_RUNS", 3)
+    parts = simulate(paper, LyOn(), budgets=12.0, runs=4, backend="gpu", progress=False)
+    assert same(whole["lyon"].runs, parts["lyon"].runs)

@@ -1,0 +1,456 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import image
+
+from tests.report.test_page import Reader
+from tightrope import InputError, PolicyError, ProblemError, cli
+from tightrope.engine.simulation import simulate
+from tightrope.experiments import running
+from tightrope.experiments.arena import (
+    BUDGETS,
+    PROBLEMS,
+    arena,
+    default_policies,
+    runs_at,
+)
+from tightrope.experiments.arena_ranking import ranked, standings, verdict
+from tightrope.experiments.arena_rows import TOLERANCE, Scene, row_of, wilson
+from tightrope.experiments.arena_targets import MET, MISSED, OPEN, targets
+from tightrope.experiments.running import Interrupted
+from tightrope.laws import Bernoulli, CostAbove
+from tightrope.oracle import oracle
+from tightrope.policies import parse_policy
+from tightrope.problem import Arm, Problem
+from tightrope.ready import ready_problem
+
+ROOT = Path(__file__).parents[2]
+FILES = ["arena.csv", "arena.png", "arena.svg", "arena.html"]
+SMALL = {
+    "problems": ["paper", "arena-two-limits"],
+    "policies": ["lyon", "stationary", "uniform-random"],
+    "budgets": [100],
+}
+
+
+# --- the problems -------------------------------------------------------------------------
+
+
+def scene(name: str) -> Scene:
+    return Scene(name, "", ready_problem(name))
+
+
+def test_there_are_sixteen_problems_of_every_kind():
+    problems = {name: ready_problem(name) for name in PROBLEMS}
+    assert len(problems) >= 16
+    assert {2, 10, 50, 100} <= {problem.arm_count for problem in problems.values()}
+    assert {1, 2, 3} == {problem.penalty_count for problem in problems.values()}
+    cheap = problems["arena-cheap"]
+    np.testing.assert_allclose(cheap.moments.cost, 0.01)
+    assert any(isinstance(arm.penalties[0], CostAbove) for arm in problems["wireless"].arms)
+    assert problems["arena-continuous-8"].bernoulli() is None
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_problem_is_feasible_and_always_the_same(name):
+    problem = ready_problem(name)
+    best = oracle(problem)  # raises where it is not feasible
+    assert 0.0 < scene(name).slack <= 1.0
+    assert ready_problem(name) == problem
+    assert Problem.from_toml(problem.to_toml()) == problem
+    binding = [price > 0 for price in best.multiplier]
+    assert not any(binding) if name == "arena-free" else all(binding)
+
+
+def test_the_special_ones_are_as_declared():
+    assert scene("arena-tight").slack == pytest.approx(0.005)
+    assert np.count_nonzero(oracle(ready_problem("arena-free")).pull_share) == 1
+    assert np.count_nonzero(oracle(ready_problem("arena-three-limits")).pull_share) == 4
+    first = ready_problem("arena-random-5").arms[0]  # whatever Python, numpy and machine
+    assert first == Arm("arm 1", Bernoulli(0.394), Bernoulli(0.321), Bernoulli(0.14))
+
+
+def test_families_take_any_number_and_seed():
+    assert ready_problem("arena-random-7-3").arm_count == 7
+    assert ready_problem("arena-continuous-3-9") != ready_problem("arena-continuous-3-8")
+    assert ready_problem("arena-random-5-1").arms == ready_problem("arena-random-5").arms
+    for wrong in ("arena-random-1", "arena-random-101"):
+        with pytest.raises(ProblemError, match="must be 2 to 100"):
+            ready_problem(wrong)
+    with pytest.raises(ProblemError, match="did you mean"):
+        ready_problem("arena-randon-5")
+
+
+@pytest.mark.parametrize("name", [f"arena-random-{k}-{s}" for k in (2, 9) for s in range(5)])
+def test_random_problems_trade_reward_for_penalty(name):
+    best = oracle(ready_problem(name))
+    assert best.multiplier[0] > 0.0
+
+
+def test_the_documentation_has_every_problem():
+    lines = (ROOT / "docs" / "arena.md").read_text().splitlines()
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "| `" in line]
+    told = {cells[0].strip("`"): cells[1:5] for cells in table if cells[0].strip("`") in PROBLEMS}
+    assert list(told) == list(PROBLEMS)
+    for name, (arms, limits, slack, room) in told.items():
+        problem, one = ready_problem(name), scene(name)
+        assert int(arms) == problem.arm_count
+        assert limits == ", ".join(f"{limit:g}" for limit in problem.limits)
+        assert slack == f"{100 * one.slack:.1f} %"
+        budget = float(room.replace(",", ""))
+        assert one.has_room(1.02 * budget + 1)
+        assert not one.has_room(0.98 * budget - 1)
+
+
+def test_room_and_noise():
+    coin = Problem([Arm("a", Bernoulli(1.0), Bernoulli(0.5), Bernoulli(0.25))], limit=0.5)
+    one = Scene("coin", "", coin)
+    assert one.slack == pytest.approx(0.5)
+    assert one.noise == pytest.approx(np.sqrt(0.25 * 0.75) / 0.5, rel=1e-3)
+    assert not one.has_room(10)
+    assert one.has_room(20)  # 0.5 sqrt(20) > 2.33 * 0.87
+    late = Arm("late", Bernoulli(0.5), Bernoulli(0.5), CostAbove(0.5))
+    assert Scene("late", "", Problem([late], limit=1.0)).noise == pytest.approx(0.0, abs=1e-6)
+
+
+# --- rows ---------------------------------------------------------------------------------
+
+
+def test_a_row_agrees_with_the_runs():
+    problem = ready_problem("arena-two-limits")
+    results = simulate(problem, [parse_policy("lyon")], budgets=200, runs=50, progress=False)
+    (plain,) = results.summary()
+    row = row_of(scene("arena-two-limits"), results, knows=False, best=300.0)
+    penalty = results.records[0].runs.penalty[0]
+    over = penalty / 200 - np.array(problem.limits)
+    worst = row["worst_limit"] - 1
+    assert row["violation"] == pytest.approx(plain["violation"][worst])
+    assert row["violation_interval"] == pytest.approx(plain["violation_interval"][worst])
+    assert row["broken"] == np.mean((over > 1e-9).any(axis=1))
+    shares = (over / problem.limits).max(axis=1)
+    assert row["violation_p99_share"] == pytest.approx(np.quantile(shares, 0.99))
+    assert row["regret"] == pytest.approx(300.0 - 200 * plain["reward_rate"])
+    starts = np.array(plain["violation_interval"])[:, 0] / problem.limits
+    assert row["keeps"] == (starts.max() <= TOLERANCE)
+    assert row["steps"] == plain["steps"]
+
+
+def test_units_are_the_users():
+    problem = ready_problem("wireless")
+    results = simulate(problem, [parse_policy("stationary")], budgets=2000, runs=8, progress=False)
+    row = row_of(scene("wireless"), results, knows=True, best=None)
+    assert (row["budget"], row["cost_budget"]) == (100.0, 2000.0)
+    assert row["violation"] == pytest.approx(results.summary()[0]["violation"])
+    assert row["regret"] is row["regret_interval"] is row["regret_share"] is None
+
+
+def test_wilson():
+    low, high = wilson(5, 10)
+    assert low == pytest.approx(0.2366, abs=1e-4)
+    assert high == pytest.approx(0.7634, abs=1e-4)
+    assert wilson(10, 10)[1] == pytest.approx(1.0)
+
+
+# --- ranking ------------------------------------------------------------------------------
+
+
+def made_up(policy="a", reward=1.0, share=-0.1, keeps=True, **others):
+    return {
+        "problem": "p",
+        "policy": policy,
+        "budget": 10_000.0,
+        "runs": 100,
+        "knows_means": False,
+        "keeps": keeps,
+        "reward_rate": reward,
+        "reward_rate_se": 0.01,
+        "regret_share": 1.5 - reward,
+        "limit": 0.5,
+        "violation_share": share,
+        "violation_share_interval": [share - 0.01, share + 0.01],
+        "violation_se": 0.0025,
+        "broken": 0.0,
+        "broken_interval": [0.0, 0.01],
+        **others,
+    }
+
+
+rows_made_up = st.lists(
+    st.builds(
+        made_up,
+        policy=st.sampled_from("abcdefgh"),
+        reward=st.floats(0, 2),
+        share=st.floats(-1, 1),
+        keeps=st.booleans(),
+        knows_means=st.booleans(),
+        problem=st.sampled_from("pq"),
+        reward_rate_se=st.one_of(st.none(), st.floats(0, 0.5)),
+    ),
+    max_size=20,
+    unique_by=lambda row: (row["problem"], row["policy"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows_made_up)
+def test_a_breaker_is_never_above_a_keeper(rows):
+    found = ranked(rows)
+    assert len(found) == len(rows)
+    for problem in "pq":
+        there = [row for row in found if row["problem"] == problem]
+        playing = [row for row in there if not row["knows_means"]]
+        assert [row["rank"] for row in playing] == sorted(row["rank"] for row in playing)
+        keeping = [row["rank"] for row in playing if row["keeps"]]
+        breaking = [row["rank"] for row in playing if not row["keeps"]]
+        assert max(keeping, default=0) < min(breaking, default=99)
+        assert not any(row["rank"] for row in there if row["knows_means"])
+        for row in playing:
+            assert row["tied"] == ([one["rank"] for one in playing].count(row["rank"]) > 1)
+
+
+def test_ties_and_order():
+    rows = [
+        made_up("c", 1.0, keeps=False, share=0.2),
+        made_up("a", 1.2),
+        made_up("b", 1.19),
+        made_up("d", 1.1),
+        made_up("e", 9.0, keeps=False, share=0.1),
+        made_up("ref", 1.3, knows_means=True),
+    ]
+    found = {row["policy"]: (row["rank"], row["tied"]) for row in ranked(rows)}
+    assert found == {
+        "a": (1, True),
+        "b": (1, True),
+        "d": (3, False),
+        "e": (4, False),
+        "c": (5, False),
+        "ref": (None, False),
+    }
+    assert [row["policy"] for row in ranked(rows)] == ["a", "b", "d", "e", "c", "ref"]
+
+
+def test_verdicts():
+    def told(*rows):
+        return verdict(ranked(rows))
+
+    ahead, behind = made_up("a", 1.45), made_up("b", 1.0)
+    broken = made_up("c", 1.6, keeps=False, share=0.25)
+    assert told(ahead, behind, broken) == (
+        "a keeps the limit with the lowest regret, 5.00 % of OPT(B); next is b, 50 % of OPT(B)."
+        " c (by 25 %) breaks it."
+    )
+    assert told(ahead, made_up("b", 1.445)) == (
+        "a and b keep the limit with the lowest regret, 5.00 % of OPT(B) (no telling them apart)."
+        " Nobody breaks it."
+    )
+    assert told(broken, {**broken, "policy": "d"}).startswith("No policy keeps the limit. ")
+    assert told(ahead, broken).endswith("no other policy keeps it. c (by 25 %) breaks it.")
+    assert "know the means" in told(made_up(knows_means=True))
+
+
+def test_standings():
+    rows = ranked([made_up("a", 1.4), made_up("b", 1.2), made_up("c", keeps=False, share=0.5)])
+    first, second, third = standings(rows, 10_000.0)
+    assert [one.policy for one in (first, second, third)] == ["a", "b", "c"]
+    assert (first.keeps, first.first, second.first, third.keeps) == (1, 1, 0, 0)
+    assert (first.regret_share, third.regret_share) == (pytest.approx(0.1), None)
+    assert third.worst == 0.5
+
+
+# --- targets ------------------------------------------------------------------------------
+
+
+SCENES = {"paper": scene("paper"), "arena-tight": scene("arena-tight")}
+
+
+def outcomes(*rows):
+    return [one.outcome for one in targets(ranked(rows), SCENES)]
+
+
+def on(problem, policy, **others):
+    return made_up(policy, problem=problem, **others)
+
+
+def test_targets_met_missed_and_open():
+    fine = on("paper", "resolve", reward=1.4, share=0.0)
+    careful = on("paper", "resolve:risk=0.01", reward=1.3)
+    rival = on("paper", "lyon", reward=1.2)
+    assert outcomes(fine, careful, rival) == [MET, MET, MET]
+    assert outcomes(rival) == [OPEN, OPEN, OPEN]
+    above = on("paper", "resolve", share=0.3, keeps=False, violation_share_interval=[0.2, 0.4])
+    risky = {**careful, "broken": 0.05, "broken_interval": [0.03, 0.07]}
+    assert outcomes(above, risky, rival) == [MISSED, MISSED, MISSED]
+    near = {**fine, "violation_share": 0.002, "violation_share_interval": [-0.01, 0.014]}
+    unsure = {**careful, "broken": 0.02, "broken_interval": [0.005, 0.07]}
+    tied = {**rival, "reward_rate": 1.401}
+    assert outcomes(near, unsure, tied) == [OPEN, OPEN, OPEN]
+
+
+def test_a_nearly_infeasible_problem_is_measured_by_lyon():
+    rival = on("arena-tight", "lyon", share=0.4, keeps=False)
+    mine = on("arena-tight", "resolve", share=0.03, keeps=False)
+    assert outcomes(rival, {**mine, "violation_share_interval": [0.02, 0.04]})[0] == MET
+    worse = {**mine, "violation_share": 0.06, "violation_share_interval": [0.05, 0.07]}
+    assert outcomes(rival, worse)[0] == MISSED
+    assert outcomes(mine)[0] == OPEN
+
+
+# --- all of it ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("arena") / "deep"
+    return out, arena(**SMALL, runs=8, out=out, progress=False)
+
+
+def test_files(made):
+    out, found = made
+    assert [path.name for path in found.files] == FILES
+    assert sorted(os.listdir(out)) == sorted(FILES)
+    assert image.imread(out / "arena.png")[..., :3].std() > 0.05
+    assert set(found.verdicts) == set(SMALL["problems"])
+
+
+def test_csv(made):
+    out, found = made
+    with open(out / "arena.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(found.rows) == 6
+    wanted = (
+        "problem policy budget runs knows_means regret regret_low regret_high violation"
+        " violation_low violation_high violation_p99 broken broken_low broken_high decision_ns"
+        " keeps rank tied arms limits slack"
+    )
+    assert set(wanted.split()) <= lines[0].keys()
+    for line, row in zip(lines, found.rows, strict=True):
+        assert float(line["regret"]) == row["regret"]
+        assert line["rank"] == ("" if row["rank"] is None else str(row["rank"]))
+
+
+def test_the_page(made):
+    out, found = made
+    html = (out / "arena.html").read_text()
+    reader = Reader(html)
+    assert reader.open == []
+    assert not re.search(r"(src|href)=\"(?!#|arena\.)", html)
+    assert set(re.findall(r"https?://[^\s\"<]+", html)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert "@import" not in html
+    said = reader.text.replace("\xa0", " ")
+    for text in (*found.verdicts.values(), "stationary (knows the means)", "Not run."):
+        assert text in said
+    assert "tightrope arena --problem paper" in said
+    assert 'class="sortable"' in html
+    assert "aria-sort" in html
+
+
+def test_the_knowing_are_not_ranked(made):
+    _, found = made
+    for row in found.rows:
+        assert row["knows_means"] == (row["policy"] == "stationary") == (row["rank"] is None)
+
+
+def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch):
+    calls = []
+
+    def stops(*arguments, **options):
+        calls.append(options)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return simulate(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "simulate", stops)
+        with pytest.raises(Interrupted, match="the same command goes on"):
+            arena(**SMALL, runs=8, out=tmp_path, progress=False)
+    assert len(os.listdir(tmp_path / ".partial")) == 3
+    said = []
+    again = arena(**SMALL, runs=8, out=tmp_path, progress=False, say=said.append)
+    assert said[0].startswith("going on from")
+    timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.rows]
+    assert timeless == [
+        {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].rows
+    ]
+    assert sorted(os.listdir(tmp_path)) == sorted(FILES)
+
+
+def test_runs_at_large_budgets():
+    assert [runs_at(200, budget) for budget in BUDGETS] == [200, 200, 200, 200, 24]
+    assert runs_at(1000, 1e5) == 100
+    assert runs_at(5, 1e5) == 5
+
+
+def test_who_takes_part():
+    listed = default_policies()
+    assert {"lyon", "lyon:delta0=15", "lyoff", "stationary"} <= set(listed)
+    for text in listed:
+        parse_policy(text)
+
+
+def test_shell(tmp_path, capsys):
+    words = "arena --problem paper --policy lyon --policy stationary --budget 100 --runs 4 --quiet"
+    assert cli.main([*words.split(), "--out", str(tmp_path), "--json"]) == 0
+    printed = capsys.readouterr()
+    rows = json.loads(printed.out)
+    assert [row["policy"] for row in rows] == ["lyon", "stationary"]
+    assert {"regret", "violation", "violation_interval", "broken", "violation_p99"} <= rows[
+        0
+    ].keys()
+    assert printed.err.startswith("wrote ")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("--problem papr", "did you mean 'paper'"),
+        ("--policy lyom", "did you mean 'lyon'"),
+        ("--budget -1", "must be a positive"),
+        ("--runs 0", "must be at least 1"),
+        ("--problem paper --problem paper", "given twice"),
+    ],
+)
+def test_bad_input_is_one_line(words, error, tmp_path, capsys):
+    assert cli.main(["arena", *words.split(), "--out", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert error in printed.err
+    assert printed.err.count("\n") == 1
+    assert os.listdir(tmp_path) == []
+
+
+def test_one_who_cannot_take_part_is_named(tmp_path):
+    shares = "stationary:shares=0.5/0.5"
+    found = arena(
+        ["paper", "arena-free"], ["lyon", shares], [50], runs=2, out=tmp_path, progress=False
+    )
+    (told,) = found.left_out
+    assert told.startswith(f"{shares} does not take part on arena-free: ")
+    assert told in Reader((tmp_path / "arena.html").read_text()).text
+    with pytest.raises(PolicyError, match="one an arm"):
+        arena(["arena-free"], [shares], [50], runs=2, out=tmp_path, progress=False)
+    with pytest.raises(InputError, match="must all be different"):
+        arena(["paper"], ["lyon", "lyon:v0=1"], [50], runs=2, out=tmp_path, progress=False)
+
+
+def test_a_problem_without_an_optimum_at_these_budgets(tmp_path):
+    found = arena(["arena-tight"], ["lyon"], [50, 100], runs=2, out=tmp_path, progress=False)
+    assert {row["regret"] for row in found.rows} == {None}
+    assert {row["rank"] for row in found.rows} == {1}
+    assert (tmp_path / "arena.html").exists()
+
+
+def test_one_run_is_enough(tmp_path):
+    found = arena(["paper"], ["lyon"], [50], runs=1, out=tmp_path, progress=False)
+    assert found.rows[0]["violation_interval"] is None

@@ -1,0 +1,148 @@
+"""The linear program of a step, against the oracle, scipy's solver and its own compiled form."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from tightrope.compiled import compile_function, compile_kernel, fingerprint
+from tightrope.oracle import best_mixture as envelope
+from tightrope.policies.mixture import best_mixture, pick, work_size
+
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),  # ties, duplicates, zeros
+    st.floats(0.001, 4.0, allow_nan=False),
+)
+
+
+@st.composite
+def programs(draw, least=0):
+    """Rewards [K], penalties [K, M] and limits [M]."""
+    limited = draw(st.integers(least, 3))
+    count = draw(st.integers(1, 8))
+    rows = [[draw(NUMBERS) for _ in range(1 + limited)] for _ in range(count)]
+    rows += draw(st.lists(st.sampled_from(rows), max_size=3))  # duplicates
+    table = np.array(rows)
+    bounds = [draw(st.sampled_from([0.05, 0.5, 1.0, 1.7])) for _ in range(limited)]
+    return table[:, 0], table[:, 1:], np.array(bounds)
+
+
+def solve(reward, penalty, limits):
+    """Whether the limits can be kept, and the shares [K]."""
+    work = np.zeros(work_size(len(limits)))
+    kept = best_mixture(reward, penalty.ravel(), limits, work)
+    rows, shares = len(limits) + 1, np.zeros(len(reward))
+    for i in range(rows):
+        if 0 <= work[rows + i] < len(reward):
+            shares[int(work[rows + i])] += work[i]
+    return bool(kept), shares
+
+
+def scipys(reward, penalty, limits):
+    result = linprog(
+        -reward,
+        A_ub=penalty.T if len(limits) else None,
+        b_ub=limits if len(limits) else None,
+        A_eq=np.ones((1, len(reward))),
+        b_eq=[1.0],
+    )
+    return None if result.status == 2 else -result.fun
+
+
+@lru_cache
+def compiled():
+    """The program and the pick after it as machine code, found on the disk the next time."""
+    digest = fingerprint((best_mixture, pick), (), ("test",))
+    solver, picker = (compile_function(function, digest) for function in (best_mixture, pick))
+
+    def solve_and_pick(reward, penalty, limits, work, costs, coin):
+        return solver(reward, penalty, limits, work), picker(work, len(limits), costs, coin)
+
+    return compile_kernel(solve_and_pick, digest)
+
+
+def excess(penalty, limits):
+    """A mixture's largest penalty relative to its limit, at its least: again a program."""
+    count = len(penalty)
+    result = linprog(
+        np.append(np.zeros(count), 1.0),
+        A_ub=np.column_stack([(penalty / limits).T, -np.ones(len(limits))]),
+        b_ub=np.zeros(len(limits)),
+        A_eq=np.append(np.ones(count), 0.0)[None],
+        b_eq=[1.0],
+    )
+    return result.fun
+
+
+def clear(penalty, limits):
+    """Whether rounding cannot decide if the limits can be kept."""
+    return not len(limits) or abs(excess(penalty, limits) - 1.0) > 1e-7
+
+
+@given(programs())
+def test_it_finds_what_scipy_finds(program):
+    reward, penalty, limits = program
+    assume(clear(penalty, limits))
+    kept, shares = solve(*program)
+    best = scipys(*program)
+    assert kept == (best is not None)
+    if kept:
+        assert shares.sum() == pytest.approx(1.0, abs=1e-9)
+        assert shares @ reward == pytest.approx(best, abs=1e-7)
+        assert np.all(shares @ penalty <= limits + 1e-9)
+
+
+@given(programs())
+def test_it_finds_what_the_oracle_finds(program):
+    reward, penalty, limits = program
+    assume(clear(penalty, limits))
+    kept, shares = solve(*program)
+    best = envelope(*program)
+    assert kept == (best is not None)
+    if best is not None:
+        assert shares @ reward == pytest.approx(best.reward, abs=1e-7)
+
+
+@given(programs(least=1))
+def test_where_no_mixture_keeps_the_limits_it_violates_least(program):
+    _, penalty, limits = program
+    least = excess(penalty, limits)
+    assume(least > 1.0 + 1e-7)
+    kept, shares = solve(*program)
+    assert not kept
+    assert 0.0 < shares.sum() < 1.0
+    found = (shares / shares.sum() @ penalty / limits).max()
+    assert found == pytest.approx(least, rel=1e-6)
+
+
+@given(programs())
+def test_no_more_arms_than_limits_and_one_have_a_share(program):
+    _, shares = solve(*program)
+    assert np.count_nonzero(shares) <= len(program[2]) + 1
+    assert np.all(shares >= 0.0)
+
+
+@given(programs(), st.floats(0.0, 1.0, exclude_max=True))
+def test_compiled_it_reaches_the_same_bits(program, coin):
+    reward, penalty, limits = program
+    costs = 0.1 + reward
+    plain, machine = np.zeros((2, work_size(len(limits))))
+    kept = best_mixture(reward, penalty.ravel(), limits, plain)
+    picked = pick(plain, len(limits), costs, coin)
+    found = compiled()(reward.copy(), penalty.ravel(), limits, machine, costs, coin)
+    assert found == (kept, picked)
+    np.testing.assert_array_equal(plain, machine)
+
+
+def test_arms_are_picked_by_shares_of_pulls():
+    work = np.zeros(work_size(1))
+    costs = np.array([0.25, 0.5])
+    best_mixture(np.array([2.0, 1.0]), np.array([1.5, 0.5]), np.array([1.0]), work)
+    coins = (np.arange(1000) + 0.5) / 1000
+    picked = [pick(work, 1, costs, coin) for coin in coins]
+    assert np.mean(picked) == pytest.approx((0.5 / 0.5) / (0.5 / 0.25 + 0.5 / 0.5), abs=0.002)

@@ -1,0 +1,249 @@
+"""resolve: its formulas one by one, then its decisions, then what it keeps."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tightrope import Arm, Bernoulli, Beta, PolicyError, Problem, Resolve, Uniform, simulate
+from tightrope.policies import parse_policy
+from tightrope.policies import resolve as formulas
+from tightrope.policies.choice import Seen, record
+from tightrope.testing import PolicyContract
+
+from ..conftest import bernoulli_problem
+
+
+class TestResolve(PolicyContract):
+    policies = (Resolve(), Resolve(risk=0.01), Resolve(mu_min=0.2))
+
+
+class Run:
+    """A run in the middle, made by hand: what each arm has shown, and what is left."""
+
+    def __init__(self, arms, penalties, budget=100.0, limit=0.8, policy=None):
+        policy = policy or Resolve()
+        problem = bernoulli_problem([(0.5,) * (2 + penalties)] * arms, [limit] * penalties or None)
+        self.policy, self.constants = policy, policy.setup(problem, budget).constants
+        self.arms = np.zeros((arms, Seen.of(penalties).columns))
+        self.left = np.array([budget, 0.0, *[limit * budget] * penalties])
+        self.own = np.zeros(policy.scratch(arms, penalties))
+        policy.begin(self.constants, self.arms, self.left, self.own)
+
+    def see(self, arm, *outcomes):
+        record(self.arms, self.left, arm, outcomes)
+        self.policy.learn(self.constants, self.arms, self.left, self.own, arm)
+
+    def picks(self, count=50):
+        words = np.random.default_rng(1).integers(0, 2**32, (count, 2))
+        return [
+            self.policy.choose(self.constants, self.arms, self.left, self.own, luck)
+            for luck in words
+        ]
+
+    @property
+    def parts(self):
+        return formulas._parts(self.arms, self.left, self.own)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("resolve:risk=0", "risk = 0.0 must be a finite number above 0, or none"),
+        ("resolve:risk=1", "risk = 1.0 must be a number between 0 and 1, or none"),
+        ("resolve:risk=often", "risk = 'often' must be a finite number above 0, or none"),
+        ("resolve:mu_min=-1", "mu_min = -1.0 must be a finite number above 0, or none"),
+        ("resolve:mu_min=2", "mu_min = 2.0 must be at most 1, the largest cost"),
+    ],
+)
+def test_parameters_are_checked(text, message):
+    with pytest.raises(PolicyError) as error:
+        parse_policy(text)
+    assert str(error.value) == f"policy resolve: {message}"
+
+
+def test_the_shell_writes_it_as_it_reads_it():
+    assert parse_policy("resolve:risk=0.01").label == "resolve:risk=0.01"
+    assert parse_policy("resolve") == Resolve()
+
+
+@given(
+    st.floats(1e-9, 0.05),
+    st.floats(10.0, 1e7),
+    st.integers(1, 4),
+)
+def test_the_barrier_solves_its_equation(risk, budget, limits):
+    z = formulas.barrier(risk, budget, limits)
+    escape = z * NormalDist().pdf(z) / 2.0 * math.log1p(budget)
+    assert z >= 1.0
+    assert escape == pytest.approx(risk / limits, rel=1e-9) or (z == 1.0 and escape < risk / limits)
+
+
+def test_a_smaller_risk_and_a_larger_budget_stay_farther_away():
+    assert formulas.barrier(0.001, 1e3, 1) > formulas.barrier(0.01, 1e3, 1)
+    assert formulas.barrier(0.01, 1e5, 1) > formulas.barrier(0.01, 1e3, 1)
+    assert formulas.barrier(0.99, 1e3, 0) == 1.0
+
+
+def test_the_curse_is_the_least_of_many_normals():
+    least = np.random.default_rng(2).normal(size=(40_000, 20)).min(axis=1).mean()
+    assert formulas.curse(20) == pytest.approx(-least, abs=0.03)
+
+
+@given(st.integers(0, 300), st.floats(0.0, 1.0))
+def test_beliefs_have_the_moments_of_a_beta_law(pulls, part):
+    total = float(round(part * pulls))
+    belief = np.zeros(formulas.TERMS)
+    formulas._believe(float(pulls), total, total, belief, 0)
+    a, b = 1.0 + total, 1.0 + pulls - total
+    variance = a * b / (a + b) ** 2 / (a + b + 1.0)
+    mean = formulas._mean(belief, 0)
+    assert mean == pytest.approx(a / (a + b))
+    width, base = abs(belief[3]), abs(belief[1])
+    assert base == pytest.approx(min(a, b) / (a + b))
+    assert 3.0 * width * base == pytest.approx(math.sqrt(variance))
+    assert belief[2] == pytest.approx(1.0 - width**2)
+
+
+def test_draws_have_the_moments_of_the_belief():
+    belief = np.zeros(formulas.TERMS)
+    for total in (20.0, 80.0):
+        formulas._believe(100.0, total, total, belief, 0)
+        words = np.random.default_rng(3).integers(0, 2**32, 20_000).tolist()
+        draws = [formulas._sample(belief, 0, 1.0, word) for word in words]
+        a, b = 1.0 + total, 101.0 - total
+        deviation = math.sqrt(a * b / (a + b) ** 2 / (a + b + 1.0))
+        assert np.mean(draws) == pytest.approx(a / (a + b), abs=4 * deviation / math.sqrt(20_000))
+        assert np.std(draws) == pytest.approx(deviation, rel=0.03)
+
+
+def test_the_table_of_normal_numbers_is_normal():
+    table = formulas.NORMAL
+    assert table.mean() == pytest.approx(0.0, abs=1e-12)
+    assert table.var() == pytest.approx(1.0)
+    assert (table > 2.0).mean() == pytest.approx(NormalDist().cdf(-2.0), abs=0.001)
+
+
+def test_the_spread_is_the_variance_around_the_rate():
+    generator = np.random.default_rng(4)
+    cost = generator.uniform(size=5000)
+    penalty = (cost > 0.5).astype(float)
+    rate = penalty.sum() / cost.sum()
+    found = formulas._spread(
+        rate, cost.sum(), (cost**2).sum(), (penalty**2).sum(), (cost * penalty).sum()
+    )
+    assert found == pytest.approx(((penalty - rate * cost) ** 2).sum() / cost.sum(), rel=0.01)
+
+
+def test_the_rate_promised_is_one_from_which_the_limit_can_be_rescued():
+    run = Run(2, 1, budget=1000.0, policy=Resolve(risk=0.01))
+    for turn in range(100):
+        run.see(0, 1.0, 1.0, 1.0)
+        run.see(1, 1.0, 0.0, float(turn % 4 == 0))
+    run.picks(1)
+    promised, spent = run.parts.promised[0], run.arms[:, 1].sum()
+    limit_left = run.left[2] / (1000.0 - spent)
+    assert run.parts.rate[1] < promised < limit_left
+
+
+def test_what_was_seen_so_far_violates_the_limit_and_the_least_violating_arm_recovers():
+    run = Run(3, 1, limit=0.5)
+    for turn in range(200):
+        run.see(0, 0.1, 1.0, 0.9)
+        run.see(1, 0.1, 0.5, 0.6)
+        run.see(2, 0.1, 0.0, float(turn % 5 == 0))
+    assert run.left[2] < 0.0
+    assert set(run.picks()) == {2}
+
+
+def test_two_limits_recover_by_the_least_violating_mixture():
+    run = Run(3, 2, limit=0.5)
+    for _ in range(300):
+        run.see(0, 0.1, 0.0, 0.2, 0.0)
+        run.see(1, 0.1, 0.0, 0.0, 0.2)
+        run.see(2, 0.1, 1.0, 0.9, 0.9)
+    picks = run.picks(200)
+    assert set(picks) == {0, 1}
+    assert np.mean(picks) == pytest.approx(0.5, abs=0.15)
+
+
+def test_with_ample_allowance_the_best_arm_is_pulled():
+    run = Run(3, 1, budget=1000.0, limit=0.9)
+    for turn in range(100):
+        run.see(0, 0.5, 0.1, 0.0)
+        run.see(1, 0.5, 0.9, float(turn % 4 == 0))
+        run.see(2, 0.5, 0.3, 0.0)
+    assert set(run.picks()) == {1}
+
+
+def test_no_sampled_cost_is_below_the_least_mean():
+    run = Run(2, 1, policy=Resolve(mu_min=0.4))
+    for _ in range(50):
+        run.see(0, 0.0, 0.5, 0.5)
+    run.picks(1)
+    assert run.parts.cost.min() >= 0.4
+
+
+def problems(paper, mixed):
+    """No limit, one, two of mixed laws in dollars, three."""
+    free = Problem(
+        [Arm("a", Uniform(0.2, 0.9), Beta(2, 3)), Arm("b", Bernoulli(0.5), Bernoulli(0.3))]
+    )
+    three = bernoulli_problem([(0.5, 0.8, 0.7, 0.2, 0.4), (0.4, 0.3, 0.1, 0.2, 0.1)], [0.9] * 3)
+    return ((free, 40.0), (paper, 60.0), (mixed, 1500.0), (three, 40.0))
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("risk", [None, 0.05])
+def test_compiled_it_makes_the_same_runs_to_the_bit(paper, mixed, which, risk):
+    problem, budget = problems(paper, mixed)[which]
+    compiled, plain = (
+        simulate(
+            problem,
+            {"p": Resolve(risk=risk)},
+            budgets=budget,
+            runs=4,
+            seed=5,
+            backend=backend,
+            progress=False,
+        )["p"].runs
+        for backend in ("cpu", "python")
+    )
+    np.testing.assert_array_equal(compiled.pulls, plain.pulls)
+    np.testing.assert_array_equal(compiled.cost, plain.cost)
+    np.testing.assert_allclose(compiled.reward, plain.reward, rtol=1e-12)
+    np.testing.assert_allclose(compiled.penalty, plain.penalty, rtol=1e-12)
+
+
+def played(problem, policy, budget, runs):
+    return simulate(problem, {"p": policy}, budgets=budget, runs=runs, seed=11, progress=False)
+
+
+def test_on_average_it_keeps_the_papers_limit_and_loses_little(paper):
+    row = played(paper, Resolve(), 1000, 400).summary()[0]
+    assert row["violation"] <= 0.001 * 0.8 + 3 * row["violation_se"]
+    assert row["regret"] <= 3.0 + 3 * row["regret_se"]
+
+
+def test_with_a_risk_it_hardly_ever_breaks_the_papers_limit(paper):
+    runs = played(paper, Resolve(risk=0.01), 300, 1000)["p"].runs
+    broken = (runs.penalty[0, :, 0] > 0.8 * 300 + 1e-9).mean()
+    assert broken <= 0.015 + 3 * math.sqrt(0.01 / 1000)
+
+
+def test_the_arms_order_does_not_matter_but_by_chance():
+    means = [(0.5, 0.8, 0.6), (0.6, 0.5, 0.2), (0.4, 0.3, 0.3)]
+    order = [2, 0, 1]
+    straight, turned = (
+        played(bernoulli_problem(rows, 0.7), Resolve(), 200, 400)["p"].runs
+        for rows in (means, [means[k] for k in order])
+    )
+    for k, place in enumerate(order):
+        one, other = turned.pulls[0, :, k], straight.pulls[0, :, place]
+        error = math.sqrt((one.var() + other.var()) / 400)
+        assert abs(one.mean() - other.mean()) <= 4.5 * error
