@@ -25,7 +25,7 @@ bench: .venv/dev  ## every figure of docs/benchmarks.md, beside the packages one
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv $(OUT)
+	rm -rf .venv $(OUT) benchmarks/.venvs
 
 .venv/run: pyproject.toml
 	$(PYTHON) -m venv .venv

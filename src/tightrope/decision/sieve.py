@@ -73,8 +73,8 @@ CLOCK_LOW, CLOCK_HIGH, TAU, CLOCK_TILT, LIFE = range(5)
 LOW, HIGH, TILT, UP, DOWN = range(5)
 FIRST_QUEUE = 5
 
-WIDER, NARROWER, MUCH_NARROWER = 2.0, 0.7, 0.25
-ENOUGH = 0.1  # of the room below the plane, for a window to take no more than the rest
+WIDER, NARROWER, MUCH_NARROWER = 3.0, 0.7, 0.25
+ENOUGH = 0.1  # of the room below the plane, for a window to leave
 TRIES = 12  # windows tried on a sample
 LEAST = 2.0**-10  # of a queue's window
 CLOSE = 16  # arms that the plane leans with
@@ -437,7 +437,8 @@ def filler(spec: Spec) -> Any:
             for place in range(base, min(base + BLOCK, start + count)):
                 key = keys[place - base]
                 if key > reach:
-                    links[place, BELOW] = OUT
+                    if links[place, BELOW] != OUT:  # memory that is only read costs half
+                        links[place, BELOW] = OUT
                     lowest_out = min(lowest_out, key)
                     continue
                 let_in += 1
@@ -465,19 +466,19 @@ def filler(spec: Spec) -> Any:
 
 
 @cache
-def shrinker(spec: Spec) -> Any:
-    """Make a level's next window narrower."""
+def scaler(spec: Spec) -> Any:
+    """Make a level's next window wider or narrower, but no wider than its parent's."""
     penalties, windows_of = spec.penalties, view(spec, Field.WINDOWS)
 
-    def shrink(address, level, by):
-        window = windows_of(address)[level]
-        window[LIFE] = max(window[LIFE] * by, 1.0)
+    def scale(address, level, by):
+        window, parent = windows_of(address)[level], windows_of(address)[level - 1]
+        window[LIFE] = min(max(window[LIFE] * by, 1.0), parent[LIFE])
         for m in range(penalties):
             at = FIRST_QUEUE + 5 * m
-            window[at + UP] = max(window[at + UP] * by, LEAST)
-            window[at + DOWN] = max(window[at + DOWN] * by, LEAST)
+            window[at + UP] = min(max(window[at + UP] * by, LEAST), parent[at + UP])
+            window[at + DOWN] = min(max(window[at + DOWN] * by, LEAST), parent[at + DOWN])
 
-    return spec.routine(shrink)
+    return spec.routine(scale)
 
 
 @cache
@@ -488,7 +489,7 @@ def narrower(spec: Spec) -> Any:
     whether a window is too wide, before all places are gone through. ``some`` places from
     ``first`` on hold arms that are close to the best, or were.
     """
-    frame, guess, fill, shrink = framer(spec), guesser(spec), filler(spec), shrinker(spec)
+    frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
     lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)
     levels_of, counts_of, windows_of = (
         view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS)
@@ -506,7 +507,7 @@ def narrower(spec: Spec) -> Any:
             window[TAU] = guess(address, level, wanted)
             if not (room > 0.0 and plane(address, level + 1, now) - best < ENOUGH * room):
                 break
-            shrink(address, level + 1, NARROWER)
+            scale(address, level + 1, NARROWER)
         return window[TAU]
 
     fit_to = spec.routine(fit)
@@ -550,7 +551,7 @@ def narrower(spec: Spec) -> Any:
             if scan(address, start, used, now, luck)[0] < plane(address, level + 1, now):
                 return True
             counts[FAILED] += 1
-            shrink(address, level + 1, MUCH_NARROWER)
+            scale(address, level + 1, MUCH_NARROWER)
         levels[level + 1, REST] = WAIT_FAILED
         return False
 
@@ -586,7 +587,7 @@ def by_sieve(spec: Spec) -> Any:
 def refiner(spec: Spec) -> Any:
     """Make anew the levels that do not hold any more, and decide."""
     scan, plane, inside = scanner(spec), planer(spec), insider(spec)
-    narrow, shrink = narrower(spec), shrinker(spec)
+    narrow, scale = narrower(spec), scaler(spec)
     levels_of, counts_of, windows_of, run_of = (
         view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS, Field.RUN)
     )
@@ -608,7 +609,7 @@ def refiner(spec: Spec) -> Any:
                 window[at + DOWN] = min(window[at + DOWN] * WIDER, parent[at + DOWN])
                 left = True
         if not left:
-            shrink(address, level, NARROWER)
+            scale(address, level, NARROWER)
 
     adapt_to = spec.routine(adapt)
 
