@@ -136,6 +136,10 @@ def test_any_outcome_law(policy, mixed):
     assert on_gpu.pulls.sum() > on_gpu.pulls.shape[1] * 3  # more than a pull of each
 
 
+def test_without_exploration_arms_start_as_unknown(paper):
+    agree(*both(paper, LyOn(beta0=0.0), size(12, 1000), size(2, 5000)))
+
+
 def test_double_precision_when_asked(paper):
     agree(*both(paper, LyOn(), size(15, 1000), size(2, 2000), precision="double"))
 

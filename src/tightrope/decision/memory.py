@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from tightrope.compiled import array_behind, first_of
 from tightrope.decision.spec import SIEVE, Spec
+from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Setup
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Store:
         sizes: Sizes | None = None,
     ) -> None:
         if arms >= LARGEST:
-            raise ValueError(f"arms = {arms}: must be below {LARGEST}")
+            raise InputError(f"arms = {arms}: must be below {LARGEST}")
         self.spec, self.layout = spec, Run.of(spec.penalties)
         sizes = sizes or Sizes()
         rooms = sizes.rooms(arms) if spec.way == SIEVE else []

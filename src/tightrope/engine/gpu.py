@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.decision.memory import first_terms
 from tightrope.engine.cpu import law_arrays, number_type
 from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
 from tightrope.errors import BackendError
@@ -168,10 +169,13 @@ class Plan:
         return give((law.astype(np.int64) + 1 << self.spec.bits - 31).astype(np.uint32))
 
     def _starting_terms(self) -> Any:
-        terms: Any = np.zeros((self.problem.arm_count, self.spec.term_rows), self.spec.dtype)
-        if self.setup.terms is not None:
-            known = self.setup.terms.reshape(len(terms), -1)
-            terms[:, : known.shape[1]] = known
+        """What is known of the arms at first [K * rows]."""
+        spec, known = self.spec, self.setup.terms
+        if known is None:
+            known = first_terms(spec.policy, spec.penalties, spec.dtype, self.setup)
+        terms: Any = np.zeros((self.problem.arm_count, spec.term_rows), spec.dtype)
+        flat = known.reshape(len(known), -1)
+        terms[:, : flat.shape[1]] = flat
         return terms.reshape(-1)
 
     def _allowance(self) -> Any:
