@@ -11,7 +11,7 @@ from typing import Any
 from numba import njit
 
 from tightrope.compiled import OPTIONS, compile_function, fingerprint
-from tightrope.policies.base import IndexPolicy, advance
+from tightrope.policies.base import IndexPolicy
 
 __all__ = ["ENVELOPE", "SCAN", "SIEVE", "Spec"]
 
@@ -43,14 +43,6 @@ class Spec:
     def digest(self) -> str:
         """What tells it from every other: what it is for and the text it is made of."""
         policy = self.policy
-        functions = (
-            policy.clock,
-            policy.reward_terms,
-            policy.penalty_terms,
-            policy.reward_index,
-            policy.penalty_index,
-            advance,
-        )
         facts = (
             self.penalties,
             self.dtype.__name__,
@@ -59,7 +51,7 @@ class Spec:
             policy.learns,
             policy.random,
         )
-        return fingerprint(functions, SOURCES, facts)
+        return fingerprint(policy.functions(), SOURCES, facts)
 
     def part(self, function: Callable[..., Any]) -> Any:
         """Compile a part that is copied to where it is called, before types are known.

@@ -55,14 +55,6 @@ class Kernel:
     def digest(self) -> str:
         """What tells it from every other kernel: what it is for and the text it is made of."""
         policy = self.policy
-        functions = (
-            policy.clock,
-            policy.reward_terms,
-            policy.penalty_terms,
-            policy.reward_index,
-            policy.penalty_index,
-            advance,
-        )
         facts = (
             self.penalties,
             self.lanes,
@@ -72,7 +64,7 @@ class Kernel:
             policy.learns,
             policy.random,
         )
-        return fingerprint(functions, (SOURCE, rng.SOURCE), facts)
+        return fingerprint(policy.functions(), (SOURCE, rng.SOURCE), facts)
 
 
 class Layout(NamedTuple):

@@ -64,16 +64,10 @@ class Kernel:
     def digest(self) -> str:
         """What tells it from every other kernel."""
         policy = self.policy
-        functions = (
-            policy.clock,
-            policy.reward_terms,
-            policy.penalty_terms,
-            policy.reward_index,
-            policy.penalty_index,
-            advance,
-        )
         facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled)
-        return fingerprint(functions, (SOURCE, rng.SOURCE), (*facts, policy.learns, policy.random))
+        return fingerprint(
+            policy.functions(), (SOURCE, rng.SOURCE), (*facts, policy.learns, policy.random)
+        )
 
 
 def in_registers(arms: int, penalties: int) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -163,6 +163,12 @@ class IndexPolicy(Policy):
     def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
         """The part of the arm's index that a queue weighs."""
         return 0.0
+
+    @classmethod
+    def functions(cls) -> tuple[Callable[..., Any], ...]:
+        """All that a kernel compiles of it, and how a queue moves."""
+        terms = (cls.reward_terms, cls.penalty_terms)
+        return (cls.clock, *terms, cls.reward_index, cls.penalty_index, advance)
 
     def decide(
         self,
