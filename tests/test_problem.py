@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.test_laws import laws
 from tightrope.errors import InputError, ProblemError
 from tightrope.laws import Bernoulli, Beta, Constant, CostAbove, Discrete, TwoPoint, Uniform
-from tightrope.problem import Arm, Problem, Scales, check_budget
+from tightrope.problem import Arm, Change, Problem, Scales, check_budget
 from tightrope.ready import load_problem
 
 COIN = Bernoulli(0.5)
@@ -52,7 +52,7 @@ def arms(draw: st.DrawFn, name: str, scales: Scales) -> Arm:
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Any problem with M = 0..3."""
+    """Any problem with M = 0..3 and up to two changes."""
     count = draw(st.integers(0, 3))
     scale, limit = st.floats(0.5, 1e3), st.floats(1e-3, 1e3)
     scales = draw(
@@ -60,11 +60,16 @@ def problems(draw: st.DrawFn) -> Problem:
         | st.builds(Scales, scale, scale, st.tuples(*[scale] * count))
     )
     names = draw(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True))
+    inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
     return Problem(
         [draw(arms(name, scales)) for name in names],
         limit=draw(st.tuples(*[limit] * count)),
         scales=scales,
         name=draw(st.text()),
+        changes=[
+            Change(share, [draw(arms(name, scales)) for name in names])
+            for share in sorted(draw(st.sets(inside, max_size=2)))
+        ],
     )
 
 

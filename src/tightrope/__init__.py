@@ -54,7 +54,7 @@ from tightrope.policies import (
     UniformRandom,
     parse_policy,
 )
-from tightrope.problem import Arm, Problem, Scales
+from tightrope.problem import Arm, Change, Phase, Problem, Scales
 from tightrope.ready import load_problem, ready_names, ready_problem
 from tightrope.results import Results
 from tightrope.version import __version__ as __version__
@@ -70,6 +70,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Bernoulli",
     "Beta",
     "BudgetedTS",
+    "Change",
     "ChoicePolicy",
     "Constant",
     "Controller",
@@ -91,6 +92,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Oracle",
     "OutsideTheoryWarning",
     "PessimisticOptimistic",
+    "Phase",
     "Policy",
     "PolicyError",
     "PrimalDualBwK",

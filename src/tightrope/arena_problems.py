@@ -1,7 +1,8 @@
 """The arena's own problems by name: random families with seeds, and one for each difficulty.
 
 Every number is written here or drawn from ``random.Random``, whose ``random()`` is the same in
-every version of Python; drawn numbers are rounded, so that the TOML of a problem reads well.
+every version of Python; drawn and computed numbers are rounded, so that the TOML of a problem reads
+well.
 ``arena-random-K-S`` and ``arena-continuous-K-S`` exist for every number of arms K from 2 to 100 and
 every seed S; without S the seed is 1.
 """
@@ -10,16 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from math import cos, pi
 from random import Random
 
 from tightrope.errors import ProblemError
 from tightrope.laws import Bernoulli, Beta, TwoPoint, Uniform
-from tightrope.problem import Arm, Problem
+from tightrope.problem import Arm, Change, Problem
 
 __all__ = ["LISTED", "PREFIX", "made"]
 
 PREFIX = "arena-"
 MOST_ARMS = 100
+DRIFT_CHANGES = 40
 FAMILY = re.compile(r"arena-(random|continuous)-(\d{1,4})(?:-(\d{1,9}))?")
 
 
@@ -94,11 +97,14 @@ def _short(value: float) -> float:
 
 def _coins(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
     """Bernoulli arms from the probabilities (cost, reward, penalty 1, ...)."""
-    arms = [
+    return Problem(_coin_arms(*odds), limit=limit, name=name)
+
+
+def _coin_arms(*odds: Sequence[float]) -> list[Arm]:
+    return [
         Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), [Bernoulli(p) for p in penalties])
         for k, (cost, reward, *penalties) in enumerate(odds, start=1)
     ]
-    return Problem(arms, limit=limit, name=name)
 
 
 def _tight() -> Problem:
@@ -156,6 +162,47 @@ def _three_limits() -> Problem:
     )
 
 
+def _abrupt() -> Problem:
+    """At half of the budget pi* goes from arms 1 and 2 to arms 3 and 4.
+
+    Arm 1 earns most, arm 3 least and arm 2 is the most careful; then arm 3 earns most, arm 4 is the
+    most careful, and half of arm 1 and half of arm 2 incur 1.1 a unit of cost. In either phase one
+    more penalty would earn 1, so nothing is gained by saving some for the other.
+    """
+    before = _coin_arms((0.5, 0.9, 0.65), (0.6, 0.48, 0.18), (0.4, 0.12, 0.3), (0.7, 0.35, 0.49))
+    after = _coin_arms((0.5, 0.25, 0.75), (0.6, 0.24, 0.42), (0.4, 0.7, 0.52), (0.7, 0.525, 0.21))
+    return Problem(before, limit=0.8, name="arena-abrupt", changes=[Change(0.5, after)])
+
+
+def _drift() -> Problem:
+    """pi*'s bold arm is arm 1, then arm 2, then arm 1 again; its careful one arm 3, then arm 4."""
+    phases = DRIFT_CHANGES + 1
+    changes = [Change(_short(j / phases), _drifted((j + 0.5) / phases)) for j in range(1, phases)]
+    return Problem(_drifted(0.5 / phases), limit=0.8, name="arena-drift", changes=changes)
+
+
+def _drifted(spent: float) -> list[Arm]:
+    """The arms after a share of the budget: the bold ones at either end of a whole wave, the
+    careful ones at either end of half a wave.
+    """
+    wave, half = cos(2.0 * pi * spent), cos(pi * spent)
+    arms = [(0.5, _bold(wave)), (0.4, _bold(-wave)), (0.6, _careful(half)), (0.7, _careful(-half))]
+    return _coin_arms(*([cost, *(_short(cost * rate) for rate in rates)] for cost, rates in arms))
+
+
+def _bold(wave: float) -> tuple[float, float]:
+    """Rates of reward and penalty: 1.8 and 1.3 at a wave of 1, 1.4 and 1 at 0, 0.6 and 1.3 at -1.
+
+    What a penalty earns, from a careful arm to a bold one, stays about 1 all along.
+    """
+    return 1.4 + 0.6 * wave - 0.2 * wave**2, 1.0 + 0.3 * wave**2
+
+
+def _careful(wave: float) -> tuple[float, float]:
+    """Likewise: 0.8 and 0.3 at a wave of 1, 0.9 and 0.45 at 0, 0.4 and 0.6 at -1."""
+    return 0.9 + 0.2 * wave - 0.3 * wave**2, 0.45 - 0.15 * wave
+
+
 FAMILIES: dict[str, Callable[[str, int, int], Problem]] = {
     "random": _random,
     "continuous": _continuous,
@@ -166,6 +213,8 @@ SPECIAL: dict[str, Callable[[], Problem]] = {
     "arena-cheap": _cheap,
     "arena-two-limits": _two_limits,
     "arena-three-limits": _three_limits,
+    "arena-abrupt": _abrupt,
+    "arena-drift": _drift,
 }
 
 # The name of every problem that a list shows, and one line about it.
@@ -179,4 +228,6 @@ LISTED: dict[str, str] = {
     "arena-cheap": "two-point costs, 0.01 on average: a hundred pulls a unit of budget",
     "arena-two-limits": "six Bernoulli arms under two limits, both binding",
     "arena-three-limits": "ten Bernoulli arms under three limits, all binding",
+    "arena-abrupt": "four Bernoulli arms, of which other two are best after half of the budget",
+    "arena-drift": "four Bernoulli arms that drift: 40 small changes, the best two cross thrice",
 }

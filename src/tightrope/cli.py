@@ -400,7 +400,7 @@ def _add_arena(commands: Any) -> None:
         action="append",
         default=[],
         metavar="PROBLEM",
-        help="a ready problem's name or a TOML file; may be repeated; default sixteen problems",
+        help="a ready problem's name or a TOML file; may be repeated; default all of them",
     )
     parser.add_argument(
         "--policy",

@@ -26,6 +26,13 @@ reward on that, under the limits c_m B / (n step): 1.3 B + 0.5 on the paper's ar
 Otherwise b is put on a grid (``_grid``), which is refined until the result settles. The recursion
 stops as soon as W has become a straight line (``_recursion``), so that a large budget takes no
 longer than a moderate one.
+
+Where the arms change, the best mixtures of the phases are one linear program
+(``oracle.best_phases``), given the cost that each phase takes. If every cost is 0 or one step, the
+n steps are spent one by one whatever is pulled: the phase of each is known beforehand, the arm that
+is pulled until the step is spent earns its rate of that phase, and the program is exact. For other
+costs each phase is given its share of B. That leaves out that the last pull of a phase goes beyond
+it: about one pull's worth a phase, so it is near OPT(B) for large budgets and few changes only.
 """
 
 from __future__ import annotations
@@ -39,7 +46,15 @@ import numpy.typing as npt
 
 from tightrope._grid import CostGrid, Costs, last_node
 from tightrope.errors import InfeasibleError, TightropeError
-from tightrope.oracle import Conflict, Mixture, best_arms, best_mixture, conflict, limit_names
+from tightrope.oracle import (
+    Mixture,
+    best_arms,
+    best_mixture,
+    best_phases,
+    conflict,
+    least_excess,
+    limit_names,
+)
 from tightrope.problem import Problem, check_budget
 
 __all__ = ["optimum"]
@@ -59,7 +74,8 @@ Floats = npt.NDArray[np.float64]
 def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
-    Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6.
+    Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6. Where
+    the arms change: 1e-9 where all costs are 0 or one step, else about one pull's worth a phase.
 
     >>> from tightrope.laws import Bernoulli
     >>> from tightrope.problem import Arm
@@ -68,6 +84,8 @@ def optimum(problem: Problem, budget: float) -> float:
     >>> round(optimum(Problem([bold, careful], limit=0.8), 1000), 9)
     1300.5
     """
+    if problem.changes:
+        return _over_phases(problem, check_budget(budget)) * problem.scales.reward
     task = _Task.of(problem, check_budget(budget))
     costs = Costs([arm.cost for arm in problem.arms])
     step = costs.common_step() if costs.finite else 0.0
@@ -101,13 +119,40 @@ class _Task:
         allowance = moments.limits * (budget / problem.scales.cost)
         return cls(problem, budget, outcomes, allowance, best_arms(problem))
 
-    def infeasible(self, found: Conflict, least: float) -> InfeasibleError:
+    def infeasible(self, prices: Floats, least: float) -> InfeasibleError:
         """What to raise when the blamed penalties reach ``least`` times what is allowed."""
-        names = limit_names(self.problem, np.flatnonzero(found.prices))
-        return InfeasibleError(
-            f"budget = {self.budget!r} with {names}: must be such that some policy keeps the"
-            f" expected penalty within limit times budget; {least:.6g} times that is the least"
-        )
+        return _infeasible(self.problem, self.budget, prices, least)
+
+
+def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -> InfeasibleError:
+    """What to raise when the penalties with a price reach ``least`` times what is allowed."""
+    names = limit_names(problem, np.flatnonzero(prices))
+    return InfeasibleError(
+        f"budget = {budget!r} with {names}: must be such that some policy keeps the"
+        f" expected penalty within limit times budget; {least:.6g} times that is the least"
+    )
+
+
+def _over_phases(problem: Problem, budget: float) -> float:
+    """The arms change; normalised."""
+    spent = _spent_in_phases(problem, budget) / problem.scales.cost
+    allowance = problem.moments.limits * (budget / problem.scales.cost)
+    found = best_phases(problem, spent, allowance)
+    if found is None:
+        least, prices = least_excess(problem, spent, allowance)
+        raise _infeasible(problem, budget, prices, least)
+    return found.reward
+
+
+def _spent_in_phases(problem: Problem, budget: float) -> Floats:
+    """The cost that each phase takes [J]: exact where every cost is 0 or one step."""
+    costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
+    step = costs.common_step() if costs.finite else 0.0
+    if not step or step != costs.largest:
+        return budget * np.array([phase.share for phase in problem.phases])
+    levels = last_node(budget, step) + 1
+    first = np.ceil(problem.phase_starts(budget / step))
+    return step * np.diff([*first, levels])
 
 
 def _by_levels(task: _Task, step: float) -> float:
@@ -117,7 +162,7 @@ def _by_levels(task: _Task, step: float) -> float:
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
     if mixture is None:
         found = conflict(moments.penalty_rate, limits)
-        raise task.infeasible(found, found.excess)
+        raise task.infeasible(found.prices, found.excess)
     return mixture.reward * spent / task.problem.scales.cost
 
 
@@ -188,7 +233,7 @@ class _Search:
         while (mixture := best_mixture(self.corners[:, 0], self.corners[:, 1:], allowance)) is None:
             found = conflict(self.corners[:, 1:], allowance)
             if least > 1.0 + self.gap or found.excess - least <= self.gap:
-                raise self.task.infeasible(found, least)
+                raise self.task.infeasible(found.prices, least)
             least = max(least, -self._look(np.append(0.0, -found.prices)))
         return mixture
 

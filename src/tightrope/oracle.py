@@ -15,6 +15,12 @@ of all and the best arm that keeps the limit, look for the arm farthest above th
 two, let it replace the one on its side of c, and stop when no arm lies above: each look is one
 pass over the arms.
 
+Where the arms change there is no one mixture to ask for. With the cost v_j spent in each phase j
+given, the best mixtures of the phases solve one program over all of them, because the limits hold
+for the totals only (``best_phases``):
+
+    maximise sum_jk v_j w_jk r_jk   subject to   sum_jk v_j w_jk y_jkm <= a_m,   sum_k w_jk = 1.
+
 Ties go to fewer arms, then to the lower penalty, then to the lower number; numbers that differ by
 less than ``ROUNDING``, relatively, are ties, because quotients of means are no more exact.
 """
@@ -29,16 +35,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, TightropeError
-from tightrope.problem import Problem
+from tightrope.problem import Problem, require_unchanging
 
 __all__ = [
     "ROUNDING",
     "Conflict",
     "Mixture",
     "Oracle",
+    "PhaseMixtures",
     "best_arms",
     "best_mixture",
+    "best_phases",
     "conflict",
+    "least_excess",
     "limit_names",
     "oracle",
 ]
@@ -91,8 +100,23 @@ class Conflict:
     nearest: int
 
 
+@dataclass(frozen=True, eq=False)
+class PhaseMixtures:
+    """A mixture of the K arms by cost in each of J phases: ``shares`` [J, K], each row sums to 1.
+
+    ``reward``: what they earn in all. ``multiplier`` [M]: what one more unit of each penalty would.
+    """
+
+    reward: float
+    shares: Floats
+    multiplier: Floats
+
+
 def oracle(problem: Problem) -> Oracle:
-    """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits."""
+    """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
+
+    ProblemError if the arms change: each of ``problem.phases`` has an oracle then.
+    """
     moments, mixture = problem.moments, best_arms(problem)
     cost_share = np.zeros(problem.arm_count)
     cost_share[mixture.members] = mixture.weights
@@ -112,7 +136,13 @@ def oracle(problem: Problem) -> Oracle:
 
 
 def best_arms(problem: Problem) -> Mixture:
-    """pi* as a mixture of the arms by cost, in normalised units; InfeasibleError likewise."""
+    """pi* as a mixture of the arms by cost, in normalised units; the errors of ``oracle``."""
+    require_unchanging(
+        problem,
+        "oracle: the best stationary policy is defined for",
+        instead="; take optimum(problem, budget), or oracle(phase.problem) for each of"
+        " problem.phases",
+    )
     moments = problem.moments
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, moments.limits)
     if mixture is None:
@@ -180,11 +210,69 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
         return Conflict(1.0 / limits, float(relative.min()), int(relative.argmin()))
     objective = np.append(np.zeros(len(relative)), 1.0)
     columns = np.column_stack([relative.T, -np.ones(len(limits))])
-    result = _program(objective, columns, np.zeros(len(limits)), 1.0 - objective)
+    mass = (1.0 - objective)[np.newaxis]
+    result = _program(objective, columns, np.zeros(len(limits)), mass)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < _ZERO] = 0.0
     nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
+
+
+def best_phases(
+    problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None = None
+) -> PhaseMixtures | None:
+    """The best mixtures of the phases of a problem, in normalised units; None if none is allowed.
+
+    ``spent`` [J]: the cost in each phase, not all 0. ``allowance`` [M]: the most of each penalty in
+    all, positive; the limits times the cost by default.
+    """
+    reward, relative, phases, allowed = _in_phases(problem, spent, allowance)
+    size = float(np.abs(reward).max()) or 1.0
+    result = _program(-reward / size, relative, np.ones(len(relative)), phases)
+    if result.status == _INFEASIBLE:
+        return None
+    shares = np.maximum(np.asarray(result.x, dtype=np.float64), 0.0).reshape(len(phases), -1)
+    shares[shares < _ZERO] = 0.0
+    shares /= shares.sum(axis=1, keepdims=True)
+    prices = np.maximum(-np.asarray(result.ineqlin.marginals, dtype=np.float64), 0.0)
+    return PhaseMixtures(float(reward @ shares.ravel()), shares, prices * size / allowed)
+
+
+def least_excess(
+    problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None = None
+) -> tuple[float, Floats]:
+    """The largest total penalty relative to its allowance, at its least over all mixtures.
+
+    As ``best_phases`` has them; above 1 where none is allowed, and 1 less it is the slack. With it
+    the prices [M] of the penalties, not 0 for those that stand in the way.
+    """
+    reward, relative, phases, allowed = _in_phases(problem, spent, allowance)
+    objective = np.append(np.zeros_like(reward), 1.0)
+    columns = np.column_stack([relative, -np.ones(len(relative))])
+    mass = np.column_stack([phases, np.zeros(len(phases))])
+    result = _program(objective, columns, np.zeros(len(relative)), mass)
+    prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
+    prices[prices < _ZERO] = 0.0
+    return float(result.fun), prices / allowed
+
+
+def _in_phases(
+    problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The program's numbers for N = J K shares, those of the first phase first.
+
+    The reward of each [N], its penalties relative to the allowance [M, N], whether it belongs to
+    each phase [J, N], and the allowance [M].
+    """
+    costs = np.asarray(spent, dtype=np.float64)
+    allowed = problem.moments.limits * costs.sum() if allowance is None else allowance
+    allowed = np.asarray(allowed, dtype=np.float64)
+    moments = [phase.problem.moments for phase in problem.phases]
+    weights = np.repeat(costs, problem.arm_count)
+    reward = np.concatenate([one.reward_rate for one in moments]) * weights
+    penalty = np.concatenate([one.penalty_rate for one in moments]) * weights[:, np.newaxis]
+    phases = np.repeat(np.eye(len(costs)), problem.arm_count, axis=1)
+    return reward, (penalty / allowed).T, phases, allowed
 
 
 def _single(reward: Floats, point: int, multiplier: Floats) -> Mixture:
@@ -253,7 +341,7 @@ def _slope(reward: Floats, penalty: Floats, left: int, right: int) -> float:
 def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags) -> Mixture | None:
     """Two or more limits: the linear program, scaled so that the solver's tolerances bite."""
     size = float(np.abs(reward).max()) or 1.0
-    ones = np.ones(len(reward))
+    ones = np.ones((1, len(reward)))
     result = _program(-reward / size, (penalty / limits).T, np.ones(len(limits)), ones)
     if result.status == _INFEASIBLE:
         return None
@@ -269,7 +357,7 @@ def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags)
 
 
 def _program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:
-    """Minimise objective . w over w >= 0 with columns w <= bounds and mass . w = 1."""
+    """Minimise objective . w over w >= 0 with columns w <= bounds and mass w = 1, row by row."""
     from scipy.optimize import linprog
 
     for tolerance in (1e-10, 1e-7):  # the tighter one is now and then too much to ask
@@ -277,8 +365,8 @@ def _program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -
             objective,
             A_ub=columns,
             b_ub=bounds,
-            A_eq=mass[None, :],
-            b_eq=np.ones(1),
+            A_eq=mass,
+            b_eq=np.ones(len(mass)),
             method="highs",
             options={
                 "primal_feasibility_tolerance": tolerance,

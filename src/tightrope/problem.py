@@ -3,16 +3,19 @@
 Dimension letters: K arms, M penalties. A channel is one number that a pull gives, in the order
 cost, reward, penalty 1, ..., penalty M. *Normalised* values are divided by the channel's scale,
 so that every outcome lies in [0, 1]; only ``moments``, ``tables`` and ``bernoulli`` speak of them.
+
+The arms may change while the budget is spent. The pulls between two changes are a *phase*, and a
+phase is a problem of its own, whose arms stay what they are.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import cast, overload
+from typing import NamedTuple, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +38,17 @@ from tightrope.laws import (
     shown,
 )
 
-__all__ = ["Arm", "Moments", "Problem", "Scales", "Tables", "check_budget"]
+__all__ = [
+    "Arm",
+    "Change",
+    "Moments",
+    "Phase",
+    "Problem",
+    "Scales",
+    "Tables",
+    "check_budget",
+    "require_unchanging",
+]
 
 
 def check_budget(budget: object, place: str = "budget") -> float:
@@ -45,6 +58,15 @@ def check_budget(budget: object, place: str = "budget") -> float:
         if value > 0:
             return value
     raise InputError(f"{place} = {shown(budget)}: must be a positive, finite number")
+
+
+def require_unchanging(
+    problem: Problem, needs: str, *, error: type[InputError] = ProblemError, instead: str = ""
+) -> None:
+    """Raise ``error`` if the arms change: what ``needs`` them not to, and what to do instead."""
+    if problem.changes:
+        which = f"problem {problem.name!r}" if problem.name else "the problem"
+        raise error(f"{needs} arms that do not change; {which} changes{instead}")
 
 
 def channel_names(penalty_count: int) -> tuple[str, ...]:
@@ -297,6 +319,50 @@ class Scales:
         return (self.cost, self.reward, *self.penalties)
 
 
+@contextmanager
+def _within(place: str) -> Iterator[None]:
+    """As ``at``, for messages that go on with the place of an arm: change 2 (at 0.7), arm 'a'."""
+    try:
+        yield
+    except ProblemError as error:
+        joint = ", " if str(error).startswith("arm") else ": "
+        raise type(error)(f"{place}{joint}{error}") from None
+
+
+@dataclass(frozen=True)
+class Change:
+    """From a share of the budget on, the arms are others, by the same names in the same order.
+
+    ``at``: the share, between 0 and 1. The first pull of the new arms is the one before which the
+    cost spent is at least ``at`` times the budget.
+    """
+
+    at: float
+    arms: Sequence[Arm]  # kept as a tuple
+
+    def __post_init__(self) -> None:
+        share = number(self.at, "at")
+        if not 0.0 < share < 1.0:
+            raise ProblemError(f"at = {share!r}: must lie between 0 and 1, a share of the budget")
+        object.__setattr__(self, "at", share)
+        if not isinstance(self.arms, Iterable):
+            raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms")
+        if not isinstance(self.arms, Coins):
+            object.__setattr__(self, "arms", tuple(self.arms))
+
+
+class Phase(NamedTuple):
+    """The pulls between two changes.
+
+    ``start``: the share of the budget spent before, in [0, 1). ``share``: how much of the budget it
+    lasts, in (0, 1]. ``problem``: the arms meanwhile, with the limits and scales of the whole.
+    """
+
+    start: float
+    share: float
+    problem: Problem
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Means and rates in normalised units; rates are per unit of cost."""
@@ -341,18 +407,23 @@ class Tables:
 
 @dataclass(frozen=True)
 class Problem:
-    """Arms to choose from and the limit on the penalty per unit of cost, for every penalty."""
+    """Arms to choose from and the limit on the penalty per unit of cost, for every penalty.
+
+    ``changes``: what becomes of the arms while the budget is spent, in order; none by default.
+    """
 
     arms: Sequence[Arm]
     limit: float | Sequence[float] | None = None  # one, or M of them; kept as a tuple
     scales: Scales = Scales()
     name: str = ""
+    changes: Sequence[Change] = ()  # kept as a tuple
 
     def __post_init__(self) -> None:
         for field, kind, allowed in (
             ("arms", Iterable, "a list of arms"),
             ("scales", Scales, "a Scales"),
             ("name", str, "a string"),
+            ("changes", Iterable, "a list of changes"),
         ):
             value = getattr(self, field)
             if not isinstance(value, kind):
@@ -360,11 +431,13 @@ class Problem:
         if not isinstance(self.arms, Coins):
             object.__setattr__(self, "arms", tuple(self.arms))
         object.__setattr__(self, "limit", _one_or_more(self.limit, "limit"))
+        object.__setattr__(self, "changes", tuple(self.changes))
         if not self.scales.penalties:
             ones = replace(self.scales, penalty=(1.0,) * self.penalty_count)
             object.__setattr__(self, "scales", ones)
         self._check_limits()
         self._check_arms()
+        self._check_changes()
 
     def _check_limits(self) -> None:
         for m, limit in enumerate(self.limits):
@@ -424,6 +497,51 @@ class Problem:
                 " or pulls would never spend the budget"
             )
 
+    def _check_changes(self) -> None:
+        last = 0.0
+        for k, change in enumerate(self.changes, start=1):
+            if not isinstance(change, Change):
+                raise ProblemError(f"change {k}: {shown(change)} must be a Change")
+            if change.at <= last:
+                before = f"{last!r}, that of change {k - 1}"
+                raise ProblemError(f"change {k}: at = {change.at!r}: must be above {before}")
+            last = change.at
+        if self.changes:
+            self.phases  # noqa: B018 - a phase is a problem and checks its arms
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases in order; one, the problem itself, where the arms do not change."""
+        if not self.changes:
+            return (Phase(0.0, 1.0, self),)
+        ends = [*(change.at for change in self.changes), 1.0]
+        first = Problem(self.arms, self.limit, self.scales, self.name)
+        phases = [Phase(0.0, ends[0], first)]
+        for k, change in enumerate(self.changes, start=1):
+            with _within(f"change {k} (at {change.at!r})"):
+                phases.append(Phase(change.at, ends[k] - change.at, self._after(change)))
+        return tuple(phases)
+
+    def phase_starts(self, budget: float) -> Floats:
+        """What is spent when each phase starts, [J]; ``budget`` is in costs of one pull.
+
+        Less a rounding: 0.07 * 100 is above 7 in floats, and has to be reached at 7.
+        """
+        starts = np.array([phase.start for phase in self.phases])
+        return starts * budget * (1.0 - 1e-15) - 1e-9
+
+    def _after(self, change: Change) -> Problem:
+        """The problem after a change, without further ones."""
+        if len(change.arms) != self.arm_count:
+            raise ProblemError(
+                f"arms = {len(change.arms)}: must be {self.arm_count}, as many as at the start"
+            )
+        after = Problem(change.arms, self.limit, self.scales, self.name)
+        for k, (name, known) in enumerate(zip(after.names, self.names, strict=True), start=1):
+            if name != known:
+                raise ProblemError(f"arm {k}: name {name!r} must be {known!r}, as at the start")
+        return after
+
     @property
     def limits(self) -> tuple[float, ...]:
         """The M limits, penalty per unit of cost, in the user's units."""
@@ -448,7 +566,10 @@ class Problem:
 
     @cached_property
     def moments(self) -> Moments:
-        """What the oracle and the policies that know the means go by, normalised."""
+        """What the oracle and the policies that know the means go by, normalised.
+
+        Where the arms change, they are those of the arms at the start; see ``phases``.
+        """
         if self._odds is not None:
             means = self._odds / self.scales.channels
         else:
@@ -458,7 +579,7 @@ class Problem:
         return Moments(means[:, 0].copy(), means[:, 1].copy(), means[:, 2:].copy(), limits)
 
     def tables(self) -> Tables:
-        """What the engine draws from, normalised."""
+        """What the engine draws from, normalised; the arms at the start, see ``phases``."""
         shape = (self.arm_count, 2 + self.penalty_count)
         count, (split, first, second, slope) = self._cells()
         scales = np.repeat(np.tile(self.scales.channels, self.arm_count), count)
@@ -536,17 +657,15 @@ class Problem:
             table = tomllib.loads(text)
         except ValueError as error:
             raise ProblemError(f"not TOML: {error}") from None
-        known_keys(table, ("name", "limit", "scales", "arms"))
-        arms = table.get("arms", [])
-        if not isinstance(arms, list):
-            raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
+        known_keys(table, ("name", "limit", "scales", "arms", "changes"))
         with at("scales"):
             scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
         return cls(
-            tuple(_read_arm(arm, k) for k, arm in enumerate(arms, start=1)),
+            _read_arms(table.get("arms", []), "arms"),
             limit=table.get("limit"),
             scales=scales,
             name=table.get("name", ""),
+            changes=_read_changes(table.get("changes", [])),
         )
 
     def to_toml(self) -> str:
@@ -579,9 +698,35 @@ class Problem:
         }
         if set(self.scales.channels) == {1.0}:
             del head["scales"]
-        tables = (head, *map(_arm_table, self.arms))
-        texts = ("".join(f"{entry}\n" for entry in _entries(table)) for table in tables)
-        return "\n[[arms]]\n".join(texts).lstrip()
+        texts = [_text(head), *_arm_texts(self.arms, "arms")]
+        for change in self.changes:
+            texts.append(f"\n[[changes]]\n{_text({'at': change.at})}")
+            texts += _arm_texts(change.arms, "changes.arms")
+        return "".join(texts).lstrip()
+
+
+def _read_changes(tables: object) -> tuple[Change, ...]:
+    if not isinstance(tables, list):
+        raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
+    return tuple(_read_change(table, k) for k, table in enumerate(tables, start=1))
+
+
+def _read_change(table: object, k: int) -> Change:
+    """Change number ``k``, counted from 1, out of its TOML table."""
+    with at(f"change {k}"):
+        entries = known_keys(table, ("at", "arms"))
+        if len(entries) < 2:
+            raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
+    with _within(f"change {k} (at {shown(entries['at'])})"):
+        arms = _read_arms(entries["arms"], "changes.arms")
+    with at(f"change {k}"):
+        return Change(entries["at"], arms)
+
+
+def _read_arms(tables: object, place: str) -> tuple[Arm, ...]:
+    if not isinstance(tables, list):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
+    return tuple(_read_arm(table, k) for k, table in enumerate(tables, start=1))
 
 
 def _read_arm(table: object, k: int) -> Arm:
@@ -608,6 +753,11 @@ def _read_arm(table: object, k: int) -> Arm:
     return Arm(name, cast(Law, cost), reward, rest)  # Arm checks that it is one
 
 
+def _arm_texts(arms: Iterable[Arm], place: str) -> list[str]:
+    """The arms as TOML, each under the header of its table."""
+    return [f"\n[[{place}]]\n{_text(_arm_table(arm))}" for arm in arms]
+
+
 def _arm_table(arm: Arm) -> dict[str, object]:
     """The arm as a TOML table."""
     columns = [outcome.values for outcome in arm.outcomes if isinstance(outcome, Empirical)]
@@ -624,6 +774,11 @@ def _arm_table(arm: Arm) -> dict[str, object]:
 def _alone(values: Sequence[object]) -> object:
     """The only value without a list around it."""
     return values[0] if len(values) == 1 else list(values)
+
+
+def _text(table: Mapping[str, object]) -> str:
+    """The entries of a TOML table, each on its line."""
+    return "".join(f"{entry}\n" for entry in _entries(table))
 
 
 def _entries(table: Mapping[str, object]) -> list[str]:

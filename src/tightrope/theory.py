@@ -20,7 +20,7 @@ import numpy as np
 from tightrope.errors import InputError, ProblemError
 from tightrope.laws import Cells
 from tightrope.oracle import oracle
-from tightrope.problem import Arm, Problem
+from tightrope.problem import Arm, Problem, require_unchanging
 
 __all__ = [
     "Drift",
@@ -97,6 +97,7 @@ def constants(problem: Problem) -> TheoryConstants:
         raise InputError(
             f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit"
         )
+    require_unchanging(problem, "the paper's bounds are for")
     moments, best = problem.moments, oracle(problem)
     limit = float(moments.limits[0])
     slack = limit * moments.cost - moments.penalty[:, 0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from matplotlib import image
 
 from tests.report.test_page import Reader
-from tightrope import InputError, PolicyError, ProblemError, cli
+from tightrope import Change, InfeasibleError, InputError, PolicyError, ProblemError, cli
 from tightrope.engine.simulation import simulate
 from tightrope.experiments import running
 from tightrope.experiments.arena import (
@@ -42,6 +42,9 @@ SMALL = {
 }
 
 
+STEADY = [name for name in PROBLEMS if not ready_problem(name).changes]
+
+
 # --- the problems -------------------------------------------------------------------------
 
 
@@ -50,8 +53,9 @@ def scene(name: str) -> Scene:
 
 
 def test_there_are_sixteen_problems_of_every_kind():
-    problems = {name: ready_problem(name) for name in PROBLEMS}
+    problems = {name: ready_problem(name) for name in STEADY}
     assert len(problems) >= 16
+    assert len(PROBLEMS) == len(STEADY) + 2  # and two whose arms change
     assert {2, 10, 50, 100} <= {problem.arm_count for problem in problems.values()}
     assert {1, 2, 3} == {problem.penalty_count for problem in problems.values()}
     cheap = problems["arena-cheap"]
@@ -63,10 +67,15 @@ def test_there_are_sixteen_problems_of_every_kind():
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_every_problem_is_feasible_and_always_the_same(name):
     problem = ready_problem(name)
-    best = oracle(problem)  # raises where it is not feasible
+    scene(name).require_feasible()
     assert 0.0 < scene(name).slack <= 1.0
     assert ready_problem(name) == problem
     assert Problem.from_toml(problem.to_toml()) == problem
+
+
+@pytest.mark.parametrize("name", STEADY)
+def test_limits_bind(name):
+    best = oracle(ready_problem(name))
     binding = [price > 0 for price in best.multiplier]
     assert not any(binding) if name == "arena-free" else all(binding)
 
@@ -106,6 +115,9 @@ def test_the_documentation_has_every_problem():
         assert int(arms) == problem.arm_count
         assert limits == ", ".join(f"{limit:g}" for limit in problem.limits)
         assert slack == f"{100 * one.slack:.1f} %"
+        if one.changes:
+            assert room == "–"
+            continue
         budget = float(room.replace(",", ""))
         assert one.has_room(1.02 * budget + 1)
         assert not one.has_room(0.98 * budget - 1)
@@ -138,10 +150,50 @@ def test_a_row_agrees_with_the_runs():
     assert row["broken"] == np.mean((over > 1e-9).any(axis=1))
     shares = (over / problem.limits).max(axis=1)
     assert row["violation_p99_share"] == pytest.approx(np.quantile(shares, 0.99))
-    assert row["regret"] == pytest.approx(300.0 - 200 * plain["reward_rate"])
+    assert row["reward_rate"] == pytest.approx(plain["reward_rate"])
+    assert row["regret"] == pytest.approx(300.0 - row["earned"])
     starts = np.array(plain["violation_interval"])[:, 0] / problem.limits
     assert row["keeps"] == (starts.max() <= TOLERANCE)
     assert row["steps"] == plain["steps"]
+
+
+@pytest.mark.parametrize("name", ["paper", "wireless", "arena-three-limits", "arena-cheap"])
+def test_what_is_earned_has_the_mean_of_the_rewards_and_less_noise(name):
+    one = scene(name)
+    budget = (30.0 if name == "arena-cheap" else 300.0) * one.problem.scales.cost
+    results = simulate(
+        one.problem, [parse_policy("resolve")], budgets=budget, runs=2000, seed=4, progress=False
+    )
+    runs = results.records[0].runs[0]
+    raw, found = runs.reward * one.problem.scales.reward, one.earned(runs)
+    difference = raw - found
+    assert abs(difference.mean()) <= 4 * difference.std() / np.sqrt(2000)
+    assert found.std() < raw.std()
+
+
+def test_on_the_papers_arms_what_is_earned_is_known_but_for_the_penalties():
+    """Every arm's reward rate is its penalty rate and one half: r = y + 1/2."""
+    one = scene("paper")
+    results = simulate(one.problem, [parse_policy("lyon")], budgets=100, runs=20, progress=False)
+    runs = results.records[0].runs[0]
+    np.testing.assert_allclose(one.earned(runs), 0.5 * runs.cost + runs.penalty[:, 0])
+
+
+def test_where_arms_change_what_is_earned_is_the_reward():
+    one = scene("arena-abrupt")
+    results = simulate(one.problem, [parse_policy("lyon")], budgets=50, runs=5, progress=False)
+    runs = results.records[0].runs[0]
+    np.testing.assert_array_equal(one.earned(runs), runs.reward)
+    assert one.slack == pytest.approx(0.625)
+
+
+def test_a_changing_problem_that_no_mixture_keeps_is_refused():
+    def arm(penalty):
+        return [Arm("a", Bernoulli(0.5), Bernoulli(0.5), Bernoulli(penalty))]
+
+    hard = Problem(arm(0.3), limit=0.5, changes=[Change(0.5, arm(0.4))])
+    with pytest.raises(InfeasibleError, match="'hard' with limit = 0.5: no mixture keeps them"):
+        Scene("hard", "", hard).require_feasible()
 
 
 def test_units_are_the_users():
@@ -171,8 +223,8 @@ def made_up(policy="a", reward=1.0, share=-0.1, keeps=True, **others):
         "runs": 100,
         "knows_means": False,
         "keeps": keeps,
-        "reward_rate": reward,
-        "reward_rate_se": 0.01,
+        "earned": reward,
+        "earned_se": 0.01,
         "regret_share": 1.5 - reward,
         "limit": 0.5,
         "violation_share": share,
@@ -193,7 +245,7 @@ rows_made_up = st.lists(
         keeps=st.booleans(),
         knows_means=st.booleans(),
         problem=st.sampled_from("pq"),
-        reward_rate_se=st.one_of(st.none(), st.floats(0, 0.5)),
+        earned_se=st.one_of(st.none(), st.floats(0, 0.5)),
     ),
     max_size=20,
     unique_by=lambda row: (row["problem"], row["policy"]),
@@ -280,6 +332,13 @@ def on(problem, policy, **others):
     return made_up(policy, problem=problem, **others)
 
 
+def test_targets_are_about_arms_that_do_not_change():
+    scenes = {**SCENES, "arena-abrupt": scene("arena-abrupt")}
+    lost = on("arena-abrupt", "resolve", reward=0.1, share=0.5, keeps=False)
+    told = targets(ranked([lost]), scenes)
+    assert [one.outcome for one in told] == [OPEN] * 3
+
+
 def test_targets_met_missed_and_open():
     fine = on("paper", "resolve", reward=1.4, share=0.0)
     careful = on("paper", "resolve:risk=0.01", reward=1.3)
@@ -291,7 +350,7 @@ def test_targets_met_missed_and_open():
     assert outcomes(above, risky, rival) == [MISSED, MISSED, MISSED]
     near = {**fine, "violation_share": 0.002, "violation_share_interval": [-0.01, 0.014]}
     unsure = {**careful, "broken": 0.02, "broken_interval": [0.005, 0.07]}
-    tied = {**rival, "reward_rate": 1.401}
+    tied = {**rival, "earned": 1.401}
     assert outcomes(near, unsure, tied) == [OPEN, OPEN, OPEN]
 
 

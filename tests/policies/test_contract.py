@@ -19,6 +19,8 @@ class TestEveryPolicy(PolicyContract):
         *(policy() for policy in POLICIES.values()),
         LyOn(penalty_bonus="as-printed"),
         LyOn(v=3.0, delta=0.0),
+        LyOn(window0=1.0),
+        LyOn(discount0=1.0),
         LyOff(v=3.0, delta=0.0),
         TSLP(update=True),
         PrimalDualBwK(hard_stop=False),

@@ -109,6 +109,21 @@ def test_it_finds_what_the_oracle_finds(program):
 
 
 @given(programs(least=1))
+def test_its_prices_prove_it(program):
+    """Weak duality: at these prices no arm is worth more than the mixture, limits included."""
+    reward, penalty, limits = program
+    assume(clear(penalty, limits))
+    work = np.zeros(work_size(len(limits)))
+    assume(best_mixture(reward, penalty.ravel(), limits, work))
+    first = 2 * (len(limits) + 1)
+    prices = work[first : first + len(limits)]
+    assert np.all(prices >= -1e-8)
+    assert (reward - penalty @ prices).max() + limits @ prices == pytest.approx(
+        scipys(*program), abs=1e-6
+    )
+
+
+@given(programs(least=1))
 def test_where_no_mixture_keeps_the_limits_it_violates_least(program):
     _, penalty, limits = program
     least = excess(penalty, limits)

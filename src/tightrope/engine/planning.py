@@ -44,9 +44,10 @@ class Order:
         """Ready to run here."""
         if self.engine == "python":
             return python.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
-        if isinstance(self.policy, ChoicePolicy):
+        assert isinstance(self.policy, IndexPolicy | ChoicePolicy)  # the planner saw to it
+        if _alone(self.problem, self.policy, self.setup):
             return solo.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
-        assert isinstance(self.policy, IndexPolicy)  # the planner saw to it
+        assert isinstance(self.policy, IndexPolicy)
         make = gpu.plan_threads if self.engine == "gpu" else cpu.plan_lanes
         return make(self.problem, self.policy, self.setup, self.budget, self.seed, self.precision)
 
@@ -79,11 +80,12 @@ class Planner:
     def __call__(self, policy: Policy, budget: float) -> Order:
         """The order for a policy at a budget in the problem's units."""
         scaled = budget / self._problem.scales.cost
+        setup = policy.setup(self._problem, scaled)
         return Order(
-            engine=self.engine(policy),
+            engine=self._engine(policy, setup),
             problem=self._problem,
             policy=policy,
-            setup=policy.setup(self._problem, scaled),
+            setup=setup,
             budget=scaled,
             seed=self._seed,
             precision=self._precision,
@@ -93,18 +95,27 @@ class Planner:
         """The backend, as a row of results calls it."""
         return self._backend if self.clustered else order.engine
 
-    def engine(self, policy: Policy) -> str:
+    def _engine(self, policy: Policy, setup: Setup) -> str:
         """The engine that makes a policy's runs, by name."""
         wanted = {"auto": "", "ray": "", "ray:gpu": "gpu"}.get(self._backend, self._backend)
-        if isinstance(policy, IndexPolicy):
-            return wanted or self._compiled
-        if isinstance(policy, ChoicePolicy):
-            if wanted == "gpu":
+        if not isinstance(policy, IndexPolicy | ChoicePolicy):
+            if wanted in ("cpu", "gpu"):
                 raise BackendError(
-                    f"policy {policy.label!r} weighs all arms at once, which no GPU kernel does;"
-                    " use backend 'cpu'"
+                    f"policy {policy.label!r} cannot be compiled; use backend 'python'"
                 )
-            return wanted or "cpu"
-        if wanted in ("cpu", "gpu"):
-            raise BackendError(f"policy {policy.label!r} cannot be compiled; use backend 'python'")
-        return "python"
+            return "python"
+        reason = _alone(self._problem, policy, setup)
+        if reason and wanted == "gpu":
+            raise BackendError(f"{reason}, which no GPU kernel does; use backend 'cpu'")
+        return wanted or ("cpu" if reason else self._compiled)
+
+
+def _alone(problem: Problem, policy: Policy, setup: Setup) -> str:
+    """Why runs are made one at a time and not side by side; empty if they need not be."""
+    if isinstance(policy, ChoicePolicy):
+        return f"policy {policy.label!r} weighs all arms at once"
+    if setup.forgets:
+        return f"policy {policy.label!r} forgets"
+    if problem.changes:
+        return f"problem {problem.name!r} has arms that change"
+    return ""

@@ -7,16 +7,16 @@ also how a policy that has no compilable functions runs (backend ``"python"``).
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.engine.mind import mind_of
 from tightrope.engine.rng import LUCK, OUTCOMES, Generator
-from tightrope.policies.base import Policy, Setup, Statistics, advance
-from tightrope.policies.choice import WORDS, ChoicePolicy, Seen, record
+from tightrope.policies.base import Policy, Setup
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
@@ -35,64 +35,21 @@ def play(
     number: type = float,
 ) -> Iterator[Step]:
     """Every step of one run, until its cost first exceeds ``budget`` (normalised)."""
-    arms, penalties = problem.arm_count, problem.penalty_count
-    tables, draws, luck = (
-        problem.tables(),
-        Generator(seed, OUTCOMES, run),
-        Generator(seed, LUCK, run),
-    )
-    zero: Any = number(0)
-    seen = Statistics(
-        [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
-    )
-    queues, lost = [zero] * penalties, [zero] * penalties
-    choosing = (
-        Choosing(problem, policy, setup, budget) if isinstance(policy, ChoicePolicy) else None
-    )
-    spent, step, exploring = zero, 0, setup.explore * arms
-    while spent <= budget:
-        counting = step >= exploring  # the queues rest while every arm is tried
-        if choosing:
-            arm = choosing.arm(luck)
+    draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, LUCK, run)
+    luck = chances if policy.random else None
+    tables = [phase.problem.tables() for phase in problem.phases]
+    starts = problem.phase_starts(budget).tolist()
+    mind = mind_of(problem, policy, setup, budget, number)
+    while mind.spent <= budget:
+        if mind.exploring:
+            chances.luck()  # a number a step, used or not
+            arm = mind.step % problem.arm_count
         else:
-            uniform = luck.luck() if policy.random else 0.0
-            arm = policy.decide(setup, step, seen, queues, uniform) if counting else step % arms
-        cost, reward, *penalty = values = [number(v) for v in outcomes(tables, arm, draws)]
-        seen.pulls[arm] += number(1)
-        seen.cost[arm] += cost
-        seen.reward[arm] += reward
-        for m in range(penalties):
-            seen.penalty[arm][m] += penalty[m]
-            if counting:
-                allowance = number(setup.allowance[m])
-                queues[m], lost[m] = advance(queues[m], lost[m], allowance, cost, penalty[m])
-        if choosing:
-            choosing.learn(arm, values)
-        spent += cost
-        step += 1
-        yield arm, values, list(queues)
-
-
-class Choosing:
-    """What a policy that weighs all arms at once keeps of a run, in numpy's arrays."""
-
-    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
-        arms, penalties = problem.arm_count, problem.penalty_count
-        self._policy, self._constants = policy, (*setup.constants, 0.0)
-        self._arms = np.zeros((arms, Seen.of(penalties).columns))
-        self._left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
-        self._own = np.zeros(max(policy.scratch(arms, penalties), 1))
-        policy.begin(self._constants, self._arms, self._left, self._own)
-
-    def arm(self, luck: Generator) -> int:
-        """The arm to pull."""
-        words = np.array([luck.word() for _ in range(WORDS)])
-        return int(self._policy.choose(self._constants, self._arms, self._left, self._own, words))
-
-    def learn(self, arm: int, values: list[float]) -> None:
-        """Count a pull's outcomes."""
-        record(self._arms, self._left, arm, values)
-        self._policy.learn(self._constants, self._arms, self._left, self._own, arm)
+            arm = mind.decide(luck)
+        now = tables[bisect_right(starts, mind.spent) - 1]
+        values = [number(value) for value in outcomes(now, arm, draws)]
+        mind.learn(arm, values)
+        yield arm, values, list(mind.queues)
 
 
 def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:

@@ -1,6 +1,8 @@
-"""The CPU's kernel for policies that weigh all arms at once: one run at a time, from end to end.
+"""The CPU's kernel that makes one run at a time, from end to end, in double precision.
 
-Letters: K arms, M penalties, R runs of a call. Everything is in double precision.
+It is for policies that weigh all arms at once, for those that forget, and for problems whose arms
+change; the lanes are faster where neither is the case. Letters: K arms, M penalties, J phases of a
+problem, R runs of a call.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from numba import uint32
 
-from tightrope.compiled import compile_function, compile_kernel, fingerprint
+from tightrope.compiled import borrowed, compile_function, compile_kernel, fingerprint
 from tightrope.engine import rng
 from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
-from tightrope.policies.base import Setup, advance
-from tightrope.policies.choice import WORDS, ChoicePolicy, Seen, record
+from tightrope.policies.base import IndexPolicy, Setup, advance
+from tightrope.policies.choice import WORDS, ChoicePolicy, Seen
+from tightrope.policies.memory import EVERYONE, remember
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
@@ -35,7 +38,7 @@ class Plan:
     """All that the runs of one policy at one (normalised) budget share."""
 
     problem: Problem
-    policy: ChoicePolicy
+    policy: ChoicePolicy | IndexPolicy
     setup: Setup
     budget: float
     seed: int
@@ -64,24 +67,27 @@ class Plan:
         return made, time.perf_counter() - start
 
     @cached_property
-    def _tables(self) -> Tables:
-        return self.problem.tables()  # slow for continuous laws: once a plan, not once a call
+    def _tables(self) -> list[Tables]:
+        # Slow for continuous laws: once a plan, not once a call.
+        return [phase.problem.tables() for phase in self.problem.phases]
 
     def _play(self, runs: Any, budget: float, stop: Any) -> Runs | None:
         arms, penalties, count = self.problem.arm_count, self.problem.penalty_count, len(runs)
-        tables = self._tables
         totals, counts = np.zeros((count, 2 + 3 * penalties)), np.zeros((count, arms, 2))
         finished = _kernel(type(self.policy))(
             seed_words(self.seed, OUTCOMES, runs),
             seed_words(self.seed, LUCK, runs),
-            (tables.count, tables.offset, tables.source),
-            (tables.split, tables.first, tables.second, tables.slope),
+            *_joined(self._tables),
+            self.problem.phase_starts(self.budget),
             (*map(float, self.setup.constants), 0.0),
             np.asarray(self.setup.allowance, float),
             np.asarray(self.problem.moments.limits, float) * self.budget,
+            self.setup.explore * arms,
+            self.setup.fade,
+            np.zeros((self.setup.window, 3 + penalties)),
             budget,
             np.zeros((arms, Seen.of(penalties).columns)),
-            np.zeros(max(self.policy.scratch(arms, penalties), 1)),
+            self._scratch(),
             totals,
             counts,
             stop,
@@ -100,61 +106,103 @@ class Plan:
             queue_max=peak.copy(),
         )
 
+    def _scratch(self) -> Any:
+        """What a run starts with: a policy's own zeros, or the terms that an index policy knows."""
+        if isinstance(self.policy, ChoicePolicy):
+            size = self.policy.scratch(self.problem.arm_count, self.problem.penalty_count)
+            return np.zeros(max(size, 1))
+        return np.zeros(1) if self.setup.terms is None else self.setup.terms.flatten()
+
+
+def _joined(tables: list[Tables]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Where the cells of arm k in phase j are, in row j K + k, and the cells."""
+    shifts = np.cumsum([0, *(len(one.split) for one in tables[:-1])])
+    offset = [one.offset + shift for one, shift in zip(tables, shifts, strict=True)]
+    count, source = ([getattr(one, name) for one in tables] for name in ("count", "source"))
+    columns = ("split", "first", "second", "slope")
+    values = [np.concatenate([getattr(one, name) for one in tables]) for name in columns]
+    return tuple(map(np.concatenate, (count, offset, source))), tuple(values)
+
 
 @lru_cache(maxsize=64)
-def _kernel(policy: type[ChoicePolicy]) -> Any:
-    functions = (policy.begin, policy.choose, policy.learn, record, advance)
-    digest = fingerprint(functions, (SOURCE, rng.SOURCE), ())
+def _kernel(policy: type[ChoicePolicy | IndexPolicy]) -> Any:
+    functions: tuple[Any, ...] = (*policy.functions(), remember, advance)
+    digest = fingerprint(functions, (SOURCE, rng.SOURCE), (policy.random,))
     return compile_kernel(_solo(policy, digest), digest)
 
 
-def _solo(policy: type[ChoicePolicy], digest: str) -> Any:
+def _solo(policy: type[ChoicePolicy | IndexPolicy], digest: str) -> Any:
     def compiled(function: Any) -> Any:
         return compile_function(function, digest)
 
-    begin, choose, learn = map(compiled, (policy.begin, policy.choose, policy.learn))
-    count_in, move, word_of, draw = map(compiled, (record, advance, _word, _draw))
+    indexed = issubclass(policy, IndexPolicy)
+    begin, choose, learn = (_by_index if indexed else _by_choice)(policy, compiled)
+    count_in, move, word_of, draw = map(compiled, (remember, advance, _word, _draw))
+    lucky = 0 if not policy.random else 1 if indexed else WORDS
 
     def solo(
         seeds,
         lucks,
         cells,
         values,
+        starts,
         constants,
         drain,
         allowance,
+        exploring,
+        fade,
+        history,
         budget,
         arms,
-        own,
+        scratch,
         totals,
         counts,
         stop,
     ):
         """Every run from its first step to its last; False if ``stop[0]`` was set before."""
-        penalties = len(allowance)
+        penalties, known = len(allowance), len(arms)
         left, outcomes = np.zeros(2 + penalties), np.zeros(2 + penalties)
         uniforms = np.zeros(max(2 + penalties, 3))
         queue, lost, peak = np.zeros(penalties), np.zeros(penalties), np.zeros(penalties)
         words, chances = np.zeros(5, np.uint32), np.zeros(5, np.uint32)
-        luck = np.zeros(WORDS, np.int64)
+        luck, own = np.zeros(WORDS, np.int64), np.zeros(len(scratch))
+        seen, rest, mine, chance = borrowed(arms), borrowed(left), borrowed(own), borrowed(luck)
+        length, drawn = borrowed(queue), borrowed(outcomes)
         for run in range(seeds.shape[1]):
-            arms[:], own[:], queue[:], lost[:], peak[:] = 0.0, 0.0, 0.0, 0.0, 0.0
+            arms[:], own[:], queue[:], lost[:], peak[:] = 0.0, scratch, 0.0, 0.0, 0.0
             words[:4], chances[:4] = seeds[:, run], lucks[:, run]
             words[4], chances[4] = 0, 0
             left[0], left[1], left[2:] = budget, 0.0, allowance
-            begin(constants, arms, left, own)
-            spent, step = 0.0, 0
+            begin(constants, seen, rest, mine)
+            spent, step, phase = 0.0, 0, 0
             while spent <= budget:
-                for at in range(WORDS):
+                while phase + 1 < len(starts) and spent >= starts[phase + 1]:
+                    phase += 1
+                for at in range(lucky):
                     luck[at] = word_of(chances)
-                arm = choose(constants, arms, left, own, luck)
-                draw(cells, values, arm, words, uniforms, outcomes)
-                count_in(arms, left, arm, outcomes)
-                learn(constants, arms, left, own, arm)
+                arm = step % known
+                if step >= exploring:
+                    arm = choose(constants, seen, rest, mine, chance, length)
+                draw(cells, values, phase * known + arm, words, uniforms, outcomes)
+                touched = count_in(seen, rest, history, fade, arm, drawn)
+                if touched == EVERYONE:
+                    for one in range(known):
+                        learn(constants, seen, rest, mine, one)
+                else:
+                    if touched >= 0 and touched != arm:
+                        learn(constants, seen, rest, mine, touched)
+                    learn(constants, seen, rest, mine, arm)
                 spent += outcomes[0]
+                totals[run, 0] += outcomes[1]
+                counts[run, arm, 0] += 1.0
+                counts[run, arm, 1] += outcomes[0]
                 for m in range(penalties):
-                    length, rest = move(queue[m], lost[m], drain[m], outcomes[0], outcomes[2 + m])
-                    queue[m], lost[m], peak[m] = length, rest, max(peak[m], length)
+                    totals[run, 2 + m] += outcomes[2 + m]
+                    if step >= exploring:
+                        long, lost_now = move(
+                            queue[m], lost[m], drain[m], outcomes[0], outcomes[2 + m]
+                        )
+                        queue[m], lost[m], peak[m] = long, lost_now, max(peak[m], long)
                 step += 1
                 if step % CHECK_EVERY == 0 and stop[0]:
                     return False
@@ -162,14 +210,59 @@ def _solo(policy: type[ChoicePolicy], digest: str) -> Any:
             for m in range(penalties):
                 totals[run, 2 + penalties + m] = queue[m]
                 totals[run, 2 + 2 * penalties + m] = peak[m]
-            for arm in range(arms.shape[0]):
-                totals[run, 0] += arms[arm, 2]
-                counts[run, arm, 0], counts[run, arm, 1] = arms[arm, 0], arms[arm, 1]
-                for m in range(penalties):
-                    totals[run, 2 + m] += arms[arm, 3 + m]
         return True
 
     return solo
+
+
+def _by_choice(policy, compiled):
+    """Begin, choose and learn of a policy that weighs all arms at once, and has no queues."""
+    begin, choice, learn = map(compiled, policy.functions())
+
+    def choose(constants, arms, left, own, luck, queue):
+        return choice(constants, arms, left, own, luck)
+
+    return begin, compiled(choose), learn
+
+
+def _by_index(policy, compiled):
+    """Begin, choose and learn of a policy that pulls the arm with the smallest index."""
+    clock, reward_terms, penalty_terms, reward_index, penalty_index, _ = map(
+        compiled, policy.functions()
+    )
+    learns = policy.learns
+
+    def nothing(constants, arms, left, own, *arm):
+        pass
+
+    def terms(constants, arms, left, own, arm, m):
+        """The level and width of the arm's reward, m = -1, or of a penalty."""
+        if not learns:
+            at = 2 * (arm * (len(left) - 1) + 1 + m)
+            return own[at], own[at + 1]
+        if m < 0:
+            return reward_terms(constants, arms[arm, 0], arms[arm, 1], arms[arm, 2])
+        return penalty_terms(constants, arms[arm, 0], arms[arm, 1], arms[arm, 3 + m])
+
+    terms_of = compiled(terms)
+
+    def choose(constants, arms, left, own, luck, queue):
+        remembered = 0.0
+        for arm in range(len(arms)):
+            remembered += arms[arm, 0]
+        now, uniform = clock(constants, max(remembered, 1.0)), (luck[0] >> 8) * 2.0**-24
+        best, chosen = np.inf, 0
+        for arm in range(len(arms)):
+            level, width = terms_of(constants, arms, left, own, arm, -1)
+            index = reward_index(constants, now, uniform, float(arm), level, width)
+            for m in range(len(queue)):
+                level, width = terms_of(constants, arms, left, own, arm, m)
+                index = index + queue[m] * penalty_index(constants, now, level, width)
+            if index < best:
+                best, chosen = index, arm
+        return chosen
+
+    return compiled(nothing), compiled(choose), compiled(nothing)
 
 
 def _word(words):

@@ -47,6 +47,8 @@ def trajectory(
     if not isinstance(policy, IndexPolicy):
         raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
     setup = policy.setup(problem, scaled)
+    if setup.forgets or problem.changes:
+        raise BackendError("a trajectory is of a policy that forgets nothing, of arms that stay")
     warn_outside_theory({(policy.label, budget): setup.warning})
     numbers = run_numbers(runs)
     plan = cpu.plan_side_by_side(problem, policy, setup, scaled, seed_number(seed), "auto")

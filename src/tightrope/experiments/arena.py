@@ -1,4 +1,4 @@
-"""The arena: policies against each other on sixteen problems, ranked, with a page about it."""
+"""The arena: policies against each other on many problems, ranked, with a page about it."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ PROBLEMS = (
     "advertising",
     "hiring",
     "wireless",
+    "arena-abrupt",
+    "arena-drift",
 )
 BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
@@ -69,6 +71,13 @@ CONTESTANTS = (
     "lyoff",
     "stationary",
 )
+FORGETFUL = (  # only where the arms change
+    "resolve:window0=2",
+    "resolve:discount0=2",
+    "lyon:alpha=0.1",
+    "lyon:alpha=0.1,window0=8",
+    "lyon:alpha=0.1,discount0=8",
+)
 REFERENCES = ("lyoff", "stationary")  # know the means
 
 FEWEST_RUNS = 24  # at large budgets
@@ -91,7 +100,8 @@ class Match(Call):
         """About how long one run takes, in seconds."""
         problem, (policy,), (budget,) = self.load(), self.policies, self.budgets
         pulls = budget / problem.scales.cost / float(problem.moments.cost.mean())
-        arm = LANE_SECONDS if isinstance(policy, IndexPolicy) else SOLO_SECONDS
+        lanes = isinstance(policy, IndexPolicy) and not problem.changes
+        arm = LANE_SECONDS if lanes else SOLO_SECONDS
         return pulls * arm * float(problem.arm_count**0.7)
 
 
@@ -114,7 +124,7 @@ class Arena:
 
 def default_policies() -> list[str]:
     """Everyone who takes part unless told otherwise, in the shell's words."""
-    return [text for text in CONTESTANTS if _exists(text)]
+    return [text for text in CONTESTANTS + FORGETFUL if _exists(text)]
 
 
 def _exists(text: str) -> bool:
@@ -162,7 +172,7 @@ def arena(
     scenes = _scenes(problems or PROBLEMS)
     named = _policies(policies or default_policies())
     require_writable(out)
-    matches, left_out = _matches(scenes, named, sizes)
+    matches, left_out = _matches(scenes, named, sizes, () if policies else FORGETFUL)
     sweep = Experiment("arena", "arena", "", tuple(matches), lambda _: [], lambda _: [])
     plan = parts(sweep, lambda call: runs_at(wanted, _size(call)), seed)
     kept = Kept(Path(out) / PARTS)
@@ -184,7 +194,7 @@ def _scenes(names: Sequence[str]) -> dict[str, Scene]:
     for name in names:
         problem = _loaded(name)
         scenes[name] = Scene(name, known.get(name, problem.name or "of a file"), problem)
-        assert scenes[name].oracle  # raises if no mixture keeps the limits
+        scenes[name].require_feasible()
     return scenes
 
 
@@ -203,13 +213,21 @@ def _require_distinct(what: str, texts: Sequence[str]) -> None:
 
 
 def _matches(
-    scenes: Mapping[str, Scene], policies: Mapping[str, Policy], budgets: Sequence[float]
+    scenes: Mapping[str, Scene],
+    policies: Mapping[str, Policy],
+    budgets: Sequence[float],
+    forgetful: Sequence[str],
 ) -> tuple[list[Match], list[str]]:
-    """Who meets which problem at which budget, and a sentence on those that cannot."""
+    """Who meets which problem at which budget, and a sentence on those that cannot.
+
+    The ``forgetful`` meet only problems whose arms change.
+    """
     matches: list[Match] = []
     obstacles: dict[tuple[str, str], list[str]] = {}
     for name, scene in scenes.items():
         for label, policy in policies.items():
+            if label in forgetful and not scene.changes:
+                continue
             try:
                 for budget in budgets:
                     policy.setup(scene.problem, budget)

@@ -44,7 +44,7 @@ def _ranked_once(rows: Sequence[Row]) -> list[Row]:
     playing = [row for row in rows if not row["knows_means"]]
     keepers = sorted((row for row in playing if row["keeps"]), key=_reward)
     breakers = sorted((row for row in playing if not row["keeps"]), key=_excess)
-    found = _shared(keepers, _reward, "reward_rate_se", 1)
+    found = _shared(keepers, _reward, "earned_se", 1)
     found += _shared(breakers, _excess, "violation_se", 1 + len(keepers))
     aside = [row for row in rows if row["knows_means"]]
     return found + [{**row, "rank": None, "tied": False} for row in aside]
@@ -52,7 +52,7 @@ def _ranked_once(rows: Sequence[Row]) -> list[Row]:
 
 def _reward(row: Row) -> float:
     """Lower is better: regret, but for a constant of the problem and the budget."""
-    return -float(row["reward_rate"])
+    return -float(row["earned"])
 
 
 def _excess(row: Row) -> float:

@@ -14,9 +14,9 @@ import numpy as np
 
 from tightrope.errors import InfeasibleError
 from tightrope.optimum import optimum
-from tightrope.oracle import Oracle, conflict, oracle
+from tightrope.oracle import conflict, least_excess, limit_names, oracle
 from tightrope.problem import Arm, Problem
-from tightrope.results import NORMAL_95, Floats, Results
+from tightrope.results import NORMAL_95, Floats, Results, Runs
 
 __all__ = ["TOLERANCE", "Scene", "row_of", "wilson"]
 
@@ -34,27 +34,58 @@ class Scene:
     about: str
     problem: Problem
 
+    @property
+    def changes(self) -> bool:
+        """Whether its arms change."""
+        return bool(self.problem.changes)
+
     @cached_property
-    def oracle(self) -> Oracle:
-        """pi*; InfeasibleError if no mixture of the arms keeps the limits."""
-        return oracle(self.problem)
+    def gains(self) -> tuple[Floats, Floats]:
+        """Of a unit of cost on each arm [K], and of a unit of each penalty [M]; see ``earned``."""
+        moments, scales = self.problem.moments, self.problem.scales
+        prices = np.array(oracle(self.problem).multiplier) * scales.penalties / scales.reward
+        return moments.reward_rate - moments.penalty_rate @ prices, prices
+
+    def earned(self, runs: Runs) -> Floats:
+        """What the runs [R] earned, in the user's units: the mean of the rewards, with less noise.
+
+        A pull's reward less its arm's rate times its cost is 0 on average, whatever the policy, and
+        so it is for penalties. Hence the mean stays what it is if a run's reward is replaced by the
+        cost on each arm times its rate, and the penalties' deviations from their rates are added at
+        the limits' prices: a policy that steers by the penalties earns their luck at that price.
+        """
+        if self.changes:
+            return runs.reward * self.problem.scales.reward
+        arms, prices = self.gains
+        return (runs.arm_cost @ arms + runs.penalty @ prices) * self.problem.scales.reward
+
+    def require_feasible(self) -> None:
+        """InfeasibleError if no mixture of the arms keeps the limits."""
+        if not self.changes:
+            oracle(self.problem)
+        elif self.slack < 0.0:
+            names = limit_names(self.problem, range(self.problem.penalty_count))
+            raise InfeasibleError(f"problem {self.name!r} with {names}: no mixture keeps them")
 
     @cached_property
     def slack(self) -> float:
         """How far below its limits the most careful mixture stays, as a share of the limits."""
-        moments = self.problem.moments
         if not self.problem.penalty_count:
             return 1.0
+        if self.changes:
+            return 1.0 - least_excess(self.problem, [one.share for one in self.problem.phases])[0]
+        moments = self.problem.moments
         return 1.0 - conflict(moments.penalty_rate, moments.limits).excess
 
     @cached_property
     def noise(self) -> float:
         """Of sqrt(B): the largest deviation of a run's penalty, as a share of c B, of any arm."""
-        moments, limits = self.problem.moments, self.problem.moments.limits
         found = [0.0]
-        for k, arm in enumerate(self.problem.arms):
-            spread = _spreads(arm, self.problem) / np.sqrt(moments.cost[k])
-            found += (spread / limits).tolist()
+        for phase in self.problem.phases:
+            moments = phase.problem.moments
+            for k, arm in enumerate(phase.problem.arms):
+                spread = _spreads(arm, phase.problem) / np.sqrt(moments.cost[k])
+                found += (spread / moments.limits).tolist()
         return max(found)
 
     def has_room(self, budget: float) -> bool:
@@ -96,8 +127,8 @@ def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> d
     """
     (record,), (budget,), problem = results.records, results.budgets, scene.problem
     runs = record.runs[0]
-    reward = runs.reward * problem.scales.reward
-    mean, error = _estimate(reward)
+    mean, error = _estimate(scene.earned(runs))
+    rate, rate_error = _estimate(runs.reward * problem.scales.reward / budget)
     steps = int(runs.pulls.sum())
     low_reward, high_reward = _interval(mean, error)
     return {
@@ -105,11 +136,13 @@ def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> d
         "policy": record.label,
         "budget": budget / problem.scales.cost,
         "cost_budget": budget,
-        "runs": len(reward),
+        "runs": len(runs.reward),
         "knows_means": knows,
         "optimum": best,
-        "reward_rate": mean / budget,
-        "reward_rate_se": None if error is None else error / budget,
+        "reward_rate": rate,
+        "reward_rate_se": rate_error,
+        "earned": mean,
+        "earned_se": error,
         "regret": None if best is None else best - mean,
         "regret_se": None if best is None else error,
         "regret_interval": None

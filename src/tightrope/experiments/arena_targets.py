@@ -34,8 +34,9 @@ class Target:
 
 
 def targets(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> list[Target]:
-    """The three of them; ``rows`` are ranked."""
-    return [_violation(rows, scenes), _risk(rows, scenes), _regret(rows)]
+    """The three of them, on problems whose arms do not change; ``rows`` are ranked."""
+    steady = [row for row in rows if not scenes[row["problem"]].changes]
+    return [_violation(steady, scenes), _risk(steady, scenes), _regret(steady)]
 
 
 def _violation(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
@@ -102,7 +103,7 @@ def _regret(rows: Sequence[Row]) -> Target:
         rivals = _rivals(at_place(rows, row["problem"], row["budget"]))
         if not row["keeps"]:
             missed.append(row)
-        elif all(row["reward_rate"] >= rival["reward_rate"] for rival in rivals):
+        elif all(row["earned"] >= rival["earned"] for rival in rivals):
             alone.append(row)
         elif all(rival["rank"] >= row["rank"] for rival in rivals):
             tied.append(row)

@@ -6,6 +6,7 @@ the bits of one long call, whenever and in whatever order they were made.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -60,10 +61,11 @@ class Part:
         return f"{self.experiment}.{self.number + 1}.runs-{runs}.{work}.npz"
 
     def _engines(self) -> list[str]:
-        """What "auto" takes here, for each policy: other engines may round otherwise."""
+        """What "auto" takes here, for each policy and budget: other engines may round otherwise."""
         planner = Planner(self.call.load(), self.seed, self.backend, "auto")
         planner.weigh(self.call.policies, self.call.budgets, len(self.runs))
-        return [planner.engine(policy) for policy in self.call.policies]
+        pairs = itertools.product(self.call.policies, self.call.budgets)
+        return [planner(policy, budget).engine for policy, budget in pairs]
 
     def run(self, progress: Progress) -> Results:
         """Simulate it; Ctrl-C is raised."""

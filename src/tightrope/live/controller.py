@@ -16,13 +16,12 @@ import numpy as np
 
 from tightrope.decision import ENVELOPE, SCAN, Spec, Store, envelope_of, way_for
 from tightrope.engine.asked import seed_number
-from tightrope.engine.python import Choosing
+from tightrope.engine.mind import mind_of
 from tightrope.engine.rng import LUCK, Generator
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.laws import shown
 from tightrope.live.kernels import NOTHING, REFUSED, kernels
-from tightrope.policies.base import IndexPolicy, Policy, Setup, Statistics, advance
-from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.problem import Problem, channel_names, check_budget
 
 __all__ = ["Controller"]
@@ -132,10 +131,8 @@ class Controller:
 
 
 def _mind(problem: Problem, policy: Policy, setup: Setup, budget: float) -> _Compiled | _Plain:
-    if isinstance(policy, IndexPolicy):
+    if isinstance(policy, IndexPolicy) and not setup.forgets:
         return _Compiled(problem, policy, setup, budget)
-    if isinstance(policy, ChoicePolicy):
-        return _Weighing(problem, policy, setup, budget)
     return _Plain(problem, policy, setup, budget)
 
 
@@ -196,67 +193,38 @@ class _Compiled:
 
 
 class _Plain:
-    """The state of a policy that has only ``decide``, in lists, normalised."""
+    """The state of any other policy, in plain Python, normalised."""
 
     def __init__(self, problem: Problem, policy: Policy, setup: Setup, budget: float) -> None:
-        arms, penalties = problem.arm_count, problem.penalty_count
-        self.budget, self.spent, self.queues = budget, 0.0, [0.0] * penalties
-        self._policy, self._setup, self._scales = policy, setup, problem.scales.channels
-        self._lost, self._step, self._explore = [0.0] * penalties, 0, setup.explore * arms
-        self._seen = Statistics(
-            [0.0] * arms, [0.0] * arms, [0.0] * arms, [[0.0] * penalties for _ in range(arms)]
-        )
+        self.budget, self._scales = budget, problem.scales.channels
+        self._mind = mind_of(problem, policy, setup, budget)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: object) -> int:
         several = _as_list(penalty, len(self.queues))
-        if several is None or not 0 <= arm < len(self._seen.pulls):
+        if several is None or not 0 <= arm < len(self.pulls):
             return REFUSED
         told = zip((cost, reward, *several), self._scales, strict=True)
         values = [float(v) / scale if 0.0 <= v <= scale else math.nan for v, scale in told]
         if any(map(math.isnan, values)):
             return REFUSED
-        self._learn(arm, *values)
+        self._mind.learn(arm, values)
         return NOTHING
-
-    def _learn(self, arm: int, cost: float, reward: float, *penalties: float) -> None:
-        seen, allowance = self._seen, self._setup.allowance
-        seen.pulls[arm] += 1.0
-        seen.cost[arm] += cost
-        seen.reward[arm] += reward
-        for m, penalty in enumerate(penalties):
-            seen.penalty[arm][m] += penalty
-            if self._step >= self._explore:
-                self.queues[m], self._lost[m] = advance(
-                    self.queues[m], self._lost[m], allowance[m], cost, penalty
-                )
-        self.spent += cost
-        self._step += 1
 
     def decide(self, luck: Generator | None) -> int:
         """As the policy says."""
-        uniform = _uniform(luck)
-        return self._policy.decide(self._setup, self._step, self._seen, self.queues, uniform)
+        return self._mind.decide(luck)
+
+    @property
+    def spent(self) -> float:
+        return float(self._mind.spent)
+
+    @property
+    def queues(self) -> list[float]:
+        return self._mind.queues
 
     @property
     def pulls(self) -> list[int]:
-        return [int(count) for count in self._seen.pulls]
-
-
-class _Weighing(_Plain):
-    """The state of a policy that weighs all arms at once."""
-
-    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
-        super().__init__(problem, policy, setup, budget)
-        self._choosing = Choosing(problem, policy, setup, budget)
-
-    def _learn(self, arm: int, cost: float, reward: float, *penalties: float) -> None:
-        super()._learn(arm, cost, reward, *penalties)
-        self._choosing.learn(arm, [cost, reward, *penalties])
-
-    def decide(self, luck: Generator | None) -> int:
-        """The arm that the policy chooses."""
-        assert luck is not None, "such a policy is random"
-        return self._choosing.arm(luck)
+        return list(self._mind.pulls)
 
 
 def _uniform(luck: Generator | None) -> float:

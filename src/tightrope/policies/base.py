@@ -44,7 +44,8 @@ class Setup:
     unit of cost drains from each queue (the limit less delta); ``explore`` is how often each arm
     is pulled, in turn, before the first decision, with the queues at rest; ``terms``
     [K, 1 + M, 2] are the arms' terms where they are known from the start; ``warning`` is what the
-    user should hear about these numbers.
+    user should hear about these numbers. ``window``: only so many pulls are remembered, 0 for all;
+    ``fade``: what is remembered is multiplied by it before a pull is added; see ``memory``.
     """
 
     constants: Constants
@@ -52,11 +53,18 @@ class Setup:
     explore: int = 0
     terms: npt.NDArray[np.float64] | None = None
     warning: str | None = None
+    window: int = 0
+    fade: float = 1.0
+
+    @property
+    def forgets(self) -> bool:
+        """Whether statistics are of less than all that was seen."""
+        return self.window > 0 or self.fade < 1.0
 
 
 @dataclass
 class Statistics:
-    """What a run has seen of each arm: pulls [K], cost [K], reward [K], penalty [K][M]."""
+    """What a run remembers of each arm: pulls [K], cost [K], reward [K], penalty [K][M]."""
 
     pulls: list[float]
     cost: list[float]
@@ -83,12 +91,12 @@ class Policy(ABC):
     def decide(
         self,
         setup: Setup,
-        step: int,
+        step: float,
         statistics: Statistics,
         queues: Sequence[float],
         uniform: float,
     ) -> int:
-        """The arm to pull, from 0, after ``step`` pulls; ``uniform`` is in [0, 1)."""
+        """The arm to pull, from 0, after ``step`` remembered pulls; ``uniform`` is in [0, 1)."""
 
     @property
     def label(self) -> str:
@@ -173,7 +181,7 @@ class IndexPolicy(Policy):
     def decide(
         self,
         setup: Setup,
-        step: int,
+        step: float,
         statistics: Statistics,
         queues: Sequence[float],
         uniform: float,

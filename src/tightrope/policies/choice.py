@@ -6,7 +6,8 @@ Three static functions over arrays of plain numbers, the same lines compiled and
     choose(constants, arms, left, own, luck) -> the arm to pull, from 0
     learn(constants, arms, left, own, arm)   after its outcomes are counted
 
-``arms`` [K, S] is what the run has seen of each arm; see :class:`Seen` for its columns.
+``arms`` [K, S] is what the run has seen of each arm, or remembers of it where a policy forgets
+(``memory``); see :class:`Seen` for its columns. ``learn`` follows for each arm whose row changed.
 ``left`` [2 + M] is what is left: budget, pulls so far (that one counts up), then each limit's
 allowance, c_m B less the penalty so far. ``own`` is the policy's scratch, ``scratch(K, M)`` numbers
 that last for the run. ``luck`` [2] are two random whole numbers below 2^32 a step;
@@ -16,7 +17,7 @@ that last for the run. ``luck`` [2] are two random whole numbers below 2^32 a st
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Policy, Setup, Statistics
@@ -94,12 +95,17 @@ class ChoicePolicy(Policy):
 
     @staticmethod
     def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
-        """Renew what ``own`` says about an arm just pulled."""
+        """Renew what ``own`` says about an arm whose row changed."""
+
+    @classmethod
+    def functions(cls) -> tuple[Callable[..., Any], ...]:
+        """All that a kernel compiles of it."""
+        return (cls.begin, cls.choose, cls.learn)
 
     def decide(
         self,
         setup: Setup,
-        step: int,
+        step: float,
         statistics: Statistics,
         queues: Sequence[float],
         uniform: float,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, IndexPolicy, Setup
 from tightrope.policies.rates import Schedule
+from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:
     from tightrope.problem import Problem
@@ -47,6 +49,7 @@ class LyOff(IndexPolicy):
 
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""
+        require_unchanging(problem, f"policy {self.name}: knows the means of", error=PolicyError)
         moments = problem.moments
         limits = tuple(float(limit) for limit in moments.limits)
         v, delta = self.schedule.at(budget)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms
+from tightrope.policies.memory import memory_at, require_memory
 from tightrope.policies.rates import Schedule, exploration, rate_and_width, rate_terms
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class LyOn(IndexPolicy):
     sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
     ``alpha``: the confidence radius is sqrt(2 alpha log n / pulls). ``beta0``: each arm is first
     pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost; ``None`` takes the problem's own.
+    units of the largest cost; ``None`` takes the problem's own. For arms that change, ``window0``
+    or ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``memory``.
     """
 
     v0: float = 1.0
@@ -41,6 +43,8 @@ class LyOn(IndexPolicy):
     penalty_bonus: str = "optimistic"
     v: float | None = None
     delta: float | None = None
+    window0: float | None = None
+    discount0: float | None = None
 
     name: ClassVar[str] = "lyon"
     summary: ClassVar[str] = "the paper's learning policy: confidence bounds and a virtual queue"
@@ -55,6 +59,7 @@ class LyOn(IndexPolicy):
         self.require_number("delta", 0.0, optional=True)
         bonuses = ("optimistic", "as-printed")
         self.require("penalty_bonus", " or ".join(bonuses), self.penalty_bonus in bonuses)
+        require_memory(self)
 
     @property
     def schedule(self) -> Schedule:
@@ -67,12 +72,15 @@ class LyOn(IndexPolicy):
         limits = tuple(float(limit) for limit in moments.limits)
         v, delta = self.schedule.at(budget)
         smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
+        window, fade = memory_at(self, budget)
         sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
         return Setup(
             constants=(v, sign, 2.0 * self.alpha),
             allowance=tuple(limit - delta for limit in limits),
             explore=exploration(self.beta0, budget, smallest_cost),
             warning=self.schedule.outside(budget, limits),
+            window=window,
+            fade=fade,
         )
 
     @staticmethod

@@ -2,9 +2,10 @@
 
     maximise w . r   subject to   w . y_m <= l_m for every limit,   sum w = 1,   w >= 0
 
-over shares of cost w. At most M + 1 arms have a share. A revised primal simplex with M + 1 rows and
-an explicit inverse: scalar code over given arrays, nothing is allocated, the same lines in plain
-Python and in a kernel. Letters: K arms, M limits.
+over shares of cost w. At most M + 1 arms have a share. With one limit it is the point at l of the
+upper concave envelope of the points (y_k, r_k), found as the oracle finds it; with more, a revised
+primal simplex with M + 1 rows and an explicit inverse. Scalar code over given arrays, nothing is
+allocated, the same lines in plain Python and in a kernel. Letters: K arms, M limits.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ def best_mixture(rewards: Array, penalties: Array, limits: Array, work: Array) -
     True if some mixture keeps all limits. Otherwise what is found minimises the largest
     y_m / l_m: the least violating mixture. In ``work``, row i of M + 1 then has the share
     ``work[i]`` of arm ``work[M + 1 + i]`` (a number of at least K is a limit's slack, -1 nothing);
-    shares of arms sum to 1 where the limits can be kept, to less where not.
+    shares of arms sum to 1 where the limits can be kept, to less where not. Where they can,
+    ``work[2 (M + 1) + m]`` is what one more unit of limit m would earn.
     """
+    if len(limits) == 1:
+        return _on_envelope(rewards, penalties, limits[0], work)
     rows = len(limits) + 1
     basis = work[rows : 2 * rows]
     _start(work, len(rewards), rows)
@@ -70,6 +74,59 @@ def pick(work: Array, limited: int, costs: Array, coin: float) -> int:
             if rest < 0.0:
                 break
     return chosen
+
+
+def _on_envelope(rewards: Array, penalties: Array, limit: float, work: Array) -> bool:
+    """One limit: start from the best arm that keeps it and the best of all, and go up from there.
+
+    The arm farthest above the line through the two replaces the one on its side of the limit,
+    until no arm lies above.
+    """
+    under, over = _ends(rewards, penalties, limit)
+    if penalties[under] > limit:
+        _note(work, under, limit / penalties[under], -1, 0.0)
+        return False
+    for _ in range(len(rewards)):
+        if over == under:
+            break
+        run = penalties[over] - penalties[under]
+        slope = (rewards[over] - rewards[under]) / run
+        start, above = rewards[under] - slope * penalties[under], -1
+        highest = TOLERANCE * (1.0 + abs(rewards[over]))
+        for k in range(len(rewards)):
+            height = rewards[k] - slope * penalties[k] - start
+            if height > highest:
+                above, highest = k, height
+        if above < 0:
+            share = (limit - penalties[under]) / run
+            _note(work, under, 1.0 - share, over, share)
+            work[4] = slope
+            return True
+        if penalties[above] <= limit:
+            under = above
+        else:
+            over = above
+    _note(work, under, 1.0, -1, 0.0)
+    return True
+
+
+def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
+    """The best arm that keeps the limit, else the one with the least penalty; the best of all."""
+    under, over = 0, 0
+    for k in range(1, len(rewards)):
+        if penalties[k] <= limit:
+            if penalties[under] > limit or rewards[k] > rewards[under]:
+                under = k
+        elif penalties[under] > limit and penalties[k] < penalties[under]:
+            under = k
+        if rewards[k] > rewards[over]:
+            over = k
+    return under, (over if rewards[over] > rewards[under] else under)
+
+
+def _note(work: Array, arm: int, share: float, other: int, rest: float) -> None:
+    """Two arms and their shares, with no price on the limit."""
+    work[0], work[1], work[2], work[3], work[4] = share, rest, arm, other, 0.0
 
 
 def _start(work: Array, count: int, rows: int) -> None:

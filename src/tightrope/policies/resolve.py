@@ -8,7 +8,8 @@ penalty so far) left:
    incur over the rest of the budget, with which deviation;
 3. promise the largest penalty rate from which that mixture could still rescue the limit, z
    deviations away from too late; if it is too late already, nothing but to violate least;
-4. pull an arm of the best mixture of the drawn means that keeps this rate.
+4. pull an arm of the best mixture of the drawn means that keeps this rate; if that is expected to
+   incur more than was promised, make up for it with an arm of the safest mixture now and then.
 
 Everything is in normalised units: outcomes in [0, 1], rates per unit of cost. ``docs/resolve.md``
 derives the formulas and says which are proved, argued or measured.
@@ -25,6 +26,7 @@ import numpy as np
 
 from tightrope.policies.base import Constants, Setup
 from tightrope.policies.choice import Array, ChoicePolicy, hashed
+from tightrope.policies.memory import memory_at, require_memory
 from tightrope.policies.mixture import best_mixture, pick, work_size
 
 if TYPE_CHECKING:
@@ -43,8 +45,12 @@ LEAST_VARIANCE = 1e-12  # of an outcome: guards a quotient against rounding
 # Chosen by measurement, none of them for one problem; docs/resolve.md has the comparisons.
 CALM = 1.0  # deviations from too late, where no risk is asked for
 FLOOR = 0.02  # a drawn cost is at least this part of its expectation
-LEARNING = 0.1  # of what is left will be spent on each arm of the safest mixture, if needed
+LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
+
+# In place of a rate that is safe to promise.
+LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
+LOST = -2.0  # it is not expected to
 
 
 def _normals() -> Any:
@@ -63,11 +69,15 @@ class Resolve(ChoicePolicy):
 
     ``risk``, between 0 and 1: the chance to aim at of breaking a limit at all; ``None`` keeps the
     limits on average, which earns a little more. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost, that no sample goes below; ``None`` if nothing is known.
+    units of the largest cost, that no sample goes below; ``None`` if nothing is known. For arms
+    that change, ``window0`` or ``discount0``: beliefs come from about so many times sqrt(B log B)
+    pulls, see ``memory``.
     """
 
     risk: float | None = None
     mu_min: float | None = None
+    window0: float | None = None
+    discount0: float | None = None
 
     name: ClassVar[str] = "resolve"
     summary: ClassVar[str] = "re-solves the best mixture of sampled arms against what is left"
@@ -77,21 +87,31 @@ class Resolve(ChoicePolicy):
         self.require("risk", "a number between 0 and 1, or none", (self.risk or 0.0) < 1.0)
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
+        require_memory(self)
 
     def setup(self, problem: Problem, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
         arms, limits = problem.arm_count, problem.penalty_count
         z = CALM if self.risk is None else barrier(self.risk, budget, limits)
+        window, fade = memory_at(self, budget)
         return Setup(
             constants=(z, curse(arms), self.mu_min or 0.0),
             allowance=tuple(float(limit) for limit in problem.moments.limits),
+            window=window,
+            fade=fade,
         )
 
     def scratch(self, arms: int, penalties: int) -> int:
         """The sizes of :class:`Parts`, in order."""
         channels, each = 2 + penalties, arms * penalties
         return (
-            1 + 3 * penalties + arms * channels * TERMS + 4 * each + 2 * arms + work_size(penalties)
+            1
+            + 3 * penalties
+            + arms * channels * TERMS
+            + 4 * each
+            + 2 * arms
+            + 2 * (penalties + 1)
+            + work_size(penalties)
         )
 
     @staticmethod
@@ -110,8 +130,12 @@ class Resolve(ChoicePolicy):
         parts = _parts(arms, left, own)
         noise = math.sqrt(max(left[0], 0.0) / parts.budget[0])
         _draw(constants, parts, luck[0], noise)
-        _promise(constants, arms, left, parts)
+        standing = _promise(constants, arms, left, parts)
+        if standing == LATE:
+            _take_care(parts, 1.0 - noise)
         best_mixture(parts.reward, parts.penalty, parts.promised, parts.work)
+        if standing >= 0.0 and hashed(luck[1], 0) * COIN < _owed(parts):
+            return pick(parts.safest, len(parts.limits), parts.cost, luck[1] * COIN)
         return pick(parts.work, len(parts.limits), parts.cost, luck[1] * COIN)
 
     @staticmethod
@@ -163,6 +187,7 @@ class Parts(NamedTuple):
     cost: Array  # [K] drawn mean
     reward: Array  # [K] drawn rate
     penalty: Array  # [K, M] drawn rates
+    safest: Array  # [2, M + 1] a mixture: shares of cost, then arms, as ``best_mixture`` leaves it
     work: Array  # of the linear program
 
 
@@ -173,7 +198,8 @@ def _parts(arms: Array, left: Array, own: Array) -> Parts:
     belief = 1 + 3 * limited
     rates = belief + count * channels * TERMS
     drawn = rates + 3 * each
-    work = drawn + 2 * count + each
+    safest = drawn + 2 * count + each
+    work = safest + 2 * (limited + 1)
     return Parts(
         own[:1],
         own[1 : 1 + limited],
@@ -185,7 +211,8 @@ def _parts(arms: Array, left: Array, own: Array) -> Parts:
         own[rates + 2 * each : drawn],
         own[drawn : drawn + count],
         own[drawn + count : drawn + 2 * count],
-        own[drawn + 2 * count : work],
+        own[drawn + 2 * count : safest],
+        own[safest:work],
         own[work:],
     )
 
@@ -283,54 +310,59 @@ def _sample(belief: Array, at: int, noise: float, random: int) -> float:
 # What is safe to promise.
 
 
-def _promise(constants: Constants, arms: Array, left: Array, parts: Parts) -> None:
-    """The penalty rates that the mixture has to keep; rates that none can keep, if too late."""
+def _promise(constants: Constants, arms: Array, left: Array, parts: Parts) -> float:
+    """The penalty rates that the mixture has to keep; rates that none can keep, if too late.
+
+    Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
+    """
     limited, promised = len(parts.limits), parts.promised
-    ahead = _ahead(arms, left, parts.budget[0])
+    ahead = _ahead(arms, left)
     for m in range(limited):
         promised[m] = max(left[2 + m] / ahead, LEAST_LIMIT * parts.limits[m])
     if limited == 0:
-        return
-    _safest(parts)
-    late = False
+        return 0.0
+    _find_safest(parts)
+    standing = math.inf
     for m in range(limited):
         parts.safe[m] = _safe_rate(constants, arms, parts, m, left[2 + m], ahead)
-        late = late or parts.safe[m] < 0.0
+        standing = min(standing, parts.safe[m])
     for m in range(limited):
-        if late:
+        if standing < 0.0:
             promised[m] *= SHUT
         else:
             promised[m] = max(parts.safe[m], LEAST_LIMIT * parts.limits[m])
+    return standing
 
 
-def _ahead(arms: Array, left: Array, budget: float) -> float:
+def _ahead(arms: Array, left: Array) -> float:
     """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
-    squares, column = 1.0, len(left) + 1
+    cost, squares, column = 1.0, 1.0, len(left) + 1
     for arm in range(len(arms)):
+        cost += arms[arm, 1]
         squares += arms[arm, column]
-    return left[0] + squares / (budget - left[0] + 1.0)  # type: ignore[no-any-return]
+    return left[0] + squares / cost  # type: ignore[no-any-return]
 
 
-def _safest(parts: Parts) -> None:
-    """The mixture with the least cautious rates, relative to what is promised; into ``work``."""
-    work, limited = parts.work, len(parts.limits)
-    rows = limited + 1
+def _find_safest(parts: Parts) -> None:
+    """The mixture with the least cautious rates, relative to what is promised."""
+    work, safest, limited = parts.work, parts.safest, len(parts.limits)
+    rows, count = limited + 1, len(parts.cost)
     if limited == 1:
-        safest = 0
-        for arm in range(1, len(parts.cost)):
-            if parts.cautious[arm] < parts.cautious[safest]:
-                safest = arm
-        work[0], work[1], work[2], work[3] = 1.0, 0.0, safest, -1.0
+        best = 0
+        for arm in range(1, count):
+            if parts.cautious[arm] < parts.cautious[best]:
+                best = arm
+        safest[0], safest[1], safest[2], safest[3] = 1.0, 0.0, best, -1.0
         return
     for m in range(limited):
         parts.promised[m] *= SHUT
     best_mixture(parts.reward, parts.cautious, parts.promised, work)
     total = 0.0
     for i in range(rows):
-        if 0 <= work[rows + i] < len(parts.cost):
+        if 0 <= work[rows + i] < count:
             total += work[i]
     for i in range(rows):
-        work[i] /= total
+        safest[i], safest[rows + i] = work[i] / total, work[rows + i]
     for m in range(limited):
         parts.promised[m] /= SHUT
 
@@ -338,28 +370,69 @@ def _safest(parts: Parts) -> None:
 def _safe_rate(
     constants: Constants, arms: Array, parts: Parts, m: int, allowance: float, ahead: float
 ) -> float:
-    """The largest rate of penalty m from which the safest mixture can rescue; -1 if too late.
+    """The largest rate of penalty m from which the safest mixture can rescue; LATE or LOST.
 
     If only the safest mixture is pulled from here on, the allowance ends ``room`` deviations
     above 0 on average. The plan that keeps a steady rate comes nearest to the barrier on its way,
     not at its end: there it has z deviations left at the rate returned.
     """
     z, kappa = constants[0], constants[1]
-    limited = len(parts.limits)
-    rows = limited + 1
-    low = noise = unsure = 0.0
+    limited, count = len(parts.limits), len(parts.cost)
+    rows, learning = limited + 1, min(LEARNING, 1.0 / len(parts.cost))
+    expected = noise = unsure = 0.0
     for i in range(rows):
-        arm = int(parts.work[rows + i])
-        if 0 <= arm < len(parts.cost):
-            share, spread = parts.work[i], parts.spread[arm * limited + m]
-            known = max(arms[arm, 1] + 1.0, LEARNING * ahead)
-            low += share * parts.rate[arm * limited + m]
+        arm = int(parts.safest[rows + i])
+        if 0 <= arm < count:
+            share, spread = parts.safest[i], parts.spread[arm * limited + m]
+            known = max(arms[arm, 1] + 1.0, learning * ahead)
+            expected += share * parts.rate[arm * limited + m]
             noise += share * spread
             unsure += share * share * spread / known
-    low += kappa * math.sqrt(unsure)
+    if expected * ahead > allowance:
+        return LOST
+    low = expected + kappa * math.sqrt(unsure)
     deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
     skewness = (z * z - 1.0) / 6.0  # Cornish and Fisher's term; outcomes lie in [0, 1]
     room = (allowance - low * ahead - skewness) / deviation
     if room < z:
-        return -1.0
+        return LATE
     return low + 0.5 * (room + math.sqrt(room * room - z * z)) * deviation / ahead
+
+
+# What exploring costs.
+
+
+def _take_care(parts: Parts, weight: float) -> None:
+    """Move drawn penalty rates to cautious ones: at the end of a budget nothing is to be learnt."""
+    for i in range(len(parts.penalty)):
+        parts.penalty[i] += weight * (parts.cautious[i] - parts.penalty[i])
+
+
+def _owed(parts: Parts) -> float:
+    """The chance to pull the safest mixture instead, so that what is promised is kept on average.
+
+    The mixture was chosen by drawn rates, and looks better by them than it is. What it is expected
+    to incur beyond the promise is made up for, the more the nearer the promise has come from the
+    limit itself to the least that can be promised: there is no need to pay as long as the
+    allowance is whole.
+    """
+    limited, owed = len(parts.limits), 0.0
+    for m in range(limited):
+        promised, limit = parts.promised[m], parts.limits[m]
+        rate, low = _expected(parts, parts.work, m), _expected(parts, parts.safest, m)
+        if rate > promised and rate > low and limit > promised:
+            worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
+            owed = max(owed, worn * (rate - promised) / (rate - low))
+    return owed
+
+
+def _expected(parts: Parts, mixture: Array, m: int) -> float:
+    """The rate of penalty m that a mixture is expected to have."""
+    limited, count = len(parts.limits), len(parts.cost)
+    rate = total = 0.0
+    for i in range(limited + 1):
+        arm = int(mixture[limited + 1 + i])
+        if 0 <= arm < count:
+            rate += mixture[i] * parts.rate[arm * limited + m]
+            total += mixture[i]
+    return rate / total

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tightrope.errors import PolicyError, nearest
 from tightrope.oracle import oracle
 from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:
     from tightrope.problem import Problem
@@ -72,6 +73,12 @@ class Stationary(_Odds):
     def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
         """``shares``, or the oracle's."""
         if self.shares is None:
+            require_unchanging(
+                problem,
+                f"policy {self.name}: shares = None takes the best mixture of",
+                error=PolicyError,
+                instead="; state the shares",
+            )
             return np.asarray(oracle(problem).pull_share, float)
         self.require(
             "shares",
