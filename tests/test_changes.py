@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Sequence
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,14 @@ from tightrope.bounds import bounds
 from tightrope.errors import InfeasibleError, PolicyError, ProblemError
 from tightrope.laws import Bernoulli, TwoPoint, Uniform
 from tightrope.optimum import optimum
-from tightrope.oracle import best_arms, best_phases, conflict, least_excess, oracle
+from tightrope.oracle import (
+    best_arms,
+    best_phases,
+    conflict,
+    least_excess,
+    oracle,
+    oracle_of_phases,
+)
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
 from tightrope.ready import ready_problem
@@ -258,6 +267,47 @@ def test_penalty_is_spent_where_it_earns_most() -> None:
     np.testing.assert_allclose(found.shares, [[5 / 6, 1 / 6], [1, 0]], atol=1e-9)
     assert found.reward == pytest.approx(0.5 + 0.9)
     np.testing.assert_allclose(found.multiplier, [1.0])
+
+
+def test_the_oracle_of_the_phases_is_the_best_of_each_in_the_users_units() -> None:
+    """Dollars of cost up to 5: the optimum per dollar is what the phases earn together."""
+
+    def arms(odds: Odds) -> list[Arm]:
+        return [
+            Arm(name, TwoPoint(0.0, 5.0, p=cost), Bernoulli(reward), Bernoulli(penalty))
+            for name, (cost, reward, penalty) in zip("ab", odds, strict=True)
+        ]
+
+    dollars = Problem(
+        arms(BEFORE), limit=0.16, scales=Scales(cost=5.0), changes=[Change(0.25, arms(AFTER))]
+    )
+    first, second = best = oracle_of_phases(dollars)
+    reward = 0.25 * first.reward_rate + 0.75 * second.reward_rate
+    assert reward == pytest.approx(optimum(dollars, 5e6) / 5e6, rel=1e-5)
+    penalty = 0.25 * first.penalty_rate[0] + 0.75 * second.penalty_rate[0]
+    assert penalty == pytest.approx(0.16)
+    assert first.multiplier == second.multiplier
+    for one in best:
+        assert one.cost_share.sum() == pytest.approx(1.0)
+        assert one.pull_share.sum() == pytest.approx(1.0)
+
+
+def test_the_oracle_of_phases_that_break_the_limit_says_so() -> None:
+    hard = changing(0.6, [(0.5, 0.5, 0.4)], (0.5, [(0.5, 0.5, 0.3)]))
+    with pytest.raises(InfeasibleError, match=r"limit = 0.6: must be .* 1.16667 times that"):
+        oracle_of_phases(hard)
+
+
+def test_the_shell_shows_the_best_of_each_phase(shell: Any) -> None:
+    status, text, _ = shell("oracle", "arena-abrupt", "--budget", "1000")
+    assert status == 0
+    assert "the best of each phase of arena-abrupt" in text
+    assert "optimum at budget 1,000: 1,275.45" in text
+    _, text, _ = shell("oracle", "arena-abrupt", "--json")
+    told = json.loads(text)
+    assert [phase["start"] for phase in told["phases"]] == [0.0, 0.5]
+    assert told["reward_rate"] == pytest.approx(1.275)
+    assert told["penalty_rate"] == pytest.approx(0.8)
 
 
 def test_least_excess_adds_up_the_most_careful_arms() -> None:

@@ -21,6 +21,7 @@ from tightrope.version import __version__
 
 if TYPE_CHECKING:
     from tightrope.experiments import Report
+    from tightrope.problem import Problem
 
 __all__ = ["main"]
 
@@ -83,18 +84,24 @@ def simulate(options: argparse.Namespace) -> int:
 def oracle(options: argparse.Namespace) -> int:
     """Print pi*, the best stationary policy, and what any policy can earn at most."""
     from tightrope.optimum import optimum
+    from tightrope.oracle import Oracle, oracle_of_phases
     from tightrope.oracle import oracle as solve
     from tightrope.ready import load_problem
 
+    def described(best: Oracle) -> dict[str, Any]:
+        return {
+            "reward_rate": best.reward_rate,
+            "penalty_rate": _one_or_list(best.penalty_rate),
+            "multiplier": _one_or_list(best.multiplier),
+            "pull_share": [float(share) for share in best.pull_share],
+            "cost_share": [float(share) for share in best.cost_share],
+        }
+
     problem = load_problem(options.problem)
-    best = solve(problem)
-    row: dict[str, Any] = {
-        "reward_rate": best.reward_rate,
-        "penalty_rate": _one_or_list(best.penalty_rate),
-        "multiplier": _one_or_list(best.multiplier),
-        "pull_share": [float(share) for share in best.pull_share],
-        "cost_share": [float(share) for share in best.cost_share],
-    }
+    if problem.changes:
+        row = _over_phases(problem, [described(one) for one in oracle_of_phases(problem)])
+    else:
+        row = described(solve(problem))
     if options.budget is not None:
         row["optimum"] = optimum(problem, options.budget)
     if options.json:
@@ -104,6 +111,23 @@ def oracle(options: argparse.Namespace) -> int:
 
         print_oracle(problem, row, options.budget)
     return 0
+
+
+def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is best in each phase of a problem whose arms change, and the rates over all."""
+
+    def mean(rates: Sequence[Any]) -> Any:
+        if isinstance(rates[0], list):
+            return [mean(column) for column in zip(*rates, strict=True)]
+        return sum(p.share * rate for p, rate in zip(problem.phases, rates, strict=True))
+
+    rows = [{"start": p.start, **one} for p, one in zip(problem.phases, best, strict=True)]
+    return {
+        "reward_rate": mean([one["reward_rate"] for one in best]),
+        "penalty_rate": mean([one["penalty_rate"] for one in best]),
+        "multiplier": best[0]["multiplier"],
+        "phases": rows,
+    }
 
 
 def theory(options: argparse.Namespace) -> int:

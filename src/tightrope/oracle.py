@@ -50,6 +50,7 @@ __all__ = [
     "least_excess",
     "limit_names",
     "oracle",
+    "oracle_of_phases",
 ]
 
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
@@ -117,19 +118,46 @@ def oracle(problem: Problem) -> Oracle:
 
     ProblemError if the arms change: each of ``problem.phases`` has an oracle then.
     """
-    moments, mixture = problem.moments, best_arms(problem)
-    cost_share = np.zeros(problem.arm_count)
+    mixture, cost_share = best_arms(problem), np.zeros(problem.arm_count)
     cost_share[mixture.members] = mixture.weights
+    return _in_units(problem, cost_share, mixture.multiplier)
+
+
+def oracle_of_phases(problem: Problem) -> list[Oracle]:
+    """What the best policy pulls in each phase of a problem whose arms change, for large budgets.
+
+    The limits hold for the whole budget, so one phase may incur more and another less than they
+    allow; the multipliers are the same for all. InfeasibleError if no mixtures keep the limits.
+    """
+    spent = [phase.share for phase in problem.phases]
+    best = best_phases(problem, spent)
+    if best is None:
+        least, prices = least_excess(problem, spent)
+        names = limit_names(problem, np.flatnonzero(prices))
+        raise InfeasibleError(
+            f"{names}: must be such that some mixture of the arms keeps them over all phases;"
+            f" {least:.6g} times that is the least"
+        )
+    return [
+        _in_units(phase.problem, shares, best.multiplier)
+        for phase, shares in zip(problem.phases, best.shares, strict=True)
+    ]
+
+
+def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracle:
+    """An oracle in the user's units, from shares of cost [K] and normalised prices [M]."""
+    moments = problem.moments
     pull_share = cost_share / moments.cost
     pull_share /= pull_share.sum()
     cost_share.flags.writeable = pull_share.flags.writeable = False
-    penalty_rate = mixture.weights @ moments.penalty_rate[mixture.members]
+    penalty_rate = cost_share @ moments.penalty_rate
+    reward_rate = float(cost_share @ moments.reward_rate)
     cost_unit, reward_unit = problem.scales.cost, problem.scales.reward
     penalty_unit = np.array(problem.scales.penalties)
     return Oracle(
-        reward_rate=mixture.reward * reward_unit / cost_unit,
+        reward_rate=reward_rate * reward_unit / cost_unit,
         penalty_rate=tuple((penalty_rate * penalty_unit / cost_unit).tolist()),
-        multiplier=tuple((mixture.multiplier * reward_unit / penalty_unit).tolist()),
+        multiplier=tuple((multiplier * reward_unit / penalty_unit).tolist()),
         pull_share=pull_share,
         cost_share=cost_share,
     )

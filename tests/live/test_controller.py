@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
+from tests.engine.test_changing import changing
 from tests.engine.test_crowd import coins
 from tests.engine.test_simulation import EVERY_POLICY, LeastPulled
 from tightrope import (
@@ -48,6 +49,34 @@ def test_it_makes_the_decisions_of_the_simulator(paper, policy):
 
 def test_and_of_a_policy_that_weighs_all_arms_at_once(paper):
     replay(paper, parse_policy("resolve"), 30.0)
+
+
+FORGETFUL = ["lyon:window0=1", "lyon:discount0=1", "resolve:window0=1", "resolve:discount0=1"]
+
+
+@pytest.mark.parametrize("text", FORGETFUL)
+def test_and_of_a_policy_that_forgets(paper, text):
+    policy = parse_policy(text)
+    assert policy.setup(paper, 60.0).forgets
+    controller = replay(paper, policy, 60.0)
+    assert controller.spent == 61.0
+    assert sum(controller.pulls) > 60
+
+
+@pytest.mark.parametrize("text", ["lyon", "resolve", "uniform-random", *FORGETFUL])
+def test_and_of_arms_that_change(text):
+    """It is told what the arms give, and need not know when they change."""
+    replay(changing(), parse_policy(text), 60.0)
+
+
+def test_a_forgetful_controller_counts_everything_else(paper):
+    controller = Controller(paper, LyOn(window0=0.2, v=1.0, delta=0.0, beta0=0.0), 100.0)
+    assert controller.setup.window == 5
+    for _ in range(20):
+        controller.tell(0, 0.5, 1.0, 0.9)
+    assert controller.pulls == [20, 0]
+    assert controller.spent == 10.0
+    assert controller.queues == pytest.approx([20 * (0.9 - 0.8 * 0.5)])
 
 
 @pytest.mark.parametrize("penalties", [0, 1, 2])

@@ -35,7 +35,7 @@ from tightrope.policies.intervals import (
     wilson_low,
 )
 from tightrope.policies.pessimistic_optimistic import slack_of
-from tightrope.policies.placeholder import begin_queues, queues_in, queues_size, renew_queues
+from tightrope.policies.placeholder import queues_in, renew_queues
 from tightrope.policies.sampling import beta, count_outcomes, normal, posterior_size, uniform
 
 FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))
@@ -324,8 +324,9 @@ def test_slaters_constant_of_two_limits():
 def test_a_placeholder_is_v_times_the_multiplier(paper):
     rows, budget, v, delta = [(4e6, 0.4, 0.8, 0.6), (6e6, 0.6, 0.6, 0.3)], 1e8, 50.0, 0.01
     arms, left = seen(paper, rows, budget)
-    queues = queues_in(arms, left, np.zeros(queues_size(2, 1)), 0)
-    begin_queues(queues, np.array([budget, 0.0, 0.8 * budget]), delta)
+    own, start = np.zeros(LyOnTS().scratch(2, 1)), np.array([budget, 0.0, 0.8 * budget])
+    LyOnTS.begin((v, delta, -1.0), arms, start, own)
+    queues = queues_in(arms, left, own)
     excess = 2.4e6 + 1.8e6 - (0.8 - delta) * (1.6e6 + 3.6e6)
     renew_queues(queues, arms, left, v, delta, -1.0)
     assert queues.multiplier[0] == pytest.approx(oracle(paper).multiplier[0], rel=1e-5)

@@ -13,10 +13,10 @@ import numpy as np
 from tightrope.engine.rng import Generator
 from tightrope.policies.base import Policy, Setup, Statistics, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy, Seen
-from tightrope.policies.memory import EVERYONE, remember
+from tightrope.policies.memory import learner, remember
 from tightrope.problem import Problem
 
-__all__ = ["Mind", "mind_of"]
+__all__ = ["Mind", "Weighing", "mind_of"]
 
 
 def mind_of(
@@ -92,13 +92,6 @@ class _Remembering(Mind):
         self._left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
         self._history = np.zeros((setup.window, 3 + penalties))
 
-    def _remember(self, arm: int, values: Sequence[Any]) -> set[int]:
-        """Count a pull; the arms of which something else is remembered now."""
-        touched = remember(self._arms, self._left, self._history, self.setup.fade, arm, values)
-        if touched == EVERYONE:
-            return set(range(len(self._arms)))
-        return {arm, touched} if touched >= 0 else {arm}
-
 
 class Forgetful(_Remembering):
     """The state of a policy that has ``decide`` and forgets."""
@@ -107,20 +100,32 @@ class Forgetful(_Remembering):
         return float(sum(self.seen.pulls))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
-        for one in self._remember(arm, values):
-            pulls, cost, reward, *others = self._arms[one].tolist()
-            self.seen.pulls[one], self.seen.cost[one], self.seen.reward[one] = pulls, cost, reward
-            self.seen.penalty[one] = others[: len(self.queues)]
+        remember(self._arms, self._left, self._history, self.setup.fade, arm, values)
+        self.seen.pulls, self.seen.cost, self.seen.reward, *penalties = self._arms.T[
+            : len(self._left) + 1
+        ].tolist()
+        self.seen.penalty = list(map(list, zip(*penalties, strict=True))) or self.seen.penalty
 
 
 class Weighing(_Remembering):
-    """The state of a policy that weighs all arms at once."""
+    """The state of a policy that weighs all arms at once.
 
-    policy: ChoicePolicy
+    ``choose`` and ``learned`` are the policy's functions by default; compiled ones may be given.
+    """
 
-    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        policy: ChoicePolicy,
+        setup: Setup,
+        budget: float,
+        choose: Any = None,
+        learned: Any = None,
+    ) -> None:
         super().__init__(problem, policy, setup, budget)
-        self._constants = (*setup.constants, 0.0)
+        self._choose = choose or policy.choose
+        self._learned = learned or learner(remember, policy.learn)
+        self._constants = (*map(float, setup.constants), 0.0)
         self._own = np.zeros(max(policy.scratch(problem.arm_count, problem.penalty_count), 1))
         policy.begin(self._constants, self._arms, self._left, self._own)
 
@@ -128,8 +133,16 @@ class Weighing(_Remembering):
         """The arm that the policy chooses."""
         assert luck is not None, "such a policy is random"
         words = np.array([luck.word() for _ in range(WORDS)])
-        return int(self.policy.choose(self._constants, self._arms, self._left, self._own, words))
+        return int(self._choose(self._constants, self._arms, self._left, self._own, words))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
-        for one in self._remember(arm, values):
-            self.policy.learn(self._constants, self._arms, self._left, self._own, one)
+        self._learned(
+            self._constants,
+            self._arms,
+            self._left,
+            self._own,
+            self._history,
+            self.setup.fade,
+            arm,
+            np.array(values, float),
+        )

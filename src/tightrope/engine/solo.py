@@ -22,11 +22,11 @@ from tightrope.engine import rng
 from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
 from tightrope.policies.base import IndexPolicy, Setup, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy, Seen
-from tightrope.policies.memory import EVERYONE, remember
+from tightrope.policies.memory import learner, remember
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "steps"]
 
 SOURCE = Path(__file__).read_bytes()
 WORTHWHILE = 200_000  # arms looked at in a unit of work: some tens of milliseconds
@@ -125,6 +125,19 @@ def _joined(tables: list[Tables]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=64)
+def steps(policy: type[ChoicePolicy]) -> tuple[Any, Any]:
+    """The kernels that choose an arm and learn from a pull, for runs that are made by others."""
+    digest = fingerprint((*policy.functions(), remember), (SOURCE,), ("steps",))
+    _, choose, learn = (compile_function(one, digest) for one in policy.functions())
+    count_in = compile_function(remember, digest)
+
+    def ask(constants, arms, left, own, luck):
+        return choose(constants, borrowed(arms), borrowed(left), borrowed(own), luck)
+
+    return compile_kernel(ask, digest), compile_kernel(learner(count_in, learn), digest)
+
+
+@lru_cache(maxsize=64)
 def _kernel(policy: type[ChoicePolicy | IndexPolicy]) -> Any:
     functions: tuple[Any, ...] = (*policy.functions(), remember, advance)
     digest = fingerprint(functions, (SOURCE, rng.SOURCE), (policy.random,))
@@ -137,7 +150,8 @@ def _solo(policy: type[ChoicePolicy | IndexPolicy], digest: str) -> Any:
 
     indexed = issubclass(policy, IndexPolicy)
     begin, choose, learn = (_by_index if indexed else _by_choice)(policy, compiled)
-    count_in, move, word_of, draw = map(compiled, (remember, advance, _word, _draw))
+    move, word_of, draw = map(compiled, (advance, _word, _draw))
+    learn = compiled(learner(compiled(remember), learn))
     lucky = 0 if not policy.random else 1 if indexed else WORDS
 
     def solo(
@@ -184,14 +198,7 @@ def _solo(policy: type[ChoicePolicy | IndexPolicy], digest: str) -> Any:
                 if step >= exploring:
                     arm = choose(constants, seen, rest, mine, chance, length)
                 draw(cells, values, phase * known + arm, words, uniforms, outcomes)
-                touched = count_in(seen, rest, history, fade, arm, drawn)
-                if touched == EVERYONE:
-                    for one in range(known):
-                        learn(constants, seen, rest, mine, one)
-                else:
-                    if touched >= 0 and touched != arm:
-                        learn(constants, seen, rest, mine, touched)
-                    learn(constants, seen, rest, mine, arm)
+                learn(constants, seen, rest, mine, history, fade, arm, drawn)
                 spent += outcomes[0]
                 totals[run, 0] += outcomes[1]
                 counts[run, arm, 0] += 1.0

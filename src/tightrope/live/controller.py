@@ -16,12 +16,14 @@ import numpy as np
 
 from tightrope.decision import ENVELOPE, SCAN, Spec, Store, envelope_of, way_for
 from tightrope.engine.asked import seed_number
-from tightrope.engine.mind import mind_of
+from tightrope.engine.mind import Mind, Weighing, mind_of
 from tightrope.engine.rng import LUCK, Generator
+from tightrope.engine.solo import steps
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.laws import shown
 from tightrope.live.kernels import NOTHING, REFUSED, kernels
 from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem, channel_names, check_budget
 
 __all__ = ["Controller"]
@@ -192,12 +194,19 @@ class _Compiled:
         return list(map(int, self._store.totals[:, 0]))
 
 
+def _state(problem: Problem, policy: Policy, setup: Setup, budget: float) -> Mind:
+    """A policy that weighs all arms at once does so in compiled code; the others in Python."""
+    if isinstance(policy, ChoicePolicy):
+        return Weighing(problem, policy, setup, budget, *steps(type(policy)))
+    return mind_of(problem, policy, setup, budget)
+
+
 class _Plain:
-    """The state of any other policy, in plain Python, normalised."""
+    """The state of any policy but those with an index, normalised."""
 
     def __init__(self, problem: Problem, policy: Policy, setup: Setup, budget: float) -> None:
         self.budget, self._scales = budget, problem.scales.channels
-        self._mind = mind_of(problem, policy, setup, budget)
+        self._mind = _state(problem, policy, setup, budget)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: object) -> int:
         several = _as_list(penalty, len(self.queues))

@@ -13,22 +13,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
-from tightrope.policies.placeholder import begin_queues, queues_in, queues_size, renew_queues
-from tightrope.policies.rates import Schedule
+from tightrope.policies.base import Constants
+from tightrope.policies.choice import Array
+from tightrope.policies.placeholder import QueuedPolicy, queues_in, renew_queues
 from tightrope.policies.sampling import drawn_mean
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem
 
 __all__ = ["LyOnTS"]
 
 
 @dataclass(frozen=True)
-class LyOnTS(ChoicePolicy):
+class LyOnTS(QueuedPolicy):
     """Sample the rates, weigh them by a queue that starts where it would end.
 
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``q0``: the place-holder, in
@@ -42,36 +38,11 @@ class LyOnTS(ChoicePolicy):
     name: ClassVar[str] = "lyon-ts"
     summary: ClassVar[str] = "LyOff's index with sampled rates; the queue starts where it would end"
 
-    def __post_init__(self) -> None:
-        self.require_number("v0", 0.0, open_low=True)
-        self.require_number("delta0", 0.0)
-        self.require_number("q0", 0.0, optional=True)
-
-    def setup(self, problem: Problem, budget: float) -> Setup:
-        """V, delta and the place-holder."""
-        schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
-        limits = tuple(float(limit) for limit in problem.moments.limits)
-        v, delta = schedule.at(budget)
-        return Setup(
-            constants=(v, delta, -1.0 if self.q0 is None else float(self.q0)),
-            allowance=tuple(limit - delta for limit in limits),
-            warning=schedule.outside(budget, limits),
-        )
-
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The queues."""
-        return queues_size(arms, penalties)
-
-    @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
-        """Prepare the queues."""
-        begin_queues(queues_in(arms, left, own, 0), left, constants[1])
-
     @staticmethod
     def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
         """The smallest sampled index; lowest number on ties."""
         channels = len(left)
-        queues = queues_in(arms, left, own, 0)
+        queues = queues_in(arms, left, own)
         renew_queues(queues, arms, left, constants[0], constants[1], constants[2])
         best, chosen = math.inf, 0
         for arm in range(len(arms)):

@@ -15,22 +15,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
+from tightrope.policies.base import Constants
+from tightrope.policies.choice import Array
 from tightrope.policies.intervals import spread, untried, wilson_high, wilson_low
-from tightrope.policies.placeholder import begin_queues, queues_in, queues_size, renew_queues
-from tightrope.policies.rates import Schedule
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem
+from tightrope.policies.placeholder import QueuedPolicy, queues_in, renew_queues
 
 __all__ = ["LyOnWilson"]
 
 
 @dataclass(frozen=True)
-class LyOnWilson(ChoicePolicy):
+class LyOnWilson(QueuedPolicy):
     """LyOn with tighter confidence bounds and a queue that starts where it would end.
 
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``alpha``: the bounds' scale.
@@ -47,31 +43,12 @@ class LyOnWilson(ChoicePolicy):
     summary: ClassVar[str] = "LyOn with asymmetric bounds; the queue starts where it would end"
 
     def __post_init__(self) -> None:
-        self.require_number("v0", 0.0, open_low=True)
-        self.require_number("delta0", 0.0)
+        super().__post_init__()
         self.require_number("alpha", 0.0)
-        self.require_number("q0", 0.0, optional=True)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
-        """V, delta, the place-holder and 2 alpha."""
-        schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
-        limits = tuple(float(limit) for limit in problem.moments.limits)
-        v, delta = schedule.at(budget)
-        holder = -1.0 if self.q0 is None else float(self.q0)
-        return Setup(
-            constants=(v, delta, holder, 2.0 * self.alpha),
-            allowance=tuple(limit - delta for limit in limits),
-            warning=schedule.outside(budget, limits),
-        )
-
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The queues."""
-        return queues_size(arms, penalties)
-
-    @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
-        """Prepare the queues."""
-        begin_queues(queues_in(arms, left, own, 0), left, constants[1])
+    def more(self) -> tuple[float, ...]:
+        """2 alpha."""
+        return (2.0 * self.alpha,)
 
     @staticmethod
     def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
@@ -79,7 +56,7 @@ class LyOnWilson(ChoicePolicy):
         chosen = untried(arms)
         if chosen >= 0:
             return chosen
-        queues = queues_in(arms, left, own, 0)
+        queues = queues_in(arms, left, own)
         renew_queues(queues, arms, left, constants[0], constants[1], constants[2])
         best, channels = math.inf, len(left)
         squared = constants[3] * math.log(left[1])

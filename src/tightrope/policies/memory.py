@@ -20,7 +20,7 @@ from tightrope.errors import PolicyError
 from tightrope.policies.base import Policy
 from tightrope.policies.choice import Array, record
 
-__all__ = ["EVERYONE", "NO_ONE", "memory_at", "remember", "require_memory"]
+__all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
 LONGEST = 10**8  # pulls: some gigabytes
@@ -83,6 +83,34 @@ def remember(
             history[place, 1 + channel] = outcomes[channel]
     record(arms, left, arm, outcomes)
     return touched
+
+
+def learner(count_in: Any, learn: Any) -> Any:
+    """A function that counts a pull by ``count_in``, and has each arm that it touched ``learn``ed.
+
+    The two are :func:`remember` and a policy's, or both of them compiled.
+    """
+
+    def learned(
+        constants: Any,
+        arms: Array,
+        left: Array,
+        own: Array,
+        history: Array,
+        fade: float,
+        arm: int,
+        outcomes: Array,
+    ) -> None:
+        touched = count_in(arms, left, history, fade, arm, outcomes)
+        if touched == EVERYONE:
+            for one in range(len(arms)):
+                learn(constants, arms, left, own, one)
+        else:
+            if touched != NO_ONE and touched != arm:
+                learn(constants, arms, left, own, touched)
+            learn(constants, arms, left, own, arm)
+
+    return learned
 
 
 def _forget(arms: Array, arm: int, history: Array, place: int) -> None:

@@ -13,16 +13,23 @@ for the penalty Y_m and cost X so far, with lambda_m of the best mixture of the 
 now. So the penalty ends near c_m - delta per unit of cost as lambda_m settles. With a fixed ``q0``
 in place of V lambda_m it is the plain place-holder.
 
-Everything lives in a policy's ``own`` from ``first`` on; see :class:`Queues`.
+Everything lives in a policy's ``own``; see :class:`Queues`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tightrope.policies.base import Constants, Setup
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.mixture import best_mixture, work_size
+from tightrope.policies.rates import Schedule
 
-__all__ = ["Queues", "begin_queues", "queues_in", "queues_size", "renew_queues"]
+if TYPE_CHECKING:
+    from tightrope.problem import Problem
+
+__all__ = ["QueuedPolicy", "Queues", "queues_in", "renew_queues"]
 
 Array = Any
 GROWTH = 1.02  # a multiplier is found again when the pulls have grown by so much
@@ -43,21 +50,61 @@ class Queues(NamedTuple):
     work: Array  # of the linear program
 
 
-def queues_size(arms: int, penalties: int) -> int:
-    """How many numbers the queues take."""
-    return 2 + 4 * penalties + arms * (1 + penalties) + work_size(penalties)
+class QueuedPolicy(ChoicePolicy):
+    """A policy with such queues: a dataclass with ``v0``, ``delta0`` and ``q0`` among its fields.
+
+    Its constants start with V, delta and the place-holder, below 0 for V times the multipliers.
+    """
+
+    v0: float
+    delta0: float
+    q0: float | None
+
+    def __post_init__(self) -> None:
+        self.require_number("v0", 0.0, open_low=True)
+        self.require_number("delta0", 0.0)
+        self.require_number("q0", 0.0, optional=True)
+
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """V, delta and the place-holder, then what ``more`` adds."""
+        schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
+        limits = tuple(float(limit) for limit in problem.moments.limits)
+        v, delta = schedule.at(budget)
+        holder = -1.0 if self.q0 is None else float(self.q0)
+        return Setup(
+            constants=(v, delta, holder, *self.more()),
+            allowance=tuple(limit - delta for limit in limits),
+            warning=schedule.outside(budget, limits),
+        )
+
+    def more(self) -> tuple[float, ...]:
+        """Further constants."""
+        return ()
+
+    def scratch(self, arms: int, penalties: int) -> int:
+        """The queues."""
+        return 2 + 4 * penalties + arms * (1 + penalties) + work_size(penalties)
+
+    @staticmethod
+    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+        """Note the budget and the limits."""
+        queues = queues_in(arms, left, own)
+        queues.budget[0] = left[0]
+        for m in range(len(queues.limits)):
+            limit = left[2 + m] / left[0]
+            queues.limits[m] = limit
+            queues.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
 
 
-def queues_in(arms: Array, left: Array, own: Array, first: int) -> Queues:
-    """The queues that start at ``own[first]``."""
-    count, limited = len(arms), len(left) - 2
-    limits = first + 2
+def queues_in(arms: Array, left: Array, own: Array) -> Queues:
+    """Views of the scratch ``own``."""
+    count, limited, limits = len(arms), len(left) - 2, 2
     reward = limits + 4 * limited
     penalty = reward + count
     work = penalty + count * limited
     return Queues(
-        own[first : first + 1],
-        own[first + 1 : limits],
+        own[:1],
+        own[1:limits],
         own[limits : limits + limited],
         own[limits + limited : limits + 2 * limited],
         own[limits + 2 * limited : limits + 3 * limited],
@@ -66,15 +113,6 @@ def queues_in(arms: Array, left: Array, own: Array, first: int) -> Queues:
         own[penalty:work],
         own[work:],
     )
-
-
-def begin_queues(queues: Queues, left: Array, delta: float) -> None:
-    """Note the budget and the limits, at the start of a run."""
-    queues.budget[0] = left[0]
-    for m in range(len(queues.limits)):
-        limit = left[2 + m] / left[0]
-        queues.limits[m] = limit
-        queues.tight[m] = max(limit - delta, LEAST_LIMIT * limit)
 
 
 def renew_queues(

@@ -102,8 +102,12 @@ def print_rows(rows: Sequence[Row], file: IO[str] | None = None) -> None:
 
 
 def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
-    """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum."""
-    _print(_oracle_table(problem, row), None)
+    """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum.
+
+    Where the arms change: what is best in each phase, and the rates over all of them.
+    """
+    phases = row.get("phases", [])
+    _print(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
     facts = {
         "reward rate": row["reward_rate"],
         "penalty rate": row["penalty_rate"],
@@ -309,6 +313,33 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
             )
     others = problem.arm_count - shown.row_count
     shown.caption = f"and {others:,} arms that are never pulled" if others else None
+    return shown
+
+
+def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
+    """A row a phase: its rates, in the user's units, and the arms' shares of its cost."""
+    from rich.table import Table
+
+    title = f"the best of each phase of {problem.name or 'the problem'}"
+    shown = Table(title=title, box=_box(), pad_edge=False)
+    for heading in ("from", "reward rate", "penalty rate"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("cost shares")
+    for one in phases:
+        rates = (
+            one["penalty_rate"] if isinstance(one["penalty_rate"], list) else [one["penalty_rate"]]
+        )
+        pulled = [
+            f"{_escaped(name)} {share:.3f}"
+            for name, share in zip(problem.names, one["cost_share"], strict=True)
+            if share > 0.0
+        ]
+        shown.add_row(
+            f"{one['start']:g}",
+            f"{one['reward_rate']:,.5g}",
+            ", ".join(f"{rate:,.5g}" for rate in rates),
+            ", ".join(pulled),
+        )
     return shown
 
 
