@@ -65,8 +65,7 @@ def require_unchanging(
 ) -> None:
     """Raise ``error`` if the arms change: what ``needs`` them not to, and what to do instead."""
     if problem.changes:
-        which = f"problem {problem.name!r}" if problem.name else "the problem"
-        raise error(f"{needs} arms that do not change; {which} changes{instead}")
+        raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
 
 
 def channel_names(penalty_count: int) -> tuple[str, ...]:
@@ -546,6 +545,11 @@ class Problem:
     def limits(self) -> tuple[float, ...]:
         """The M limits, penalty per unit of cost, in the user's units."""
         return cast(tuple[float, ...], self.limit)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"problem {self.name!r}" if self.name else "the problem"
 
     @property
     def arm_count(self) -> int:

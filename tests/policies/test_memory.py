@@ -109,6 +109,17 @@ def test_an_arm_that_left_the_window_has_no_rounding_left():
     assert memory.arms[1, 0] == 3.0
 
 
+def test_an_arm_whose_pull_in_the_window_cost_nothing_has_cost_nothing():
+    """0.1 + 0.2 + 0.0 - 0.1 - 0.2 is 2.8e-17 in floats: such an arm would look best."""
+    memory = Memory(1, window=3)
+    for value in (0.1, 0.2, 0.0):
+        memory.add(0, value, 0.5, 0.5)
+    memory.add(1, 0.5, 0.5, 0.5)
+    memory.add(1, 0.5, 0.5, 0.5)
+    pulls, cost, reward, *_ = memory.arms[0]
+    assert (pulls, cost, reward) == (1.0, 0.0, 0.5)
+
+
 @pytest.mark.parametrize(
     ("budget", "window0", "window"),
     [(1000.0, 4.0, 333), (1000.0, 2.0, 167), (1e6, 1.0, 3717), (10.0, 1.0, 5)],

@@ -13,7 +13,7 @@ from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
-__all__ = ["BACKENDS", "PRECISIONS", "Order", "Planner"]
+__all__ = ["BACKENDS", "PRECISIONS", "Order", "Planner", "alone"]
 
 BACKENDS = ("auto", "cpu", "gpu", "python", "ray", "ray:gpu")
 PRECISIONS = ("auto", "single", "double")
@@ -45,7 +45,7 @@ class Order:
         if self.engine == "python":
             return python.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
         assert isinstance(self.policy, IndexPolicy | ChoicePolicy)  # the planner saw to it
-        if _alone(self.problem, self.policy, self.setup):
+        if alone(self.problem, self.policy, self.setup):
             return solo.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
         assert isinstance(self.policy, IndexPolicy)
         make = gpu.plan_threads if self.engine == "gpu" else cpu.plan_lanes
@@ -104,18 +104,18 @@ class Planner:
                     f"policy {policy.label!r} cannot be compiled; use backend 'python'"
                 )
             return "python"
-        reason = _alone(self._problem, policy, setup)
+        reason = alone(self._problem, policy, setup)
         if reason and wanted == "gpu":
             raise BackendError(f"{reason}, which no GPU kernel does; use backend 'cpu'")
         return wanted or ("cpu" if reason else self._compiled)
 
 
-def _alone(problem: Problem, policy: Policy, setup: Setup) -> str:
+def alone(problem: Problem, policy: Policy, setup: Setup) -> str:
     """Why runs are made one at a time and not side by side; empty if they need not be."""
     if isinstance(policy, ChoicePolicy):
         return f"policy {policy.label!r} weighs all arms at once"
     if setup.forgets:
         return f"policy {policy.label!r} forgets"
     if problem.changes:
-        return f"problem {problem.name!r} has arms that change"
+        return f"{problem.title} has arms that change"
     return ""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tightrope.engine import cpu
 from tightrope.engine.asked import run_numbers, seed_number
 from tightrope.engine.caveats import warn_outside_theory
+from tightrope.engine.planning import alone
 from tightrope.errors import BackendError, InputError
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.problem import Problem, check_budget
@@ -44,11 +45,12 @@ def trajectory(
     """
     budget = check_budget(budget)
     scaled = budget / problem.scales.cost
+    setup = policy.setup(problem, scaled)
+    reason = alone(problem, policy, setup)
+    if reason:
+        raise BackendError(f"{reason}, so there is no trajectory")
     if not isinstance(policy, IndexPolicy):
         raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
-    setup = policy.setup(problem, scaled)
-    if setup.forgets or problem.changes:
-        raise BackendError("a trajectory is of a policy that forgets nothing, of arms that stay")
     warn_outside_theory({(policy.label, budget): setup.warning})
     numbers = run_numbers(runs)
     plan = cpu.plan_side_by_side(problem, policy, setup, scaled, seed_number(seed), "auto")

@@ -60,7 +60,11 @@ NOTES = [
     " tie: within 1.96 combined standard errors of the first that has the rank.",
     "Regret is against OPT(B), the exact optimum of all policies that know the laws and keep the"
     " expected penalty within c B. Where no policy can (the last pull may go beyond the budget)"
-    " there is none.",
+    " there is none. What is earned is estimated with less noise than by the mean of the rewards:"
+    " from the cost on each arm, and the penalties at the limits' prices; the mean is the same.",
+    "Where the arms change, OPT(B) knows when and how, so regret is also that of not knowing the"
+    " future. Policies that forget (window0, discount0) take part there alone; the targets are not"
+    " about these problems.",
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
     " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV is in the problem's"
     " own units.",

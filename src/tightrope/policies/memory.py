@@ -24,6 +24,7 @@ __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_me
 
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
 LONGEST = 10**8  # pulls: some gigabytes
+RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
 
 
 def require_memory(policy: Policy) -> None:
@@ -114,15 +115,16 @@ def learner(count_in: Any, learn: Any) -> Any:
 
 
 def _forget(arms: Array, arm: int, history: Array, place: int) -> None:
-    """Take a pull back; an arm without pulls has exactly nothing left."""
+    """Take a pull back; what rounding leaves is nothing."""
     channels = history.shape[1] - 1
+    cost = history[place, 1]
     arms[arm, 0] -= 1.0
     for channel in range(channels):
         value = history[place, 1 + channel]
         arms[arm, 1 + channel] -= value
         arms[arm, 1 + channels + channel] -= value * value
         if channel >= 2:
-            arms[arm, 1 + 2 * channels + channel - 2] -= history[place, 1] * value
-    if arms[arm, 0] == 0.0:
-        for column in range(arms.shape[1]):
+            arms[arm, 1 + 2 * channels + channel - 2] -= cost * value
+    for column in range(1, arms.shape[1]):
+        if arms[arm, column] < RESIDUE or arms[arm, 0] == 0.0:
             arms[arm, column] = 0.0
