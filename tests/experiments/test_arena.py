@@ -179,6 +179,20 @@ def test_on_the_papers_arms_what_is_earned_is_known_but_for_the_penalties():
     np.testing.assert_allclose(one.earned(runs), 0.5 * runs.cost + runs.penalty[:, 0])
 
 
+def test_penalties_beyond_the_limit_do_not_count():
+    """A unit of penalty is worth 1 on the paper's arms, and nothing where the limit is slack."""
+    one = scene("paper")
+    results = simulate(one.problem, [parse_policy("lyon")], budgets=100, runs=20, progress=False)
+    row, penalty = row_of(one, results, False, None), results.records[0].runs[0].penalty
+    assert row["earned"] - row["counted"] == pytest.approx(penalty.mean() - 80.0)
+    careful = [parse_policy("fixed-arm:arm=careful")]
+    results = simulate(one.problem, careful, budgets=100, runs=20, progress=False)
+    row = row_of(one, results, False, None)
+    assert row["earned"] == row["counted"]
+    assert scene("arena-free").prices.tolist() == [0.0]
+    assert scene("arena-abrupt").prices == pytest.approx([1.0])
+
+
 def test_where_arms_change_what_is_earned_is_the_reward():
     one = scene("arena-abrupt")
     results = simulate(one.problem, [parse_policy("lyon")], budgets=50, runs=5, progress=False)
@@ -223,7 +237,7 @@ def made_up(policy="a", reward=1.0, share=-0.1, keeps=True, **others):
         "runs": 100,
         "knows_means": False,
         "keeps": keeps,
-        "earned": reward,
+        "counted": reward,
         "earned_se": 0.01,
         "regret_share": 1.5 - reward,
         "limit": 0.5,
@@ -350,7 +364,7 @@ def test_targets_met_missed_and_open():
     assert outcomes(above, risky, rival) == [MISSED, MISSED, MISSED]
     near = {**fine, "violation_share": 0.002, "violation_share_interval": [-0.01, 0.014]}
     unsure = {**careful, "broken": 0.02, "broken_interval": [0.005, 0.07]}
-    tied = {**rival, "earned": 1.401}
+    tied = {**rival, "counted": 1.401}
     assert outcomes(near, unsure, tied) == [OPEN, OPEN, OPEN]
 
 

@@ -1,9 +1,9 @@
 """Who is ahead: the arena's rule, from rows alone.
 
-On each problem and budget the policies that keep the limit come first, by regret; those that break
-it come after all of them, by how much. Policies that the runs cannot tell from the first of a group
-(their difference is within 1.96 combined standard errors) share its rank. Policies that know the
-means are shown and not ranked.
+On each problem and budget the policies that keep the limit come first, by regret, without what they
+earned by penalties beyond it; those that break it come after all of them, by how much. Policies
+that the runs cannot tell from the first of a group (their difference is within 1.96 combined
+standard errors) share its rank. Policies that know the means are shown and not ranked.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _ranked_once(rows: Sequence[Row]) -> list[Row]:
 
 def _reward(row: Row) -> float:
     """Lower is better: regret, but for a constant of the problem and the budget."""
-    return -float(row["earned"])
+    return -float(row["counted"])
 
 
 def _excess(row: Row) -> float:

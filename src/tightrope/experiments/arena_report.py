@@ -56,8 +56,9 @@ NOTES = [
     "Keeps: the lower end of the 95 % interval of the mean violation is at most 0.001 of the limit,"
     " for every limit. So a policy is said to break the limit only where the runs show it; few runs"
     " are lenient. The mean violation and P(limit broken) stand beside it.",
-    "Rank: among those that keep the limit by regret, then those that break it by how much. = is a"
-    " tie: within 1.96 combined standard errors of the first that has the rank.",
+    "Rank: among those that keep the limit by regret, then those that break it by how much. What a"
+    " mean penalty beyond the limit, but within the tolerance, earned at the limit's price does not"
+    " count. = is a tie: within 1.96 combined standard errors of the first that has the rank.",
     "Regret is against OPT(B), the exact optimum of all policies that know the laws and keep the"
     " expected penalty within c B. Where no policy can (the last pull may go beyond the budget)"
     " there is none. What is earned is estimated with less noise than by the mean of the rewards:"

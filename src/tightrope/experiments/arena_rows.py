@@ -14,7 +14,7 @@ import numpy as np
 
 from tightrope.errors import InfeasibleError
 from tightrope.optimum import optimum
-from tightrope.oracle import conflict, least_excess, limit_names, oracle
+from tightrope.oracle import conflict, least_excess, limit_names, oracle, oracle_of_phases
 from tightrope.problem import Arm, Problem
 from tightrope.results import NORMAL_95, Floats, Results, Runs
 
@@ -40,11 +40,10 @@ class Scene:
         return bool(self.problem.changes)
 
     @cached_property
-    def gains(self) -> tuple[Floats, Floats]:
-        """Of a unit of cost on each arm [K], and of a unit of each penalty [M]; see ``earned``."""
-        moments, scales = self.problem.moments, self.problem.scales
-        prices = np.array(oracle(self.problem).multiplier) * scales.penalties / scales.reward
-        return moments.reward_rate - moments.penalty_rate @ prices, prices
+    def prices(self) -> Floats:
+        """What one more unit of each penalty would earn, [M], in the user's units."""
+        best = oracle_of_phases(self.problem)[0] if self.changes else oracle(self.problem)
+        return np.array(best.multiplier)
 
     def earned(self, runs: Runs) -> Floats:
         """What the runs [R] earned, in the user's units: the mean of the rewards, with less noise.
@@ -54,10 +53,18 @@ class Scene:
         cost on each arm times its rate, and the penalties' deviations from their rates are added at
         the limits' prices: a policy that steers by the penalties earns their luck at that price.
         """
+        scales, moments = self.problem.scales, self.problem.moments
         if self.changes:
-            return runs.reward * self.problem.scales.reward
-        arms, prices = self.gains
-        return (runs.arm_cost @ arms + runs.penalty @ prices) * self.problem.scales.reward
+            return runs.reward * scales.reward
+        prices = self.prices * scales.penalties  # of a normalised penalty
+        gains = moments.reward_rate * scales.reward - moments.penalty_rate @ prices
+        return runs.arm_cost @ gains + runs.penalty @ prices
+
+    def beyond(self, runs: Runs, budget: float) -> float:
+        """What the penalties beyond the limits, on average over the runs, are worth."""
+        penalty = runs.penalty.mean(axis=0) * self.problem.scales.penalties
+        allowed = np.array(self.problem.limits) * budget
+        return float(np.maximum(penalty - allowed, 0.0) @ self.prices)
 
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
@@ -143,6 +150,7 @@ def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> d
         "reward_rate_se": rate_error,
         "earned": mean,
         "earned_se": error,
+        "counted": mean - scene.beyond(runs, budget),
         "regret": None if best is None else best - mean,
         "regret_se": None if best is None else error,
         "regret_interval": None

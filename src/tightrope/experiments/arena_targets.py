@@ -103,7 +103,7 @@ def _regret(rows: Sequence[Row]) -> Target:
         rivals = _rivals(at_place(rows, row["problem"], row["budget"]))
         if not row["keeps"]:
             missed.append(row)
-        elif all(row["earned"] >= rival["earned"] for rival in rivals):
+        elif all(row["counted"] >= rival["counted"] for rival in rivals):
             alone.append(row)
         elif all(rival["rank"] >= row["rank"] for rival in rivals):
             tied.append(row)
