@@ -20,6 +20,7 @@ from numba import uint32
 from tightrope.compiled import borrowed, compile_function, compile_kernel, fingerprint
 from tightrope.engine import rng
 from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
+from tightrope.policies import memory
 from tightrope.policies.base import IndexPolicy, Setup, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy, Seen
 from tightrope.policies.memory import learner, remember
@@ -127,7 +128,7 @@ def _joined(tables: list[Tables]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 @lru_cache(maxsize=64)
 def steps(policy: type[ChoicePolicy]) -> tuple[Any, Any]:
     """The kernels that choose an arm and learn from a pull, for runs that are made by others."""
-    digest = fingerprint((*policy.functions(), remember), (SOURCE,), ("steps",))
+    digest = fingerprint((*policy.functions(), remember), (SOURCE, memory.SOURCE), ("steps",))
     _, choose, learn = (compile_function(one, digest) for one in policy.functions())
     count_in = compile_function(remember, digest)
 
@@ -140,7 +141,8 @@ def steps(policy: type[ChoicePolicy]) -> tuple[Any, Any]:
 @lru_cache(maxsize=64)
 def _kernel(policy: type[ChoicePolicy | IndexPolicy]) -> Any:
     functions: tuple[Any, ...] = (*policy.functions(), remember, advance)
-    digest = fingerprint(functions, (SOURCE, rng.SOURCE), (policy.random,))
+    facts = (policy.random, issubclass(policy, IndexPolicy) and policy.learns)
+    digest = fingerprint(functions, (SOURCE, memory.SOURCE, rng.SOURCE), facts)
     return compile_kernel(_solo(policy, digest), digest)
 
 

@@ -79,9 +79,8 @@ def parse_policy(text: str) -> Policy:
 
     Numbers are numbers, ``none`` is None, ``0.3/0.7`` is a list, anything else a word.
 
-    >>> parse_policy("lyon:delta0=15")
-    LyOn(v0=1.0, delta0=15.0, alpha=2.0, beta0=1.0, mu_min=None, penalty_bonus='optimistic', \
-v=None, delta=None)
+    >>> parse_policy("resolve:risk=0.01,window0=2")
+    Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None)
     """
     name, _, rest = text.partition(":")
     if name not in POLICIES:

@@ -14,6 +14,7 @@ remember more, and should, but not in proportion. Letters: B budget, K arms, M p
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from tightrope.errors import PolicyError
@@ -22,6 +23,7 @@ from tightrope.policies.choice import Array, record
 
 __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
+SOURCE = Path(__file__).read_bytes()  # as imported, for a kernel's fingerprint
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
 LONGEST = 10**8  # pulls: some gigabytes
 RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
