@@ -11,7 +11,7 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex
 
-from tightrope import InputError, TightropeError, oracle
+from tightrope import FixedArm, InputError, TightropeError, oracle, ready_problem, simulate
 from tightrope.report import extra
 from tightrope.report.figures import draw, legend_marks, plot, save, svg_text
 from tightrope.report.panels import METRICS, curve, metric_panels
@@ -71,6 +71,17 @@ def test_reference_lines(one_limit):
     assert lines["reward_rate"]["optimum"].y[0] == pytest.approx(exact)
     assert lines["violation"]["limit"].y.tolist() == [0]
     assert lines["pull_share"]["stationary"].y[0] == pytest.approx(oracle(problem).pull_share[0])
+
+
+@pytest.mark.parametrize("metric", ["reward_rate", "violation", "regret", "cost_share"])
+def test_a_problem_whose_arms_change_is_drawn_without_pi_star(metric):
+    problem = ready_problem("arena-abrupt")
+    results = simulate(problem, FixedArm(), budgets=[10, 20], runs=3, progress=False)
+    panels = metric_panels(problem, detailed(results), metric)
+    roles = [line.role for panel in panels for line in panel.references]
+    assert "stationary" not in roles
+    assert ("optimum" in roles) == (metric == "reward_rate")
+    assert plot(results, metric).axes
 
 
 def test_an_infeasible_problem_has_no_reference(infeasible):

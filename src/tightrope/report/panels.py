@@ -195,6 +195,9 @@ def _parts(problem: Problem, rows: Sequence[Row], metric: str) -> list[tuple[int
 
 
 def _feasible_oracle(problem: Problem) -> Oracle | None:
+    """pi*; None where there is none: no mixture keeps the limits, or the arms change."""
+    if problem.changes:
+        return None
     try:
         return oracle(problem)
     except InfeasibleError:
