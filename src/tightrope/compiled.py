@@ -45,18 +45,15 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _on_compiling: ContextVar[Callable[[], None]] = ContextVar("on_compiling", default=lambda: None)
 
 
+@lru_cache(maxsize=1)
+def _tell() -> None:
+    print("compiling kernels, once", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say once, on standard error, when a kernel is not on the disk and has to be compiled."""
-    told = False
-
-    def tell() -> None:
-        nonlocal told
-        if not told:
-            print("compiling kernels, once", file=sys.stderr, flush=True)
-        told = True
-
-    token = _on_compiling.set(tell)
+    """Say on standard error, once a process, that a kernel is not on the disk and is compiled."""
+    token = _on_compiling.set(_tell)
     try:
         yield
     finally:
