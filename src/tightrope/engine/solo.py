@@ -68,9 +68,9 @@ class Plan:
         return made, time.perf_counter() - start
 
     @cached_property
-    def _tables(self) -> list[Tables]:
+    def _tables(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         # Slow for continuous laws: once a plan, not once a call.
-        return [phase.problem.tables() for phase in self.problem.phases]
+        return _joined([phase.problem.tables() for phase in self.problem.phases])
 
     def _play(self, runs: Any, budget: float, stop: Any) -> Runs | None:
         arms, penalties, count = self.problem.arm_count, self.problem.penalty_count, len(runs)
@@ -78,7 +78,7 @@ class Plan:
         finished = _kernel(type(self.policy))(
             seed_words(self.seed, OUTCOMES, runs),
             seed_words(self.seed, LUCK, runs),
-            *_joined(self._tables),
+            *self._tables,
             self.problem.phase_starts(self.budget),
             (*map(float, self.setup.constants), 0.0),
             np.asarray(self.setup.allowance, float),

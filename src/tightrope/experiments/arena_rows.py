@@ -14,7 +14,7 @@ import numpy as np
 
 from tightrope.errors import InfeasibleError
 from tightrope.optimum import optimum
-from tightrope.oracle import conflict, least_excess, limit_names, oracle, oracle_of_phases
+from tightrope.oracle import conflict, least_excess, oracle, oracle_of_phases
 from tightrope.problem import Arm, Problem
 from tightrope.results import NORMAL_95, Floats, Results, Runs
 
@@ -68,11 +68,7 @@ class Scene:
 
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
-        if not self.changes:
-            oracle(self.problem)
-        elif self.slack < 0.0:
-            names = limit_names(self.problem, range(self.problem.penalty_count))
-            raise InfeasibleError(f"problem {self.name!r} with {names}: no mixture keeps them")
+        _ = self.prices  # the oracle raises
 
     @cached_property
     def slack(self) -> float:

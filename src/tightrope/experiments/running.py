@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tightrope.engine.caveats import OutsideTheoryWarning
@@ -51,7 +52,7 @@ class Part:
         """How long it takes, relative to other parts."""
         return self.call.weight * len(self.runs)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A file's name that no other work has: it ends in a digest of what decides the runs."""
         named = {policy.label: policy for policy in self.call.policies}
