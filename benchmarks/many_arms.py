@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from tightrope import Arm, Controller, LyOff, LyOn, Problem, Uniform
-from tightrope.decision import SCAN
-from tightrope.decision.memory import EVALUATED, EXPLORE
+from tightrope.kernels.argmin import SCAN
+from tightrope.kernels.argmin.memory import EVALUATED, EXPLORE
 from tightrope.engine import cpu
 from tightrope.engine.crowd import Crowd, CrowdPlan, plan_crowd
 from tightrope.policies import IndexPolicy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tightrope.engine.rng import OUTCOMES, Generator
+from tightrope.kernels.rng import OUTCOMES, Generator
 
 Means = list[tuple[float, float, float]]  # E[X], E[R], E[Y] of each arm, Bernoulli
 

@@ -16,6 +16,8 @@ ROW_KEYS = {
     "reward_rate_se",
     "violation",
     "violation_se",
+    "violations",
+    "knows",
     "pull_share",
     "cost_share",
     "pulls",
@@ -79,16 +81,63 @@ def test_oracle(shell):
     assert set(row) == {
         "reward_rate",
         "penalty_rate",
+        "penalty_rates",
         "multiplier",
+        "multipliers",
         "pull_share",
         "cost_share",
         "optimum",
     }
+    assert row["penalty_rates"] == {"penalty": row["penalty_rate"]}
+    assert row["multipliers"] == {"penalty": row["multiplier"]}
     assert row["reward_rate"] == pytest.approx(1.3)
     assert row["multiplier"] == pytest.approx(1.0)
     assert row["cost_share"] == pytest.approx([0.3, 0.7])
     assert row["optimum"] == pytest.approx(1300.5)
     assert "optimum" not in json.loads(shell("oracle", "paper", "--json")[1])
+
+
+NAMED = TOML.replace("limit = 0.8", "[limits]\nbad = 0.8\nlate = 2.0").replace(
+    "penalty = {", "penalties.late = { constant = 0.1 }\npenalties.bad = {"
+)
+
+
+def test_limits_are_reported_by_name(shell, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(NAMED)
+    simulate = ("simulate", str(path), *"--policy lyon --budget 80 --runs 30".split())
+    (row,) = json.loads(shell(*simulate, "--json")[1])
+    assert list(row["violations"]) == ["bad", "late"]
+    assert list(row["violations"].values()) == row["violation"]
+    assert row["knows"] == "smallest cost"
+    table = shell(*simulate)[1]
+    assert "violation of bad" in table
+    assert "violation of late" in table
+    assert "smallest cost" in table
+    best = json.loads(shell("oracle", str(path), "--json")[1])
+    assert list(best["penalty_rates"].items()) == list(
+        zip(["bad", "late"], best["penalty_rate"], strict=True)
+    )
+    assert list(best["multipliers"].values()) == best["multiplier"]
+    assert "limit: bad 0.8, late 2" in shell("oracle", str(path))[1]
+
+
+def test_a_task_cannot_be_simulated(shell, tmp_path):
+    path = tmp_path / "task.toml"
+    path.write_text("limit = 0.8\n[[arms]]\nname = 'a'\n[[arms]]\nname = 'b'\n")
+    for command in (("simulate", "--budget", "9"), ("oracle",), ("theory", "--budget", "9")):
+        status, out, err = shell(command[0], str(path), *command[1:])
+        assert (status, out) == (2, "")
+        assert err == (
+            f"tightrope: {path}: arms have names alone, so it is a task; simulating needs the laws:"
+            " cost, reward and penalty of every arm\n"
+        )
+
+
+def test_the_list_of_policies_says_who_knows_what(shell):
+    known = {n: p["knows"] for n, p in json.loads(shell("policies", "--json")[1]).items()}
+    assert (known["lyoff"], known["lyon"], known["resolve"]) == ("laws", "smallest cost", "")
+    assert "knows the laws" in shell("policies")[1]
 
 
 def test_tables_for_people(shell):

@@ -1,7 +1,8 @@
 """Golden trajectories: some twenty decisions each, checked by hand, replayed step by step.
 
 A file holds a policy, its numbers and what each pull brought. Every decision and every queue must
-come out as written there; the indices beside the decisions are for the reader who checks them.
+come out as written there; the indices, or the rates promised, beside the decisions are for the
+reader who checks them. A file with ``limits`` is of a choice policy: its steps have random words.
 """
 
 from __future__ import annotations
@@ -9,42 +10,71 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tightrope.policies import parse_policy
+from tests.policies.driver import new_record
+from tightrope.policies import ChoicePolicy, parse_policy
 from tightrope.policies.base import Setup, Statistics, advance
+from tightrope.policies.memory import remember
+from tightrope.policies.state import State
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.json"))
+GOLDEN = {path.stem: json.loads(path.read_text()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_decisions_and_queues_are_as_written(path):
-    golden = json.loads(path.read_text())
-    policy, arms = parse_policy(golden["policy"]), golden["arms"]
+def seen(state):
+    """The totals of a state with one penalty, as lists."""
+    cost, reward, penalty = state.totals.reshape(-1, 3).T.tolist()
+    return Statistics(state.pulls.tolist(), cost, reward, [[total] for total in penalty])
+
+
+@pytest.mark.parametrize("name", [name for name in GOLDEN if "limits" not in GOLDEN[name]])
+def test_decisions_and_queues_are_as_written(name):
+    golden, policy = GOLDEN[name], parse_policy(GOLDEN[name]["policy"])
+    arms, window, fade = golden["arms"], golden.get("window", 0), golden.get("fade", 1.0)
     setup = Setup(
         tuple(golden["constants"]), (golden["allowance"],), golden["explore"], golden.get("terms")
     )
-    seen = Statistics([0.0] * arms, [0.0] * arms, [0.0] * arms, [[0.0] for _ in range(arms)])
-    queue = lost = 0.0
-    assert len(golden["steps"]) >= 16
+    state, history, queue, lost = new_record(State, arms, 1), np.zeros(4 * window), 0.0, 0.0
     for n, step in enumerate(golden["steps"]):
         exploring = n < setup.explore * arms
-        arm = n % arms if exploring else policy.decide(setup, n, seen, [queue], 0.0)
+        now, totals = state.pulls.sum(), seen(state)
+        arm = n % arms if exploring else policy.decide(setup, now, totals, [queue], 0.0)
         assert arm == step["arm"], f"step {n}"
-        cost, reward, penalty = step["outcome"]
-        seen.pulls[arm] += 1
-        seen.cost[arm] += cost
-        seen.reward[arm] += reward
-        seen.penalty[arm][0] += penalty
+        cost, _, penalty = step["outcome"]
+        remember(state, history, fade, arm, step["outcome"])
         if not exploring:
             queue, lost = advance(queue, lost, setup.allowance[0], cost, penalty)
         assert queue == pytest.approx(step["queue"], abs=1e-9), f"step {n}"
+        assert state.pulls.tolist() == step.get("pulls", state.pulls.tolist()), f"step {n}"
+
+
+@pytest.mark.parametrize("name", [name for name in GOLDEN if "limits" in GOLDEN[name]])
+def test_choices_are_as_written(name):
+    golden, policy = GOLDEN[name], parse_policy(GOLDEN[name]["policy"])
+    assert isinstance(policy, ChoicePolicy)
+    constants, limits, budget = (*golden["constants"], 0.0), golden["limits"], golden["budget"]
+    state, scratch = (
+        new_record(record, golden["arms"], len(limits)) for record in (State, policy.Scratch)
+    )
+    state.remaining[:] = [budget, *(limit * budget for limit in limits)]
+    policy.begin(constants, state, scratch)
+    for n, step in enumerate(golden["steps"]):
+        arm = policy.choose(constants, state, scratch, np.array(step["words"]))
+        assert arm == step["arm"], f"step {n}"
+        remember(state, np.zeros(0), 1.0, arm, step["outcome"])
+        policy.learn(constants, state, scratch, arm)
 
 
 def test_there_are_golden_files():
-    assert {path.stem for path in FILES} >= {
+    assert all(len(golden["steps"]) >= 16 for golden in GOLDEN.values())
+    assert set(GOLDEN) >= {
         "lyoff-constant",
         "lyon-constant",
         "lyon-bernoulli",
         "lyon-as-printed",
+        "lyon-window",
+        "resolve-one-limit",
+        "resolve-two-limits",
     }

@@ -50,6 +50,9 @@ def arms(draw: st.DrawFn, name: str, scales: Scales) -> Arm:
     return Arm(name, draw(cost), reward, penalties)
 
 
+limit_names = st.text(min_size=1).filter(lambda name: name not in ("cost", "reward"))
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
     """Any problem with M = 0..3 and up to two changes."""
@@ -60,10 +63,13 @@ def problems(draw: st.DrawFn) -> Problem:
         | st.builds(Scales, scale, scale, st.tuples(*[scale] * count))
     )
     names = draw(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True))
+    limits = draw(st.tuples(*[limit] * count))
+    own = st.lists(limit_names, min_size=count, max_size=count, unique=True)
+    limit_form = draw(st.just(limits) | own.map(lambda n: dict(zip(n, limits, strict=True))))
     inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
     return Problem(
         [draw(arms(name, scales)) for name in names],
-        limit=draw(st.tuples(*[limit] * count)),
+        limit=limit_form,
         scales=scales,
         name=draw(st.text()),
         changes=[
@@ -136,7 +142,7 @@ BAD_TOML = [
     ("limt = 0.8", "unknown key 'limt'; did you mean 'limit'?"),
     (
         "arms = [3]",
-        "arm 1: 3: must be a table with keys among name, cost, reward, penalty, rows",
+        "arm 1: 3: must be a table with keys among name, cost, reward, penalty, penalties, rows",
     ),
     (PAPER.replace("0.8", '"0.8"', 1), "limit = '0.8': must be a finite number"),
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
@@ -399,10 +405,10 @@ def test_a_problem_is_a_ready_name_or_a_file(tmp_path: Path) -> None:
 
 def test_errors_in_a_file_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(PAPER.replace("limit", "limits"))
+    path.write_text(PAPER.replace("limit", "limts"))
     with pytest.raises(ProblemError) as caught:
         load_problem(path)
-    assert str(caught.value) == f"{path}: unknown key 'limits'; did you mean 'limit'?"
+    assert str(caught.value) == f"{path}: unknown key 'limts'; did you mean 'limits'?"
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:

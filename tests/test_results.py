@@ -23,7 +23,7 @@ from tightrope import (
     optimum,
     simulate,
 )
-from tightrope.results import Runs
+from tightrope.results import Record, Runs
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,62 @@ def test_save_and_load_are_exact(results, tmp_path):
             assert a.dtype == b.dtype
             assert np.array_equal(a, b)
     assert [p.name for p in tmp_path.iterdir()] == ["runs.npz"]
+
+
+def made_up(problem: Problem, seed: int = 3, **record: str) -> Results:
+    """Two runs of one policy at budget 10, not simulated."""
+    arms, limits = problem.arm_count, problem.penalty_count
+    runs = Runs(
+        reward=np.array([[6.0, 8.0]]),
+        cost=np.full((1, 2), 10.0),
+        penalty=np.arange(2.0 * limits).reshape(1, 2, limits),
+        pulls=np.full((1, 2, arms), 10),
+        arm_cost=np.full((1, 2, arms), 10.0 / arms),
+        queue=np.zeros((1, 2, limits)),
+        queue_max=np.ones((1, 2, limits)),
+    )
+    made = Record("mine", runs, (0.5,), 0.0, "cpu", **record)
+    return Results(problem, (10.0,), seed, np.arange(2), (made,), "0")
+
+
+def test_violations_by_the_names_of_the_limits():
+    coin = Bernoulli(0.5)
+    arms = [Arm("a", coin, coin, {"late": coin, "bad": coin})]
+    named = made_up(Problem(arms, limits={"bad": 0.3, "late": 0.4})).summary()[0]
+    assert named["violation"] == pytest.approx([0.1 - 0.3, 0.2 - 0.4])
+    assert named["violations"] == {"bad": named["violation"][0], "late": named["violation"][1]}
+    one = made_up(Problem([Arm("a", coin, coin, coin)], limit=2.0)).summary()[0]
+    assert one["violations"] == {"penalty": one["violation"]}
+    assert made_up(Problem([Arm("a", coin, coin)])).summary()[0]["violations"] == {}
+
+
+def test_what_a_policy_knows_is_kept(paper, tmp_path):
+    told = made_up(paper, knows="slack")
+    told.save(tmp_path / "runs.npz")
+    assert Results.load(tmp_path / "runs.npz").summary()[0]["knows"] == "slack"
+    more = dataclasses.replace(told, run_numbers=np.arange(2, 4))
+    assert told.merge(more)["mine"].knows == "slack"
+    assert made_up(paper).summary()[0]["knows"] == ""
+
+
+def test_a_file_from_before_it_was_known_who_knows_what(paper, tmp_path):
+    path = tmp_path / "old.npz"
+    made_up(paper, knows="slack").save(path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    for record in header["records"]:
+        del record["knows"]
+    np.savez(path, **{**arrays, "header": np.array(json.dumps(header))})
+    assert Results.load(path)["mine"].knows == ""
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), np.uint8(3), 3])
+def test_any_whole_seed_can_be_saved(paper, tmp_path, seed):
+    results = made_up(paper, seed)
+    assert type(results.seed) is int
+    results.save(tmp_path / "runs.npz")
+    assert Results.load(tmp_path / "runs.npz").seed == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04broken"])

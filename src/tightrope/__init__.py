@@ -40,6 +40,7 @@ from tightrope.policies import (
     EpsilonGreedy,
     FixedArm,
     IndexPolicy,
+    InformedPolicy,
     LyOff,
     LyOn,
     LyOnTS,
@@ -54,13 +55,19 @@ from tightrope.policies import (
     UniformRandom,
     parse_policy,
 )
-from tightrope.problem import Arm, Change, Phase, Problem, Scales
-from tightrope.ready import load_problem, ready_names, ready_problem
+from tightrope.problem import Arm, Change, Phase, Problem, Scales, Task
+from tightrope.ready import load_problem, load_task, ready_names, ready_problem
 from tightrope.results import Results
 from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from tightrope.engine import OutsideTheoryWarning, Trajectory, simulate, trajectory
+    from tightrope.engine import (
+        NotCompiledWarning,
+        OutsideTheoryWarning,
+        Trajectory,
+        simulate,
+        trajectory,
+    )
     from tightrope.live import Controller
     from tightrope.report import plot, print_rows
 
@@ -82,12 +89,14 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "FixedArm",
     "IndexPolicy",
     "InfeasibleError",
+    "InformedPolicy",
     "InputError",
     "Law",
     "LyOff",
     "LyOn",
     "LyOnTS",
     "LyOnWilson",
+    "NotCompiledWarning",
     "OmegaUCB",
     "Oracle",
     "OutsideTheoryWarning",
@@ -104,6 +113,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Scales",
     "Stationary",
     "TSLP",
+    "Task",
     "TightropeError",
     "Trajectory",
     "TruncatedNormal",
@@ -113,6 +123,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Uniform",
     "UniformRandom",
     "load_problem",
+    "load_task",
     "optimum",
     "oracle",
     "parse_policy",
@@ -127,6 +138,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
 # What needs numba or matplotlib is imported when it is first asked for.
 _LATER = {
     "Controller": "live",
+    "NotCompiledWarning": "engine",
     "OutsideTheoryWarning": "engine",
     "Trajectory": "engine",
     "simulate": "engine",

@@ -15,7 +15,6 @@ as b times the rate does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,6 @@ from tightrope.compiled import announced, compile_kernel, fingerprint
 
 __all__ = ["Stretch", "before_start", "run"]
 
-SOURCE = Path(__file__).read_bytes()
 SETTLED = 1e-11  # relative to the gains, of a periodic bias
 MOST_WORK = 5 * 10**9  # products, a few seconds
 _NODE_WORK = 200  # what a node costs besides its products, in products
@@ -209,5 +207,5 @@ def _fill_plain(
 
 # Sums may be taken in any order, so that they are vectorised.
 _fill = compile_kernel(
-    _fill_plain, fingerprint([_fill_plain], [SOURCE], []), fastmath={"reassoc", "nsz"}
+    _fill_plain, fingerprint([_fill_plain], ["recursion"]), fastmath={"reassoc", "nsz"}
 )

@@ -88,16 +88,19 @@ def oracle(options: argparse.Namespace) -> int:
     from tightrope.oracle import oracle as solve
     from tightrope.ready import load_problem
 
+    problem = load_problem(options.problem)
+
     def described(best: Oracle) -> dict[str, Any]:
         return {
             "reward_rate": best.reward_rate,
             "penalty_rate": _one_or_list(best.penalty_rate),
+            "penalty_rates": _by_limit(problem, best.penalty_rate),
             "multiplier": _one_or_list(best.multiplier),
+            "multipliers": _by_limit(problem, best.multiplier),
             "pull_share": [float(share) for share in best.pull_share],
             "cost_share": [float(share) for share in best.cost_share],
         }
 
-    problem = load_problem(options.problem)
     if problem.changes:
         row = _over_phases(problem, [described(one) for one in oracle_of_phases(problem)])
     else:
@@ -119,13 +122,15 @@ def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, 
     def mean(rates: Sequence[Any]) -> Any:
         if isinstance(rates[0], list):
             return [mean(column) for column in zip(*rates, strict=True)]
+        if isinstance(rates[0], dict):
+            return {name: mean([one[name] for one in rates]) for name in rates[0]}
         return sum(p.share * rate for p, rate in zip(problem.phases, rates, strict=True))
 
     rows = [{"start": p.start, **one} for p, one in zip(problem.phases, best, strict=True)]
+    rates = ("reward_rate", "penalty_rate", "penalty_rates")
     return {
-        "reward_rate": mean([one["reward_rate"] for one in best]),
-        "penalty_rate": mean([one["penalty_rate"] for one in best]),
-        "multiplier": best[0]["multiplier"],
+        **{key: mean([one[key] for one in best]) for key in rates},
+        **{key: best[0][key] for key in ("multiplier", "multipliers")},
         "phases": rows,
     }
 
@@ -175,6 +180,7 @@ def policies(options: argparse.Namespace) -> int:
     listed = {
         name: {
             "summary": policy.summary,
+            "knows": _knows(name),
             "parameters": {field.name: field.default for field in fields(policy)},  # type: ignore[arg-type]
         }
         for name, policy in POLICIES.items()
@@ -184,6 +190,8 @@ def policies(options: argparse.Namespace) -> int:
         return 0
     for name, facts in listed.items():
         print(f"{name}: {facts['summary']}")
+        if facts["knows"]:
+            print(f"    knows the {facts['knows']}")
         for parameter, default in facts["parameters"].items():  # type: ignore[attr-defined]
             print(f"    {parameter} = {'none' if default is None else default}")
     return 0
@@ -504,6 +512,18 @@ def _require_distinct(option: str, texts: Sequence[str]) -> None:
 def _one_or_list(values: Sequence[float]) -> float | list[float]:
     numbers = [float(value) for value in values]
     return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _by_limit(problem: Problem, values: Sequence[float]) -> dict[str, float]:
+    """Numbers in the order of the limits, by the limits' names."""
+    return {name: float(v) for name, v in zip(problem.limit_names, values, strict=True)}
+
+
+def _knows(name: str) -> str:
+    """What a policy is told of the arms unless a parameter says it; "" for nothing."""
+    from tightrope.policies import parse_policy
+
+    return parse_policy(name).knows
 
 
 def _finite(value: float | None) -> float | None:

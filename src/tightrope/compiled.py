@@ -38,7 +38,7 @@ __all__ = [
     "select",
 ]
 
-SOURCE = Path(__file__).read_bytes()  # as imported: the file may change while a process runs
+PACKAGE = Path(__file__).parent
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -86,10 +86,11 @@ def keep(condition: Any, new: Any, old: Any) -> Any:
 
 
 def array_behind(entry: int, dtype: type, rows: bool) -> Any:
-    """For compiled code: a function from a table's address to the array that an entry describes.
+    """For compiled code: a function from a block's address to the array that an entry describes.
 
-    An entry is three 64-bit numbers: the array's address, its rows, its columns. Whoever passes
-    the table's address keeps the memory alive.
+    The block starts with a table. An entry is three 64-bit numbers: where the array starts,
+    counted from the block's start, its rows, its columns. Whoever passes the address keeps the
+    block alive for the time of the call.
     """
     element = from_dtype(np.dtype(dtype))
     array_type = types.Array(element, 2 if rows else 1, "C")
@@ -101,13 +102,14 @@ def array_behind(entry: int, dtype: type, rows: bool) -> Any:
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         word = context.get_value_type(types.int64)
         table = builder.inttoptr(arguments[0], word.as_pointer())
-        address, *shape = (
+        offset, *shape = (
             builder.load(builder.gep(table, [word(3 * entry + at)]))
             for at in ((0, 1, 2) if rows else (0, 2))
         )
         size = context.get_abi_sizeof(context.get_data_type(element))
         made = arrayobj.make_array(array_type)(context, builder)
-        data = builder.inttoptr(address, context.get_data_type(element).as_pointer())
+        start = builder.add(arguments[0], offset)
+        data = builder.inttoptr(start, context.get_data_type(element).as_pointer())
         steps = [builder.mul(shape[-1], word(size)), word(size)] if rows else [word(size)]
         arrayobj.populate_array(
             made, data=data, shape=shape, strides=steps, itemsize=word(size), meminfo=None
@@ -200,16 +202,25 @@ def compile_function(
     return jit(twin)
 
 
-def fingerprint(
-    functions: Iterable[Callable[..., Any]], sources: Iterable[bytes], facts: Iterable[object]
-) -> str:
-    """A digest of what a kernel is built from: policy functions, module sources, plain facts."""
+def fingerprint(functions: Iterable[Callable[..., Any]], facts: Iterable[object]) -> str:
+    """A digest of what a kernel is built from: policy functions, plain facts, all our kernels."""
     digest = hashlib.sha256(repr(list(facts)).encode())
-    for source in (SOURCE, *sources):
-        digest.update(source)
+    digest.update(_sources())
     for function in functions:
         digest.update(_text(function).encode())
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _sources() -> bytes:
+    """A digest of the kernels' sources, as they are when first asked for.
+
+    Policies count by the functions that a kernel compiles: see :func:`fingerprint`.
+    """
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for path in sorted((PACKAGE / "kernels").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
 
 
 def _names(function: Callable[..., Any]) -> dict[str, Any]:

@@ -57,6 +57,7 @@ Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, of which parameter,
 OneCell: TypeAlias = tuple[float, float, float, float]  # split, first, second, slope
 
 DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
+LEAST_MEAN = 10 / DRAW_STEPS  # of a cost, as a share of its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous law
 MOST_CELLS = 2**20  # when two thresholds lie very close together
 
@@ -297,6 +298,16 @@ class Law(Outcome):
     def mean(self) -> float:
         """The mean outcome."""
 
+    def least_mean(self) -> float:
+        """The smallest mean of a cost, as a share of its scale, for which runs end as they should.
+
+        Draws come in steps of 1 / DRAW_STEPS. A probability is rounded to a whole number of steps,
+        which changes ten of them by 5 per cent at most, and makes less than half a step never.
+        Costs that are small rather than rare are as good as endless too: at a budget of 10^6 they
+        would add hardly more than the last digit of the sum.
+        """
+        return LEAST_MEAN
+
     @abstractmethod
     def cdf(self, x: npt.ArrayLike) -> Floats:
         """P(outcome <= x), for every x."""
@@ -342,6 +353,11 @@ class FiniteLaw(Law):
     def mean(self) -> float:
         """The sum of values times probabilities."""
         return fsum(v * p for v, p in zip(*self.points(), strict=True))
+
+    def least_mean(self) -> float:
+        """As for every law, for each value of an alias table: each may be off by a step."""
+        count = len(self.points()[0])
+        return LEAST_MEAN * (count if count > 2 else 1)
 
     def atoms(self) -> tuple[Floats, Floats]:
         """The points, sorted, equal values merged, impossible ones left out."""
@@ -469,6 +485,10 @@ class Bernoulli(FiniteLaw):
         """The probability itself, at no cost: problems may have 10^5 such arms."""
         return self.p
 
+    def least_mean(self) -> float:
+        """The same for all."""
+        return LEAST_MEAN
+
 
 @dataclass(frozen=True)
 class Constant(FiniteLaw):
@@ -538,6 +558,10 @@ class Empirical(FiniteLaw):
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
         """The column."""
         return self.values, (1 / len(self.values),) * len(self.values)
+
+    def least_mean(self) -> float:
+        """A row's probability is never off by more than a step."""
+        return LEAST_MEAN
 
     def one_cell(self) -> None:
         """The rows stay as many and in order, with every channel."""

@@ -9,32 +9,34 @@ linear-fractional program, with the shares of *pulls* replaced by shares of *cos
 The pull shares follow: p_k is proportional to w_k / E[X_k]. The multiplier of limit m is what one
 more unit of penalty m would earn.
 
-With one penalty the optimum is the point at c of the upper concave envelope of the points
-(y_k, r_k): at most two arms, one on either side of c. No solver is needed. Start from the best arm
-of all and the best arm that keeps the limit, look for the arm farthest above the line through the
-two, let it replace the one on its side of c, and stop when no arm lies above: each look is one
-pass over the arms.
+``mixtures`` solves it.
 
 Where the arms change there is no one mixture to ask for. With the cost v_j spent in each phase j
 given, the best mixtures of the phases solve one program over all of them, because the limits hold
 for the totals only (``best_phases``):
 
     maximise sum_jk v_j w_jk r_jk   subject to   sum_jk v_j w_jk y_jkm <= a_m,   sum_k w_jk = 1.
-
-Ties go to fewer arms, then to the lower penalty, then to the lower number; numbers that differ by
-less than ``ROUNDING``, relatively, are ties, because quotients of means are no more exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InfeasibleError, TightropeError
+from tightrope.errors import InfeasibleError
+from tightrope.mixtures import (
+    INFEASIBLE,
+    ROUNDING,
+    ZERO,
+    Conflict,
+    Mixture,
+    best_mixture,
+    conflict,
+    program,
+)
 from tightrope.problem import Problem, require_unchanging
 
 __all__ = [
@@ -53,12 +55,7 @@ __all__ = [
     "oracle_of_phases",
 ]
 
-ROUNDING = 16 * float(np.finfo(np.float64).eps)
-_INFEASIBLE = 2  # the solver's status
-_ZERO = 1e-12  # a solver's share or price below this is a zero
-
 Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,31 +71,6 @@ class Oracle:
     multiplier: tuple[float, ...]
     pull_share: Floats
     cost_share: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Some of N points and their weights: what they earn together, and the limits' prices [M]."""
-
-    reward: float
-    members: npt.NDArray[np.intp]
-    weights: Floats
-    multiplier: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Conflict:
-    """Why no mixture of N points keeps every limit.
-
-    ``prices`` [M], not negative, not all 0: weighed with them, every point's penalty exceeds the
-    limits', and the limits with a price above 0 are those that cannot be kept; priced, the limits
-    add up to 1. ``excess``: a mixture's largest penalty relative to its limit, at its least.
-    ``nearest``: the point for which that is least, as far as the blamed limits go.
-    """
-
-    prices: Floats
-    excess: float
-    nearest: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,52 +170,8 @@ def _why_infeasible(problem: Problem) -> str:
 
 
 def limit_names(problem: Problem, which: Iterable[int]) -> str:
-    """The limits by number and value, for a message."""
-    numbered = problem.penalty_count > 1
-    return " and ".join(
-        f"limit{f' {m + 1}' if numbered else ''} = {problem.limits[m]!r}" for m in which
-    )
-
-
-def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> Mixture | None:
-    """The mixture of N points with the highest reward that keeps M limits; None if none does.
-
-    ``reward`` [N], ``penalty`` [N, M] not negative, ``limits`` [M] positive; M may be 0.
-
-    >>> best = best_mixture(np.array([2.0, 1.0]), np.array([[1.5], [0.5]]), np.array([0.8]))
-    >>> round(best.reward, 9), best.weights.round(9).tolist(), best.multiplier.tolist()
-    (1.3, [0.7, 0.3], [1.0])
-    """
-    allowed = np.all(penalty <= limits * (1.0 + ROUNDING), axis=1)
-    if not (len(limits) > 1 or allowed.any()):
-        return None
-    top = float(reward.max())
-    free = np.flatnonzero(allowed & (reward >= top - ROUNDING * abs(top)))
-    if len(free):  # the limits do not bind
-        least = free[np.argmin((penalty[free] / limits).sum(axis=1))]
-        return _single(reward, int(least), np.zeros(len(limits)))
-    if len(limits) == 1:
-        return _on_envelope(reward, penalty[:, 0], float(limits[0]), allowed)
-    return _by_program(reward, penalty, limits, allowed)
-
-
-def conflict(penalty: Floats, limits: Floats) -> Conflict:
-    """Which limits [M] the points ``penalty`` [N, M] cannot keep together.
-
-    The mixture whose largest relative penalty is least is again a linear program; its dual weighs
-    the limits that stand in the way.
-    """
-    relative = penalty / limits
-    if len(limits) == 1:
-        return Conflict(1.0 / limits, float(relative.min()), int(relative.argmin()))
-    objective = np.append(np.zeros(len(relative)), 1.0)
-    columns = np.column_stack([relative.T, -np.ones(len(limits))])
-    mass = (1.0 - objective)[np.newaxis]
-    result = _program(objective, columns, np.zeros(len(limits)), mass)
-    prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
-    prices[prices < _ZERO] = 0.0
-    nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
-    return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
+    """The limits by name and value, for a message."""
+    return " and ".join(problem.task.limit_text(m) for m in which)
 
 
 def best_phases(
@@ -256,11 +184,11 @@ def best_phases(
     """
     reward, relative, phases, allowed = _in_phases(problem, spent, allowance)
     size = float(np.abs(reward).max()) or 1.0
-    result = _program(-reward / size, relative, np.ones(len(relative)), phases)
-    if result.status == _INFEASIBLE:
+    result = program(-reward / size, relative, np.ones(len(relative)), phases)
+    if result.status == INFEASIBLE:
         return None
     shares = np.maximum(np.asarray(result.x, dtype=np.float64), 0.0).reshape(len(phases), -1)
-    shares[shares < _ZERO] = 0.0
+    shares[shares < ZERO] = 0.0
     shares /= shares.sum(axis=1, keepdims=True)
     prices = np.maximum(-np.asarray(result.ineqlin.marginals, dtype=np.float64), 0.0)
     return PhaseMixtures(float(reward @ shares.ravel()), shares, prices * size / allowed)
@@ -278,9 +206,9 @@ def least_excess(
     objective = np.append(np.zeros_like(reward), 1.0)
     columns = np.column_stack([relative, -np.ones(len(relative))])
     mass = np.column_stack([phases, np.zeros(len(phases))])
-    result = _program(objective, columns, np.zeros(len(relative)), mass)
+    result = program(objective, columns, np.zeros(len(relative)), mass)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
-    prices[prices < _ZERO] = 0.0
+    prices[prices < ZERO] = 0.0
     return float(result.fun), prices / allowed
 
 
@@ -301,106 +229,3 @@ def _in_phases(
     penalty = np.concatenate([one.penalty_rate for one in moments]) * weights[:, np.newaxis]
     phases = np.repeat(np.eye(len(costs)), problem.arm_count, axis=1)
     return reward, (penalty / allowed).T, phases, allowed
-
-
-def _single(reward: Floats, point: int, multiplier: Floats) -> Mixture:
-    return Mixture(float(reward[point]), np.array([point]), np.ones(1), multiplier)
-
-
-def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> Mixture:
-    """One limit that binds: the envelope's point above it."""
-    left, right = _support(reward, penalty, limit, allowed)
-    slope = _slope(reward, penalty, left, right)
-    score = reward - slope * penalty
-    size = max(abs(float(reward[right])), slope * float(penalty[right]))
-    tied = score >= score.max() - ROUNDING * size
-    exact = np.flatnonzero(tied & allowed & (penalty >= limit * (1.0 - ROUNDING)))
-    if len(exact):
-        return _single(reward, int(exact[0]), np.array([slope]))
-    left, right = int(np.argmax(tied & allowed)), int(np.argmax(tied & ~allowed))
-    share = _share(penalty, limit, left, right)
-    weights = np.array([1.0 - share, share])
-    members = np.array([left, right])
-    return Mixture(float(weights @ reward[members]), members, weights, np.array([slope]))
-
-
-def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> tuple[int, int]:
-    """The two points, one on either side of the limit, with no point above their line."""
-    right = _first_best(reward, penalty, np.ones(len(reward), dtype=np.bool_))
-    left = _first_best(reward, penalty, allowed)
-    reached = _progress(reward, penalty, limit, left, right)
-    while True:
-        height = reward - reached[1] * penalty
-        far = int(np.argmax(height))
-        pair = (far, right) if allowed[far] else (left, far)
-        # A point above the line raises the value at the limit or, where the left point sits at
-        # the limit, the slope. Asking for exactly that ends the search whatever the rounding.
-        raised = _progress(reward, penalty, limit, *pair)
-        if not (height[far] > max(height[left], height[right]) and raised > reached):
-            return left, right
-        (left, right), reached = pair, raised
-
-
-def _first_best(reward: Floats, penalty: Floats, among: Flags) -> int:
-    """The highest reward; ties to the lower penalty, then to the lower number."""
-    best = np.flatnonzero(among & (reward == reward[among].max()))
-    return int(best[np.argmin(penalty[best])])
-
-
-def _progress(
-    reward: Floats, penalty: Floats, limit: float, left: int, right: int
-) -> tuple[float, float]:
-    """The line through two points: its height at the limit, and its slope."""
-    share = _share(penalty, limit, left, right)
-    height = (1.0 - share) * float(reward[left]) + share * float(reward[right])
-    return height, _slope(reward, penalty, left, right)
-
-
-def _share(penalty: Floats, limit: float, left: int, right: int) -> float:
-    """The weight of the right point that brings the penalty to the limit."""
-    low, high = float(penalty[left]), float(penalty[right])
-    return max(0.0, (limit - low) / (high - low))
-
-
-def _slope(reward: Floats, penalty: Floats, left: int, right: int) -> float:
-    return float((reward[right] - reward[left]) / (penalty[right] - penalty[left]))
-
-
-def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags) -> Mixture | None:
-    """Two or more limits: the linear program, scaled so that the solver's tolerances bite."""
-    size = float(np.abs(reward).max()) or 1.0
-    ones = np.ones((1, len(reward)))
-    result = _program(-reward / size, (penalty / limits).T, np.ones(len(limits)), ones)
-    if result.status == _INFEASIBLE:
-        return None
-    prices = np.maximum(-np.asarray(result.ineqlin.marginals, dtype=np.float64), 0.0)
-    shares = np.asarray(result.x, dtype=np.float64)
-    best = -size * float(result.fun)
-    alone = np.flatnonzero(allowed & (reward >= best - _ZERO * size))
-    if len(alone):
-        return _single(reward, int(alone[0]), prices * size / limits)
-    members = np.flatnonzero(shares > _ZERO)
-    weights = shares[members] / shares[members].sum()
-    return Mixture(float(weights @ reward[members]), members, weights, prices * size / limits)
-
-
-def _program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:
-    """Minimise objective . w over w >= 0 with columns w <= bounds and mass w = 1, row by row."""
-    from scipy.optimize import linprog
-
-    for tolerance in (1e-10, 1e-7):  # the tighter one is now and then too much to ask
-        result = linprog(
-            objective,
-            A_ub=columns,
-            b_ub=bounds,
-            A_eq=mass,
-            b_eq=np.ones(len(mass)),
-            method="highs",
-            options={
-                "primal_feasibility_tolerance": tolerance,
-                "dual_feasibility_tolerance": tolerance,
-            },
-        )
-        if result.success or result.status == _INFEASIBLE:
-            return result
-    raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")

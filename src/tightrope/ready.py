@@ -17,9 +17,9 @@ from tightrope.laws import (
     Uniform,
     at,
 )
-from tightrope.problem import Arm, Problem, Scales
+from tightrope.problem import Arm, Problem, Scales, Task, holds_task
 
-__all__ = ["load_problem", "ready_names", "ready_problem"]
+__all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
 ARMS_PREFIX = "paper-arms-"
@@ -129,14 +129,33 @@ def ready_problem(name: str) -> Problem:
 
 def load_problem(name_or_path: str | Path) -> Problem:
     """A ready problem by its name, or the problem of a TOML file."""
-    name = str(name_or_path)
+    text = _file_text(str(name_or_path))
+    if text is None:
+        return ready_problem(str(name_or_path))
+    with at(str(name_or_path)):
+        return Problem.from_toml(text)
+
+
+def load_task(name_or_path: str | Path) -> Task:
+    """The task of a ready problem, or that of a TOML file, with laws or without.
+
+    >>> load_task("paper").limit_values
+    (0.8,)
+    """
+    text = _file_text(str(name_or_path))
+    if text is None:
+        return ready_problem(str(name_or_path)).task
+    with at(str(name_or_path)):
+        return Task.from_toml(text) if holds_task(text) else Problem.from_toml(text).task
+
+
+def _file_text(name: str) -> str | None:
+    """What a file holds; None for a ready problem, and for a file that is not there."""
     if name in ready_names():
-        return ready_problem(name)
+        return None
     try:
-        text = Path(name).read_text(encoding="utf-8-sig")
+        return Path(name).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        return ready_problem(name)  # one that is not listed, or an error with the nearest name
+        return None  # a ready problem that is not listed, or an error with the nearest name
     except (OSError, ValueError) as error:
         raise ProblemError(f"problem {name!r}: must be a readable UTF-8 file: {error}") from None
-    with at(name):
-        return Problem.from_toml(text)

@@ -77,6 +77,7 @@ class Record:
     seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
     compile_seconds: float
     backend: str
+    knows: str = ""  # of the arms before the first pull: "laws", a declared fact, or nothing
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ class Results:
     records: tuple[Record, ...]
     version: str
     complete: bool = True  # False: interrupted, only the finished runs are here
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", int(self.seed))  # JSON knows no numpy.int64
 
     @property
     def runs(self) -> int:
@@ -205,14 +209,15 @@ def summarise(
 ) -> dict[str, Any]:
     """One policy at one budget: means over the runs, standard errors, 95 % intervals.
 
-    ``reward_rate``: reward per unit of budget. ``violation``: penalty per unit of budget, less the
-    limit; a number for one penalty, otherwise a list. ``pull_share``, ``cost_share``: averages over
-    runs of the run's own share. ``regret``: what the best causal policy earns, less the reward;
-    None where no policy keeps the limits. ``queue_max``: the mean of the runs' largest queue.
-    ``pulls``: mean pulls a run. ``steps``: all pulls of all runs.
+    ``knows``: what the policy was told of the arms. ``reward_rate``: reward per unit of budget.
+    ``violation``: penalty per unit of budget, less the limit; a number for one penalty, otherwise a
+    list. ``violations``: the same by the limits' names. ``pull_share``, ``cost_share``: averages
+    over runs of the run's own share. ``regret``: what the best causal policy earns, less the
+    reward; None where no policy keeps the limits. ``queue_max``: the mean of the runs' largest
+    queue. ``pulls``: mean pulls a run. ``steps``: all pulls of all runs.
     """
     runs, scales = record.runs[g], problem.scales
-    penalty_scales = np.asarray(scales.penalties or [1.0] * problem.penalty_count)
+    penalty_scales = np.asarray(scales.penalties)
     reward = runs.reward * scales.reward
     pulls = runs.pulls.sum(axis=1)
     rate = _estimate(reward / budget)
@@ -226,10 +231,14 @@ def summarise(
     cost_share = runs.arm_cost / runs.arm_cost.sum(axis=1, keepdims=True)
     return {
         "policy": record.label,
+        "knows": record.knows,
         "budget": budget,
         "runs": len(reward),
         **_described("reward_rate", rate),
         **_described("violation", over[0] if len(over) == 1 else over),
+        "violations": {
+            name: mean for name, (mean, _) in zip(problem.limit_names, over, strict=True)
+        },
         "pull_share": (runs.pulls / pulls[:, None]).mean(axis=0).tolist(),
         "cost_share": cost_share.mean(axis=0).tolist(),
         "pulls": float(pulls.mean()),
@@ -280,4 +289,5 @@ def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> R
         seconds=tuple(np.sum([record.seconds for record in records], axis=0).tolist()),
         compile_seconds=sum(record.compile_seconds for record in records),
         backend=records[0].backend,
+        knows=records[0].knows,
     )

@@ -16,8 +16,9 @@ import numpy as np
 from tightrope.engine.python import play
 from tightrope.engine.simulation import simulate
 from tightrope.laws import Beta, CostAbove, TwoPoint, Uniform
-from tightrope.policies.base import IndexPolicy, Policy, Setup
-from tightrope.policies.choice import WORDS, ChoicePolicy, Seen, record
+from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
+from tightrope.policies.choice import WORDS, ChoicePolicy, record
+from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.ready import ready_problem
 
@@ -42,21 +43,25 @@ def _dollars(unit: float = 1.0) -> Problem:
 
 def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) -> None:
     """Three pulls of every arm, then a decision with all but the scratch made read-only."""
-    random, penalties = np.random.default_rng(2), problem.penalty_count
-    constants = (*policy.setup(problem, budget).constants, 0.0)
-    arms = np.zeros((problem.arm_count, Seen.of(penalties).columns))
-    left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
-    own = np.zeros(max(policy.scratch(problem.arm_count, penalties), 1))
-    luck = np.arange(1, 1 + WORDS)
-    policy.begin(constants, arms, left, own)
-    for arm in list(range(problem.arm_count)) * 3:
-        record(arms, left, arm, random.uniform(0.1, 0.9, 2 + penalties))
-        policy.learn(constants, arms, left, own, arm)
-    arms.flags.writeable = left.flags.writeable = luck.flags.writeable = False
-    chosen = policy.choose(constants, arms, left, own, luck)
-    policy.learn(constants, arms, left, own, chosen)
-    assert 0 <= chosen < problem.arm_count
-    assert np.isfinite(own).all()
+    random, penalties, arms = np.random.default_rng(2), problem.penalty_count, problem.arm_count
+    constants = (*set_up(policy, problem, budget).constants, 0.0)
+    blocks = [np.zeros(field_starts(one, arms, penalties)[-1]) for one in (State, policy.Scratch)]
+    state, scratch = (
+        record_maker(one)(block, field_starts(one, arms, penalties))
+        for one, block in zip((State, policy.Scratch), blocks, strict=True)
+    )
+    state.remaining[:] = [budget, *(problem.task.normal_limits * budget)]
+    words = np.arange(1, 1 + WORDS)
+    policy.begin(constants, state, scratch)
+    for arm in list(range(arms)) * 3:
+        record(state, arm, random.uniform(0.1, 0.9, 2 + penalties))
+        policy.learn(constants, state, scratch, arm)
+    for array in (*state, words):
+        array.flags.writeable = False
+    chosen = policy.choose(constants, state, scratch, words)
+    policy.learn(constants, state, scratch, chosen)
+    assert 0 <= chosen < arms
+    assert np.isfinite(blocks[1]).all()
 
 
 def _totals() -> list[tuple[float, float, float]]:
@@ -120,7 +125,7 @@ class PolicyContract:
         """Finite constants, an allowance for each penalty, a whole number of pulls to explore."""
         for policy in self.policies:
             for problem, budget in self.problems:
-                setup = policy.setup(problem, budget / problem.scales.cost)
+                setup = set_up(policy, problem, budget / problem.scales.cost)
                 assert all(math.isfinite(value) for value in setup.constants)
                 assert len(setup.allowance) == problem.penalty_count
                 assert setup.explore >= 0
@@ -139,7 +144,7 @@ class PolicyContract:
                 continue
             assert not policy.random
             for problem, budget in self.problems:
-                setup = policy.setup(problem, budget / problem.scales.cost)
+                setup = set_up(policy, problem, budget / problem.scales.cost)
                 assert all(policy.clock(setup.constants, 10.0**n) >= 0.0 for n in range(9))
                 for pulls, cost, total in _totals():
                     _check_straight(policy, setup, pulls, cost, total)
@@ -149,7 +154,7 @@ class PolicyContract:
         for policy in self.policies:
             for problem, budget in self.problems:
                 scaled = budget / problem.scales.cost
-                steps = list(play(problem, policy, policy.setup(problem, scaled), scaled, 1, 0))
+                steps = list(play(problem, policy, set_up(policy, problem, scaled), scaled, 1, 0))
                 assert all(0 <= arm < problem.arm_count for arm, _, _ in steps)
                 assert sum(values[0] for _, values, _ in steps[:-1]) <= scaled
                 assert all(queue >= 0 for _, _, queues in steps for queue in queues)
@@ -159,7 +164,7 @@ class PolicyContract:
         for policy in self.policies:
             for problem, budget in self.problems:
                 scaled = budget / problem.scales.cost
-                setup = policy.setup(problem, scaled)
+                setup = set_up(policy, problem, scaled)
                 first, second = (list(play(problem, policy, setup, scaled, 3, 1)) for _ in "ab")
                 assert first == second
 
@@ -170,12 +175,12 @@ class PolicyContract:
             for unit in (1.0, 2.0):
                 problem = _dollars(unit)
                 scaled = 400.0 * unit / problem.scales.cost
-                steps = play(problem, policy, policy.setup(problem, scaled), scaled, 5, 0)
+                steps = play(problem, policy, set_up(policy, problem, scaled), scaled, 5, 0)
                 pulled.append([arm for arm, _, _ in steps])
             assert pulled[0] == pulled[1]
 
     def test_choosing_changes_nothing_but_its_own_scratch(self) -> None:
-        """What was seen and what is left belong to the engine."""
+        """What was seen and what remains belong to the engine."""
         for policy in self.policies:
             if not isinstance(policy, ChoicePolicy):
                 continue

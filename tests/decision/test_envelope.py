@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightrope.decision.envelope import MOST, Envelope, make_envelope
+from tightrope.kernels.argmin.envelope import MOST, Envelope, make_envelope
 
 
 def chosen(envelope: Envelope, queue: np.floating) -> int | None:

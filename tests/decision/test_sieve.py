@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tightrope import LyOn
 from tightrope.compiled import compile_kernel
-from tightrope.decision import SIEVE, Sizes, Spec, Store
-from tightrope.decision.index import by_scan
-from tightrope.decision.memory import COUNT, DEPTH, EVALUATED
-from tightrope.decision.sieve import by_sieve, toucher
+from tightrope.kernels.argmin import SIEVE, Sizes, Spec, Store
+from tightrope.kernels.argmin.index import by_scan
+from tightrope.kernels.argmin.memory import COUNT, DEPTH, EVALUATED
+from tightrope.kernels.argmin.sieve import by_sieve, toucher
 from tightrope.policies.base import Setup
 
 SPECS = [(1, np.float32), (1, np.float64), (3, np.float64)]

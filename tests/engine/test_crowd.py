@@ -18,8 +18,8 @@ from tightrope import (
     Uniform,
     simulate,
 )
-from tightrope.decision import ENVELOPE, SCAN, SIEVE, Sizes, way_for
-from tightrope.decision.memory import EVALUATED, EXPLORE
+from tightrope.kernels.argmin import ENVELOPE, SCAN, SIEVE, Sizes, way_for
+from tightrope.kernels.argmin.memory import EVALUATED, EXPLORE
 from tightrope.engine import cpu
 from tightrope.engine.crowd import Crowd, CrowdPlan, plan_crowd
 from tightrope.results import Runs

@@ -24,7 +24,7 @@ from tightrope import (
     simulate,
 )
 from tightrope.engine import gpu
-from tightrope.engine.rng import OUTCOMES, Generator, seed_words
+from tightrope.kernels.rng import OUTCOMES, Generator, seed_words
 from tightrope.policies.base import IndexPolicy
 from tightrope.results import Runs
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tightrope import FixedArm, simulate
-from tightrope.engine.rng import LUCK, OUTCOMES, Generator, scramble, seed_words
+from tightrope.kernels.rng import LUCK, OUTCOMES, Generator, scramble, seed_words
 
 
 def test_the_compiled_word_is_the_plain_one():

@@ -235,6 +235,7 @@ def made_up(policy="a", reward=1.0, share=-0.1, keeps=True, **others):
         "policy": policy,
         "budget": 10_000.0,
         "runs": 100,
+        "knows": "",
         "knows_means": False,
         "keeps": keeps,
         "counted": reward,
@@ -320,7 +321,7 @@ def test_verdicts():
     )
     assert told(broken, {**broken, "policy": "d"}).startswith("No policy keeps the limit. ")
     assert told(ahead, broken).endswith("no other policy keeps it. c (by 25 %) breaks it.")
-    assert "know the means" in told(made_up(knows_means=True))
+    assert "know the laws" in told(made_up(knows_means=True))
 
 
 def test_standings():
@@ -400,7 +401,7 @@ def test_csv(made):
         lines = list(csv.DictReader(file))
     assert len(lines) == len(found.rows) == 6
     wanted = (
-        "problem policy budget runs knows_means regret regret_low regret_high violation"
+        "problem policy budget runs knows knows_means regret regret_low regret_high violation"
         " violation_low violation_high violation_p99 broken broken_low broken_high decision_ns"
         " keeps rank tied arms limits slack"
     )
@@ -422,7 +423,7 @@ def test_the_page(made):
     }
     assert "@import" not in html
     said = reader.text.replace("\xa0", " ")
-    for text in (*found.verdicts.values(), "stationary (knows the means)", "Not run."):
+    for text in (*found.verdicts.values(), "stationary (knows the laws)", "Not run."):
         assert text in said
     assert "tightrope arena --problem paper" in said
     assert 'class="sortable"' in html
@@ -433,6 +434,10 @@ def test_the_knowing_are_not_ranked(made):
     _, found = made
     for row in found.rows:
         assert row["knows_means"] == (row["policy"] == "stationary") == (row["rank"] is None)
+        told = {"stationary": "laws", "lyon": "smallest cost"}
+        assert row["knows"] == told.get(row["policy"], "")
+        worst = list(row["violations"].values())[row["worst_limit"] - 1]
+        assert worst == pytest.approx(row["violation"])
 
 
 def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch):

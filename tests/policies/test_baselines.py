@@ -10,6 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from tests.conftest import bernoulli_problem
+from tests.policies.driver import new_record
 from tightrope import (
     TSLP,
     UCBLP,
@@ -26,7 +27,8 @@ from tightrope import (
     parse_policy,
     simulate,
 )
-from tightrope.policies.choice import Seen, record
+from tightrope.policies.base import set_up
+from tightrope.policies.choice import record
 from tightrope.policies.intervals import (
     knapsack_radius,
     rate_radius,
@@ -35,8 +37,9 @@ from tightrope.policies.intervals import (
     wilson_low,
 )
 from tightrope.policies.pessimistic_optimistic import slack_of
-from tightrope.policies.placeholder import queues_in, renew_queues
-from tightrope.policies.sampling import beta, count_outcomes, normal, posterior_size, uniform
+from tightrope.policies.placeholder import renew_queues
+from tightrope.policies.sampling import Posteriors, beta, count_outcomes, normal, uniform
+from tightrope.policies.state import State
 
 FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))
 AWARE = (
@@ -109,13 +112,12 @@ def test_draws_of_a_posterior_follow_the_beta_law(successes, failures):
 
 
 def test_an_outcome_between_0_and_1_is_a_success_with_that_chance():
-    arms, left = np.zeros((1, Seen.of(1).columns)), np.array([1e9, 0.0, 1e9])
-    own = np.zeros(posterior_size(1, 1))
+    state, posteriors = new_record(State, 1, 1), new_record(Posteriors, 1, 1)
     for word in np.random.default_rng(6).integers(0, 2**32, 4000).tolist():
-        own[0] = word
-        record(arms, left, 0, [0.3, 1.0, 0.0])
-        count_outcomes(arms, own, 0, 3)
-    cost, reward, penalty = own[4:7]
+        posteriors.word[0] = word
+        record(state, 0, [0.3, 1.0, 0.0])
+        count_outcomes(state, posteriors, 0)
+    cost, reward, penalty = posteriors.successes
     assert cost == pytest.approx(1200, abs=100)
     assert (reward, penalty) == (4000, 0)
 
@@ -159,32 +161,38 @@ def test_eta_is_1_for_coins_and_the_variances_quotient_else():
 
 
 def seen(problem, rows, budget=1000.0):
-    """Statistics as after pulls, mean cost, mean reward, mean penalties, all of zeros and ones."""
-    arms = np.zeros((len(rows), Seen.of(problem.penalty_count).columns))
-    left = np.array([budget, 0.0, *(problem.moments.limits * budget)])
-    channels = len(left)
-    for arm, (pulls, *means) in enumerate(rows):
-        arms[arm, 0] = pulls
-        arms[arm, 1 : 1 + channels] = arms[arm, 1 + channels : 1 + 2 * channels] = pulls * np.array(
-            means
-        )
-    left[0] -= arms[:, 1].sum()
-    left[1] = arms[:, 0].sum()
-    left[2:] -= arms[:, 3 : 1 + channels].sum(axis=0)
-    return arms, left
+    """A state as after pulls, mean cost, mean reward, mean penalties, all of zeros and ones."""
+    table = np.array(rows)
+    pulls, totals = table[:, 0], table[:, :1] * table[:, 1:]
+    state = fresh(problem, budget)
+    state.pulls[:], state.steps[0] = pulls, pulls.sum()
+    state.totals[:] = state.squares[:] = totals.ravel()
+    state.remaining[0] -= totals[:, 0].sum()
+    state.remaining[1:] -= totals[:, 2:].sum(axis=0)
+    return state
 
 
-def decide(policy, problem, rows, budget=1000.0, luck=(1, 2), own=None):
-    setup = policy.setup(problem, budget)
-    arms, left = seen(problem, rows, budget)
-    if own is None:
-        own = np.zeros(max(policy.scratch(len(arms), problem.penalty_count), 1))
-        start = np.array([budget, 0.0, *(problem.moments.limits * budget)])
-        policy.begin(setup.constants, np.zeros_like(arms), start, own)
-        for arm in range(len(arms)):
-            if arms[arm, 0]:
-                policy.learn(setup.constants, arms, left, own, arm)
-    return policy.choose(setup.constants, arms, left, own, np.array(luck))
+def fresh(problem, budget):
+    state = new_record(State, problem.arm_count, problem.penalty_count)
+    state.remaining[:] = [budget, *(problem.task.normal_limits * budget)]
+    return state
+
+
+def begun(policy, problem, budget):
+    """The scratch of a run that begins, and the constants."""
+    constants = set_up(policy, problem, budget).constants
+    scratch = new_record(policy.Scratch, problem.arm_count, problem.penalty_count)
+    policy.begin(constants, fresh(problem, budget), scratch)
+    return scratch, constants
+
+
+def decide(policy, problem, rows, budget=1000.0, words=(1, 2), scratch=None):
+    state, (made, constants) = seen(problem, rows, budget), begun(policy, problem, budget)
+    if scratch is None:
+        scratch = made
+        for arm in np.flatnonzero(state.pulls):
+            policy.learn(constants, state, scratch, arm)
+    return policy.choose(constants, state, scratch, np.array(words))
 
 
 SEEN = [(40.0, 0.4, 0.8, 0.6), (60.0, 0.6, 0.6, 0.3)]
@@ -219,7 +227,7 @@ def test_ucb_lp_mixes_the_optimistic_arms(paper):
     share = (0.8 - lower[1]) / (lower[0] - lower[1])  # of cost, for the first arm
     pulls = share / 0.4 / (share / 0.4 + (1 - share) / 0.6)
     words = np.random.default_rng(3).integers(0, 2**32, 2000)
-    chosen = [decide(policy, paper, rows, luck=(word, 0)) for word in words.tolist()]
+    chosen = [decide(policy, paper, rows, words=(word, 0)) for word in words.tolist()]
     assert 1 - np.mean(chosen) == pytest.approx(pulls, abs=0.04)
 
 
@@ -236,9 +244,9 @@ def test_radii_are_the_sources():
 def test_ts_lp_follows_the_mixture_of_what_it_is_sure_of(paper):
     share = oracle(paper).pull_share[0]
     rows = [(4e6, 0.4, 0.8, 0.6), (6e6, 0.6, 0.6, 0.3)]
-    own = _sure(TSLP(), paper, rows)
+    sure = _sure(TSLP(), paper, rows)
     words = np.random.default_rng(3).integers(0, 2**32, (2000, 2)).tolist()
-    chosen = [decide(TSLP(), paper, rows, 1e9, pair, own) for pair in words]
+    chosen = [decide(TSLP(), paper, rows, 1e9, pair, sure) for pair in words]
     assert 1 - np.mean(chosen) == pytest.approx(share, abs=0.04)
 
 
@@ -247,40 +255,39 @@ def test_ts_lp_with_update_minds_what_is_left(paper):
     budget = (2.4e6 + 1.8e6) / 0.8 + 1.0  # all but nothing is left of the allowance
     for update, expected in ((True, {1}), (False, {0, 1})):
         policy = TSLP(update=update)
-        own = _sure(policy, paper, rows)
-        chosen = {decide(policy, paper, rows, budget, (w, w << 26), own) for w in range(1, 60)}
+        sure = _sure(policy, paper, rows)
+        chosen = {decide(policy, paper, rows, budget, (w, w << 26), sure) for w in range(1, 60)}
         assert chosen == expected
 
 
 def _sure(policy, problem, rows):
     """The scratch of a run with these outcomes, posteriors counted."""
-    arms, left = seen(problem, rows)
-    own = np.zeros(policy.scratch(len(arms), problem.penalty_count))
-    policy.begin((), np.zeros_like(arms), np.array([1.0, 0.0, *problem.moments.limits]), own)
-    cells = arms[:, 1 : 1 + len(left)].ravel()
-    own[1 : 1 + len(cells)] = own[1 + len(cells) : 1 + 2 * len(cells)] = cells
-    return own
+    scratch, _ = begun(policy, problem, 1.0)
+    totals = seen(problem, rows).totals
+    scratch.posteriors.counted[:] = scratch.posteriors.successes[:] = totals
+    return scratch
 
 
 def test_primal_dual_weighs_resources_by_their_use(paper):
     policy, rows = PrimalDualBwK(), [(40.0, 0.4, 0.8, 0.6), (60.0, 0.6, 0.7, 0.3)]
-    setup = policy.setup(paper, 1000.0)
+    scratch, constants = begun(policy, paper, 1000.0)
     gamma = 0.25 * math.log(2 * 2 * 1000)
-    assert setup.constants[0] == pytest.approx(math.log(1 + math.sqrt(math.log(2) / 800)))
+    assert constants[0] == pytest.approx(math.log(1 + math.sqrt(math.log(2) / 800)))
     scale = np.array([0.8, 1.0])  # of cost and penalty, to the smaller budget of 800
+    np.testing.assert_allclose(scratch.scale, scale)
     for used in ([0.0, 0.0], [0.0, 300.0], [300.0, 0.0]):
-        own = np.array([*scale, *used, 0.0, 0.0])
-        weights = np.exp(setup.constants[0] * np.array(used))
+        scratch.used[:] = used
+        weights = np.exp(constants[0] * np.array(used))
         bang = []
         for pulls, cost, reward, penalty in rows:
             lower = [m - knapsack_radius(m, pulls, gamma) for m in (cost, penalty)]
             upper = min(1.0, reward + knapsack_radius(reward, pulls, gamma))
             bang.append(upper / (weights * scale * np.maximum(lower, 0)).sum())
         best = int(np.argmax(bang))
-        assert decide(policy, paper, rows, own=own) == best
+        assert decide(policy, paper, rows, scratch=scratch) == best
         pulls, cost, _, penalty = rows[best]
         lower = [max(m - knapsack_radius(m, pulls, gamma), 0) for m in (cost, penalty)]
-        np.testing.assert_allclose(own[2:4], used + scale * lower)
+        np.testing.assert_allclose(scratch.used, used + scale * lower)
 
 
 def test_primal_dual_stops_hard_when_an_allowance_is_used_up(paper):
@@ -292,7 +299,7 @@ def test_primal_dual_stops_hard_when_an_allowance_is_used_up(paper):
 
 def test_pessimistic_optimistic_weighs_rates_by_its_queue(paper):
     policy, rows = PessimisticOptimistic(), SEEN
-    assert slack_of(paper) == pytest.approx(0.8 - 0.5)
+    assert slack_of(paper.task) == pytest.approx(0.8 - 0.5)
     spent = 40 * 0.4 + 60 * 0.6
     weight = 0.3 * math.sqrt(2 * spent / 3)
     rad = [math.sqrt(0.5 * math.log(100) / n) for n, *_ in rows]
@@ -302,36 +309,34 @@ def test_pessimistic_optimistic_weighs_rates_by_its_queue(paper):
             upper = r / x + width * (1 + r / x) / x
             lower = max(y / x - width * (1 + y / x) / x, 0)
             value.append(upper - queue / weight * lower)
-        own = np.array([0.8, queue, 0.0, 0.0])
-        assert decide(policy, paper, rows, own=own) == int(np.argmax(value))
+        scratch, _ = begun(policy, paper, 1000.0)
+        scratch.length[0] = queue
+        assert decide(policy, paper, rows, scratch=scratch) == int(np.argmax(value))
 
 
 def test_pessimistic_optimistic_advances_its_queue(paper):
     policy, budget = PessimisticOptimistic(), 1000.0
-    constants = policy.setup(paper, budget).constants
-    own, left = np.zeros(4), np.array([budget, 0.0, 800.0])
-    policy.begin(constants, None, left, own)
-    left[0], left[2] = budget - 25.0, 790.0
-    policy.learn(constants, None, left, own, 0)
-    assert own[1] == pytest.approx(max(0, 10 - (0.8 - math.sqrt(6 / 25)) * 25))
+    scratch, constants = begun(policy, paper, budget)
+    state = fresh(paper, budget)
+    state.remaining[:] = budget - 25.0, 790.0
+    policy.learn(constants, state, scratch, 0)
+    assert scratch.length[0] == pytest.approx(max(0, 10 - (0.8 - math.sqrt(6 / 25)) * 25))
 
 
 def test_slaters_constant_of_two_limits():
-    assert slack_of(TWO) == pytest.approx(0.5 * (1 - 0.4))  # the third arm's 0.2 / 0.5
-    assert slack_of(FREE) == 1.0
+    assert slack_of(TWO.task) == pytest.approx(0.5 * (1 - 0.4))  # the third arm's 0.2 / 0.5
+    assert slack_of(FREE.task) == 1.0
 
 
 def test_a_placeholder_is_v_times_the_multiplier(paper):
     rows, budget, v, delta = [(4e6, 0.4, 0.8, 0.6), (6e6, 0.6, 0.6, 0.3)], 1e8, 50.0, 0.01
-    arms, left = seen(paper, rows, budget)
-    own, start = np.zeros(LyOnTS().scratch(2, 1)), np.array([budget, 0.0, 0.8 * budget])
-    LyOnTS.begin((v, delta, -1.0), arms, start, own)
-    queues = queues_in(arms, left, own)
+    state, queues = seen(paper, rows, budget), new_record(LyOnTS.Scratch, 2, 1)
+    LyOnTS.begin((v, delta, -1.0), fresh(paper, budget), queues)
     excess = 2.4e6 + 1.8e6 - (0.8 - delta) * (1.6e6 + 3.6e6)
-    renew_queues(queues, arms, left, v, delta, -1.0)
+    renew_queues((v, delta, -1.0), state, queues)
     assert queues.multiplier[0] == pytest.approx(oracle(paper).multiplier[0], rel=1e-5)
     assert queues.length[0] == pytest.approx(50.0 + excess)
-    renew_queues(queues, arms, left, v, delta, 7.0)
+    renew_queues((v, delta, 7.0), state, queues)
     assert queues.length[0] == pytest.approx(7.0 + excess)
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import bernoulli_problem
+from tests.policies.driver import new_record
 from tightrope import LyOn, PolicyError, Resolve, simulate
-from tightrope.engine.mind import mind_of
 from tightrope.policies import parse_policy
 from tightrope.policies.base import Setup
-from tightrope.policies.choice import Seen
-from tightrope.policies.memory import EVERYONE, NO_ONE, memory_at, remember
+from tightrope.policies.memory import EVERYONE, NO_ONE, learner, memory_at, remember
+from tightrope.policies.state import State
 
 ARMS, BUDGET, ALLOWANCE = 3, 50.0, 20.0
 
@@ -33,31 +33,34 @@ class Memory:
     """Counts pulls one by one."""
 
     def __init__(self, penalties, window=0, fade=1.0):
-        self.arms = np.zeros((ARMS, Seen.of(penalties).columns))
-        self.left = np.array([BUDGET, 0.0, *[ALLOWANCE] * penalties])
-        self.history, self.fade = np.zeros((window, 3 + penalties)), fade
+        self.state = new_record(State, ARMS, penalties)
+        self.state.remaining[0], self.state.remaining[1:] = BUDGET, ALLOWANCE
+        self.history, self.fade = np.zeros(window * (3 + penalties)), fade
 
     def add(self, arm, *outcomes):
-        return remember(self.arms, self.left, self.history, self.fade, arm, outcomes)
+        return remember(self.state, self.history, self.fade, arm, outcomes)
+
+    @property
+    def rows(self):
+        """All that is remembered of an arm, in a row."""
+        return np.hstack([part.reshape(ARMS, -1) for part in self.state[:4]])
 
 
 def weighed(pulls, weights, penalties):
-    """The rows of ``arms`` by their definition: sums over pulls, each with its weight."""
-    rows, seen = np.zeros((ARMS, Seen.of(penalties).columns)), Seen.of(penalties)
-    for (arm, cost, *others), weight in zip(pulls, weights, strict=True):
-        values = np.array([cost, *others])
-        rows[arm, seen.pulls] += weight
-        rows[arm, seen.totals : seen.squares] += weight * values
-        rows[arm, seen.squares : seen.products] += weight * values**2
-        rows[arm, seen.products :] += weight * cost * values[2:]
+    """The same by its definition: sums over pulls, each with its weight."""
+    rows = np.zeros((ARMS, 1 + 2 * (2 + penalties) + penalties))
+    for (arm, *values), weight in zip(pulls, weights, strict=True):
+        shown = np.array(values)
+        rows[arm] += weight * np.concatenate([[1.0], shown, shown**2, shown[0] * shown[2:]])
     return rows
 
 
-def check_left(memory, pulls):
+def check_remaining(memory, pulls):
     """Nothing of what was spent is forgotten."""
     cost, _, *penalties = np.sum([outcomes for _, *outcomes in pulls], axis=0)
-    expected = [BUDGET - cost, len(pulls), *(ALLOWANCE - total for total in penalties)]
-    np.testing.assert_allclose(memory.left, expected, rtol=0, atol=1e-9)
+    expected = [BUDGET - cost, *(ALLOWANCE - total for total in penalties)]
+    np.testing.assert_allclose(memory.state.remaining, expected, rtol=0, atol=1e-9)
+    assert memory.state.steps[0] == len(pulls)
 
 
 @given(pulls_made(), st.integers(1, 12))
@@ -68,11 +71,11 @@ def test_a_window_remembers_the_last_pulls(made, window):
         touched = memory.add(*pull)
         recent = pulls[max(count - window, 0) : count]
         rows = weighed(recent, [1.0] * len(recent), penalties)
-        np.testing.assert_allclose(memory.arms, rows, rtol=0, atol=1e-9)
-        assert np.array_equal(memory.arms[:, 0], rows[:, 0])
-        assert (memory.arms[rows[:, 0] == 0.0] == 0.0).all()
+        np.testing.assert_allclose(memory.rows, rows, rtol=0, atol=1e-9)
+        assert np.array_equal(memory.rows[:, 0], rows[:, 0])
+        assert (memory.rows[rows[:, 0] == 0.0] == 0.0).all()
         assert touched == (pulls[count - window - 1][0] if count > window else NO_ONE)
-        check_left(memory, pulls[:count])
+        check_remaining(memory, pulls[:count])
 
 
 @given(pulls_made(), st.floats(0.01, 0.999))
@@ -83,8 +86,8 @@ def test_discounting_weighs_a_pull_by_its_age(made, fade):
         assert memory.add(*pull) == EVERYONE
         weights = fade ** np.arange(count - 1.0, -1.0, -1.0)
         rows = weighed(pulls[:count], weights, penalties)
-        np.testing.assert_allclose(memory.arms, rows, rtol=0, atol=1e-9)
-        check_left(memory, pulls[:count])
+        np.testing.assert_allclose(memory.rows, rows, rtol=0, atol=1e-9)
+        check_remaining(memory, pulls[:count])
 
 
 @given(pulls_made())
@@ -93,8 +96,8 @@ def test_without_either_everything_is_remembered(made):
     memory = Memory(penalties)
     assert {memory.add(*pull) for pull in pulls} == {NO_ONE}
     rows = weighed(pulls, [1.0] * len(pulls), penalties)
-    np.testing.assert_allclose(memory.arms, rows, rtol=0, atol=1e-9)
-    check_left(memory, pulls)
+    np.testing.assert_allclose(memory.rows, rows, rtol=0, atol=1e-9)
+    check_remaining(memory, pulls)
 
 
 def test_an_arm_that_left_the_window_has_no_rounding_left():
@@ -103,10 +106,10 @@ def test_an_arm_that_left_the_window_has_no_rounding_left():
     for value in (0.1, 0.2, 0.3):
         memory.add(0, value, value, value)
     assert [memory.add(1, 0.5, 0.5, 0.5) for _ in range(3)] == [0, 0, 0]
-    assert (memory.arms[0] == 0.0).all()
-    assert memory.arms[1, 0] == 3.0
+    assert (memory.rows[0] == 0.0).all()
+    assert memory.rows[1, 0] == 3.0
     assert memory.add(1, 0.5, 0.5, 0.5) == 1
-    assert memory.arms[1, 0] == 3.0
+    assert memory.rows[1, 0] == 3.0
 
 
 def test_an_arm_whose_pull_in_the_window_cost_nothing_has_cost_nothing():
@@ -116,7 +119,7 @@ def test_an_arm_whose_pull_in_the_window_cost_nothing_has_cost_nothing():
         memory.add(0, value, 0.5, 0.5)
     memory.add(1, 0.5, 0.5, 0.5)
     memory.add(1, 0.5, 0.5, 0.5)
-    pulls, cost, reward, *_ = memory.arms[0]
+    pulls, cost, reward, *_ = memory.rows[0]
     assert (pulls, cost, reward) == (1.0, 0.0, 0.5)
 
 
@@ -142,7 +145,8 @@ def test_memory_grows_with_the_root_of_the_budget(budget, factor, policy):
 @pytest.mark.parametrize("policy", [LyOn, Resolve])
 def test_the_setup_says_so(paper, policy):
     setups = [
-        policy(**given).setup(paper, 1000.0) for given in ({}, {"window0": 4}, {"discount0": 4})
+        policy(**given).setup(paper.task, 1000.0)
+        for given in ({}, {"window0": 4}, {"discount0": 4})
     ]
     assert [setup.window for setup in setups] == [0, 333, 0]
     assert [setup.fade for setup in setups] == pytest.approx([1.0, 1.0, 1.0 - 1.0 / 332.4569])
@@ -231,32 +235,26 @@ def test_a_window_longer_than_the_run_forgets_nothing(policy, penalties, backend
         problem, policies, budgets=40, runs=6, seed=4, backend=backend, precision="double"
     )
     everything, long, short = (results[label].runs for label in policies)
-    assert everything.pulls.sum(axis=-1).max() < policies["long"].setup(problem, 40.0).window
+    assert everything.pulls.sum(axis=-1).max() < policies["long"].setup(problem.task, 40.0).window
     assert np.array_equal(everything.pulls, long.pulls)
     assert np.array_equal(everything.reward, long.reward)
     assert np.array_equal(everything.queue, long.queue)
     assert not np.array_equal(everything.pulls, short.pulls)
 
 
-@pytest.mark.parametrize("given", [{}, {"window0": 0.5}, {"discount0": 0.5}])
-def test_the_clock_of_lyon_counts_what_is_remembered(paper, given, monkeypatch):
-    """And its queue everything."""
-    told = []
-    monkeypatch.setattr(LyOn, "decide", lambda self, *given: told.append(given))
-    policy, random = LyOn(**given, v=1.0, delta=0.0, beta0=0.0), np.random.default_rng(1)
-    setup = policy.setup(paper, 100.0)
-    mind = mind_of(paper, policy, setup, 100.0)
-    clock, long = 0.0, 0.0
-    for count in range(1, 31):
-        cost, reward, penalty = random.uniform(0.0, 1.0, 3)
-        mind.learn(count % 2, [cost, reward, penalty])
-        mind.decide(None)
-        _, step, statistics, queues, _ = told[-1]
-        clock = setup.fade * clock + 1.0
-        long = max(long + penalty - 0.8 * cost, 0.0)
-        assert step == pytest.approx(min(count, setup.window) if setup.window else clock)
-        assert sum(statistics.pulls) == pytest.approx(step)
-        assert queues == pytest.approx([long], abs=1e-12)
-        assert mind.step == count
-        assert sum(mind.pulls) == count
-    assert (step < 20.0) == setup.forgets
+@pytest.mark.parametrize(
+    ("window", "fade", "learned"),
+    [
+        (0, 1.0, [[0], [1], [1], [0]]),
+        (2, 1.0, [[0], [1], [0, 1], [1, 0]]),
+        (1, 1.0, [[0], [0, 1], [1], [1, 0]]),
+        (0, 0.9, [[0, 1, 2]] * 4),
+    ],
+)
+def test_every_arm_that_a_pull_touched_is_learnt(window, fade, learned):
+    memory, told = Memory(1, window, fade), []
+    learn = learner(remember, lambda constants, state, scratch, arm: told[-1].append(arm))
+    for arm in (0, 1, 1, 0):
+        told.append([])
+        learn((), memory.state, None, memory.history, fade, arm, (0.5, 0.5, 0.5))
+    assert told == learned

@@ -10,9 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
 from tightrope.oracle import best_mixture as envelope
-from tightrope.policies.mixture import best_mixture, pick, work_size
+from tightrope.policies.mixture import Program, best_mixture, pick
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),  # ties, duplicates, zeros
@@ -32,14 +33,17 @@ def programs(draw, least=0):
     return table[:, 0], table[:, 1:], np.array(bounds)
 
 
+def new_program(limits):
+    return new_record(Program, 0, len(limits))
+
+
 def solve(reward, penalty, limits):
     """Whether the limits can be kept, and the shares [K]."""
-    work = np.zeros(work_size(len(limits)))
-    kept = best_mixture(reward, penalty.ravel(), limits, work)
-    rows, shares = len(limits) + 1, np.zeros(len(reward))
-    for i in range(rows):
-        if 0 <= work[rows + i] < len(reward):
-            shares[int(work[rows + i])] += work[i]
+    program, shares = new_program(limits), np.zeros(len(reward))
+    kept = best_mixture(reward, penalty.ravel(), limits, program)
+    for share, arm in zip(*program.mixture, strict=True):
+        if 0 <= arm < len(reward):
+            shares[int(arm)] += share
     return bool(kept), shares
 
 
@@ -57,11 +61,12 @@ def scipys(reward, penalty, limits):
 @lru_cache
 def compiled():
     """The program and the pick after it as machine code, found on the disk the next time."""
-    digest = fingerprint((best_mixture, pick), (), ("test",))
+    digest = fingerprint((best_mixture, pick), ("test",))
     solver, picker = (compile_function(function, digest) for function in (best_mixture, pick))
 
-    def solve_and_pick(reward, penalty, limits, work, costs, coin):
-        return solver(reward, penalty, limits, work), picker(work, len(limits), costs, coin)
+    def solve_and_pick(reward, penalty, limits, program, costs, coin):
+        kept = solver(reward, penalty, limits, program)
+        return kept, picker(program.mixture, costs, coin)
 
     return compile_kernel(solve_and_pick, digest)
 
@@ -113,10 +118,9 @@ def test_its_prices_prove_it(program):
     """Weak duality: at these prices no arm is worth more than the mixture, limits included."""
     reward, penalty, limits = program
     assume(clear(penalty, limits))
-    work = np.zeros(work_size(len(limits)))
-    assume(best_mixture(reward, penalty.ravel(), limits, work))
-    first = 2 * (len(limits) + 1)
-    prices = work[first : first + len(limits)]
+    found = new_program(limits)
+    assume(best_mixture(reward, penalty.ravel(), limits, found))
+    prices = found.prices[:-1]
     assert np.all(prices >= -1e-8)
     assert (reward - penalty @ prices).max() + limits @ prices == pytest.approx(
         scipys(*program), abs=1e-6
@@ -146,18 +150,20 @@ def test_no_more_arms_than_limits_and_one_have_a_share(program):
 def test_compiled_it_reaches_the_same_bits(program, coin):
     reward, penalty, limits = program
     costs = 0.1 + reward
-    plain, machine = np.zeros((2, work_size(len(limits))))
+    plain, machine = new_program(limits), new_program(limits)
     kept = best_mixture(reward, penalty.ravel(), limits, plain)
-    picked = pick(plain, len(limits), costs, coin)
+    picked = pick(plain.mixture, costs, coin)
     found = compiled()(reward.copy(), penalty.ravel(), limits, machine, costs, coin)
     assert found == (kept, picked)
-    np.testing.assert_array_equal(plain, machine)
+    for one, other in zip(
+        (*plain.mixture, *plain[1:]), (*machine.mixture, *machine[1:]), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_arms_are_picked_by_shares_of_pulls():
-    work = np.zeros(work_size(1))
-    costs = np.array([0.25, 0.5])
-    best_mixture(np.array([2.0, 1.0]), np.array([1.5, 0.5]), np.array([1.0]), work)
+    program, costs = new_program([1.0]), np.array([0.25, 0.5])
+    best_mixture(np.array([2.0, 1.0]), np.array([1.5, 0.5]), np.array([1.0]), program)
     coins = (np.arange(1000) + 0.5) / 1000
-    picked = [pick(work, 1, costs, coin) for coin in coins]
+    picked = [pick(program.mixture, costs, coin) for coin in coins]
     assert np.mean(picked) == pytest.approx((0.5 / 0.5) / (0.5 / 0.25 + 0.5 / 0.5), abs=0.002)

@@ -11,15 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import bernoulli_problem
-from tightrope import LyOff, LyOn, PolicyError, Stationary, UCBBwI, oracle, parse_policy
+from tightrope import (
+    FixedArm,
+    LyOff,
+    LyOn,
+    PessimisticOptimistic,
+    PolicyError,
+    Resolve,
+    Stationary,
+    UCBBwI,
+    UniformRandom,
+    oracle,
+    parse_policy,
+)
 from tightrope.policies import POLICIES
-from tightrope.policies.base import IndexPolicy, Statistics, advance
+from tightrope.policies.base import IndexPolicy, InformedPolicy, Statistics, advance, set_up
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.pessimistic_optimistic import slack_of
+from tightrope.policies.state import State, field_sizes, field_starts, record_maker
+from tightrope.problem import Task
 
 
 def test_schedules_are_the_papers(paper):
     budget = 10_000.0
-    off, on = LyOff(v0=2, delta0=3).setup(paper, budget), LyOn(v0=2, delta0=3).setup(paper, budget)
+    off, on = (
+        LyOff(v0=2, delta0=3).setup(paper, budget),
+        LyOn(v0=2, delta0=3).setup(paper.task, budget),
+    )
     assert off.constants[0] == pytest.approx(2 * 100)
     assert off.allowance == pytest.approx((0.8 - 3 / 100,))
     assert on.constants[0] == pytest.approx(2 * math.sqrt(budget * math.log(budget)))
@@ -30,21 +48,100 @@ def test_schedules_are_the_papers(paper):
 
 @pytest.mark.parametrize("policy", [LyOff(v=7, delta=0.1), LyOn(v=7, delta=0.1)])
 def test_plain_numbers_override_the_schedules(paper, policy):
-    setup = policy.setup(paper, 500.0)
+    setup = set_up(policy, paper, 500.0)
     assert setup.constants[0] == 7
     assert setup.allowance == pytest.approx((0.7,))
 
 
 def test_mu_min_and_beta0_set_the_exploration(paper):
-    assert LyOn(mu_min=0.1).setup(paper, 500.0).explore == math.ceil(math.log(2 * 500 / 0.1))
-    assert LyOn(beta0=3.0).setup(paper, 500.0).explore == math.ceil(3 * math.log(2 * 500 / 0.4))
-    assert LyOn(beta0=0.0).setup(paper, 500.0).explore == 0
+    assert LyOn(mu_min=0.1).setup(paper.task, 500.0).explore == math.ceil(math.log(2 * 500 / 0.1))
+    assert LyOn(beta0=3.0).setup(paper.task, 500.0).explore == math.ceil(
+        3 * math.log(2 * 500 / 0.4)
+    )
+    assert LyOn(beta0=0.0).setup(paper.task, 500.0).explore == 0
+
+
+UNKNOWN = Task(["a", "b"], limit=0.8)  # nothing is declared
+
+
+def test_what_nobody_declared_has_a_default():
+    assert UNKNOWN.smallest_cost is UNKNOWN.slack is None
+    for policy in (LyOn, UCBBwI):
+        assert policy().setup(UNKNOWN, 500.0).explore == math.ceil(math.log(2 * 500 / 0.1))
+    assert slack_of(UNKNOWN) == pytest.approx(0.1 * 0.8)
+
+
+def test_what_is_declared_is_used():
+    task = Task(["a", "b"], limit=0.8, smallest_cost=0.3, slack=0.25)
+    assert LyOn().setup(task, 500.0).explore == math.ceil(math.log(2 * 500 / 0.3))
+    assert slack_of(task) == pytest.approx(0.25 * 0.8)
+    lost = Task(["a", "b"], limit=0.8, slack=-1.0)
+    assert slack_of(lost) == 1e-3
+
+
+@pytest.mark.parametrize("policy", [LyOff(), Stationary()])
+def test_informed_policies_need_a_problem(policy, paper):
+    assert set_up(policy, paper, 100.0).terms is not None
+    with pytest.raises(PolicyError) as caught:
+        set_up(policy, paper.task, 100.0)
+    assert str(caught.value) == (
+        f"policy {policy.name}: knows the laws of the arms, so it needs a Problem; a Task was given"
+    )
+
+
+def test_learners_get_the_task_alone(paper, monkeypatch):
+    given = []
+    monkeypatch.setattr(LyOn, "setup", lambda self, known, budget: given.append(known))
+    set_up(LyOn(), paper, 100.0)
+    set_up(LyOn(), paper.task, 100.0)
+    assert given == [paper.task, paper.task]
+    for policy in (Stationary((0.5, 0.5)), FixedArm(2), UniformRandom()):
+        assert set_up(policy, paper.task, 9.0).terms.tolist() == (
+            set_up(policy, paper, 9.0).terms.tolist()
+        )
+
+
+@pytest.mark.parametrize(
+    ("policy", "knows"),
+    [
+        (LyOff(), "laws"),
+        (Stationary(), "laws"),
+        (Stationary((0.5, 0.5)), ""),
+        (LyOn(), "smallest cost"),
+        (LyOn(mu_min=0.1), ""),
+        (UCBBwI(), "smallest cost"),
+        (UCBBwI(mu_min=0.1), ""),
+        (PessimisticOptimistic(), "slack"),
+        (PessimisticOptimistic(slack=0.1), ""),
+        (Resolve(), ""),
+    ],
+)
+def test_they_say_what_they_know(policy, knows):
+    assert policy.knows == knows
+    assert knows != "laws" or isinstance(policy, InformedPolicy)
+
+
+def test_a_record_lies_in_one_block():
+    fields = ["pulls", "totals", "squares", "products", "remaining", "steps"]
+    assert list(field_sizes(State, 3, 2)) == list(zip(fields, [3, 12, 12, 6, 3, 1], strict=True))
+    starts = field_starts(State, 3, 2)
+    block = np.arange(float(starts[-1]))
+    state = record_maker(State)(block, starts)
+    assert np.concatenate(state).tolist() == block.tolist()
+    woven = record_maker(State, strided=True)(np.arange(4.0 * starts[-1]), starts, 1, 4)
+    assert np.concatenate(woven).tolist() == (4 * block + 1).tolist()
+
+
+def test_a_record_may_hold_others():
+    names = [name for name, _ in field_sizes(Resolve.Scratch, 2, 1)]
+    assert "program.mixture.shares" in names
+    assert len(set(names)) == len(names)
 
 
 def test_a_budget_below_one_pull_is_refused_by_the_log(paper):
     with pytest.raises(PolicyError, match=r"lyon.*0\.5.*more than 1"):
-        LyOn().setup(paper, 0.5)
-    assert LyOn(v=1, delta=0).setup(paper, 0.5).constants[0] == 1
+        LyOn().setup(paper.task, 0.5)
+    assert LyOn(v=1, delta=0).setup(paper.task, 0.5).constants[0] == 1
 
 
 def test_stationary_takes_the_oracles_shares(paper):
@@ -64,7 +161,7 @@ def test_every_policy_has_the_one_shape(policy, paper):
     assert made.label == policy.name
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.name = "other"
-    setup = made.setup(paper, 1000.0)
+    setup = set_up(made, paper, 1000.0)
     assert all(isinstance(value, float) for value in (*setup.constants, *setup.allowance))
     assert getattr(policy, "learns", True) == (setup.terms is None)
 
@@ -123,7 +220,7 @@ def test_bad_words_are_named(text, words):
 )
 def test_parameters_that_do_not_fit_the_problem(paper, text, words):
     with pytest.raises(PolicyError) as caught:
-        parse_policy(text).setup(paper, 100.0)
+        parse_policy(text).setup(paper.task, 100.0)
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
@@ -140,7 +237,7 @@ def test_permuting_what_was_seen_permutes_the_choice(arms, queue, data):
     order = data.draw(st.permutations(range(len(arms))))
     problem = bernoulli_problem([(0.5, 0.5, 0.5)] * len(arms), 0.8)
     for policy in (LyOn(), LyOn(penalty_bonus="as-printed"), UCBBwI()):
-        setup = policy.setup(problem, 1000.0)
+        setup = policy.setup(problem.task, 1000.0)
         straight, turned = (_statistics([arms[k] for k in o]) for o in (range(len(arms)), order))
         first = policy.decide(setup, 100, straight, [queue], 0.0)
         second = policy.decide(setup, 100, turned, [queue], 0.0)

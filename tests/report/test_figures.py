@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -96,6 +97,15 @@ def test_one_budget_sets_policies_side_by_side(two_limits):
     assert list(panels[0].x_names) == ["lyoff", "lyon", "stationary"]
     assert [one.x.tolist() for one in panels[0].curves] == [[0], [1], [2]]
     assert "lyon" not in legend_marks(panels)
+
+
+def test_panels_by_the_names_of_the_limits(one_limit, two_limits):
+    problem = replace(two_limits.problem, limit={"bad": 0.8, "late": 0.6})
+    panels = metric_panels(problem, detailed(two_limits), "violation")
+    assert [panel.title for panel in panels] == ["bad, limit 0.8", "late, limit 0.6"]
+    problem = replace(one_limit.problem, limit={"bad": 0.8})
+    (panel,) = metric_panels(problem, detailed(one_limit), "violation")
+    assert panel.y_label == "bad / budget − limit"
 
 
 def test_many_arms_show_six_panels(many_arms):

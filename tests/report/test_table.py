@@ -42,12 +42,38 @@ def test_columns_with_one_limit(one_limit):
         "regret",
         "pull share",
         "pulls",
+        "knows",
     ]
+    assert cells(rows, "knows")[::3] == ["laws", "smallest cost", "laws"]
     assert cells(rows, "budget")[:3] == ["50", "200", "2,000"]
     value, reach = cells(rows, "violation")[0].split(" ± ")
     assert float(value) == pytest.approx(rows[0]["violation"], abs=1e-3)
     assert value[0] in "+-"
     assert float(reach) >= round(half_width(rows[0]["violation_interval"]), 6)
+
+
+def named(results, *names):
+    """The rows, as if the limits had these names."""
+    rows = results.summary()
+    for row in rows:
+        row["violations"] = dict(zip(names, row["violations"].values(), strict=True))
+    return rows
+
+
+def test_columns_by_the_names_of_the_limits(one_limit, two_limits):
+    assert "violation of bad" in [column.heading for column in columns(named(one_limit, "bad"))]
+    rows = named(two_limits, "bad", "late")
+    headings = [column.heading for column in columns(rows)]
+    assert headings[3:5] == ["violation of bad", "violation of late"]
+    unnamed = columns(two_limits.summary())
+    assert cells(rows, "violation of late") == unnamed[4].cells
+    assert unnamed[4].heading == "violation 2"
+    assert not any(key.startswith("violations") for key in flat(rows[0]))
+
+
+def test_who_knows_nothing_has_no_column(one_limit):
+    rows = [{**row, "knows": ""} for row in one_limit.summary()]
+    assert "knows" not in [column.heading for column in columns(rows)]
 
 
 def test_a_shown_interval_is_never_narrower_than_the_real_one(one_limit):
@@ -113,7 +139,7 @@ def test_a_pipe_gets_every_cell_on_its_line(one_limit):
             assert cell in line
 
 
-@pytest.mark.parametrize(("width", "missing"), [(200, []), (80, ["pulls", "pull share"])])
+@pytest.mark.parametrize(("width", "missing"), [(200, []), (80, ["knows", "pulls", "pull share"])])
 def test_a_narrow_terminal_gets_fewer_columns(one_limit, monkeypatch, width, missing):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("FORCE_COLOR", "1")

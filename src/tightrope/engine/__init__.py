@@ -1,7 +1,8 @@
 """Simulation: any policies, budgets and number of runs; the same bits however it is split."""
 
 from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.engine.planning import NotCompiledWarning
 from tightrope.engine.simulation import simulate
 from tightrope.engine.trajectory import Trajectory, trajectory
 
-__all__ = ["OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]
+__all__ = ["NotCompiledWarning", "OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]

@@ -1,37 +1,39 @@
-"""What a backend gives the engine: a plan for one policy at one budget."""
+"""What a backend gives the engine, and the backends by name: a new one is a file and a line."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.policies.base import Setup
 from tightrope.results import Runs
 
-__all__ = ["Numbers", "Plan", "Stop"]
+if TYPE_CHECKING:
+    from tightrope.engine.job import Job
+
+__all__ = ["ENGINES", "Numbers", "Plan", "Stop", "compile_seconds", "plan_of"]
 
 Numbers = npt.NDArray[np.int64]  # run numbers
 Stop = npt.NDArray[np.uint8]  # [1]: not 0 asks whatever is running to give up
 
+# What makes runs here, by name: modules with ``plan(job) -> Plan``, imported when first asked for.
+ENGINES = {
+    "cpu": "tightrope.engine.cpu",
+    "gpu": "tightrope.engine.gpu",
+    "python": "tightrope.engine.python",
+}
+
 
 class Plan(Protocol):
-    """All that the runs of one policy at one budget share, ready to run any of them.
+    """All that the runs of one job share, ready to run any of them.
 
     A run depends on the seed and its number alone: which runs go into one call, on which thread
     and in which order changes nothing.
     """
-
-    @property
-    def backend(self) -> str:
-        """The backend's name."""
-        ...
-
-    @property
-    def setup(self) -> Setup:
-        """The policy's own numbers for this budget."""
-        ...
 
     @property
     def chunk(self) -> int:
@@ -45,3 +47,17 @@ class Plan(Protocol):
     def run(self, runs: Numbers, stop: Stop) -> tuple[Runs | None, float]:
         """The runs and the seconds they took; None if ``stop[0]`` was set before the end."""
         ...
+
+
+def plan_of(job: Job) -> Plan:
+    """The plan of the job's engine."""
+    plan: Plan = import_module(ENGINES[job.engine]).plan(job)
+    return plan
+
+
+def compile_seconds(kernel: Any, call: Callable[[], object]) -> float:
+    """Call something for the first time; the seconds that it took if ``kernel`` was compiled."""
+    misses, start = sum(kernel.stats.cache_misses.values()), time.perf_counter()
+    call()
+    compiled = sum(kernel.stats.cache_misses.values()) > misses
+    return time.perf_counter() - start if compiled else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 
-from tightrope.policies.base import Policy
+from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 
 __all__ = ["OutsideTheoryWarning", "caveats", "outside_theory", "warn_outside_theory"]
@@ -22,7 +22,7 @@ def outside_theory(
     found = {}
     for budget in budgets:
         for label, policy in policies.items():
-            warning = policy.setup(problem, budget / problem.scales.cost).warning
+            warning = set_up(policy, problem, budget / problem.scales.cost).warning
             if warning:
                 found[label, budget] = warning
     return found

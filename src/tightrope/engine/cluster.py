@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.engine.backend import Numbers, Plan
-from tightrope.engine.planning import Order
+from tightrope.engine.backend import Numbers, Plan, plan_of
+from tightrope.engine.job import Job
 from tightrope.engine.pool import Chunk, Keep, Work
 from tightrope.errors import BackendError, InputError
 from tightrope.results import Runs
@@ -109,10 +109,10 @@ class _Tasks:
         self._flying: dict[Any, list[int]] = {}
         self._lost: Counter[int] = Counter()
         self._pace = _Pace(chunks, todo)
-        self._slots = _Slots(ray, "GPU" if chunks[0].work.order.engine == "gpu" else "CPU")
+        self._slots = _Slots(ray, "GPU" if chunks[0].work.job.engine == "gpu" else "CPU")
         work = list(dict.fromkeys(chunk.work for chunk in chunks))
         self._numbers = {one: number for number, one in enumerate(work)}
-        self._orders = ray.put(_packed(ray, [one.order for one in work]))
+        self._jobs = ray.put(_packed(ray, [one.job for one in work]))
         gpus = {"num_gpus": 1} if self._slots.kind == "GPU" else {}
         # Retried here, not by Ray: it cannot tell a machine that went from a chunk that kills.
         self._remote = ray.remote(max_retries=0, num_cpus=1, **gpus)(_work)
@@ -130,7 +130,7 @@ class _Tasks:
             pieces = [
                 (self._numbers[self._chunks[at].work], self._chunks[at].runs) for at in places
             ]
-            self._flying[self._remote.remote([self._orders], pieces)] = places
+            self._flying[self._remote.remote([self._jobs], pieces)] = places
 
     def gather(self, timeout: float) -> None:
         """Keep what is finished; wait up to ``timeout`` seconds for the first."""
@@ -242,9 +242,9 @@ class _Slots:
         return int(self._ray.cluster_resources().get(self.kind, 0))
 
 
-def _work(orders: list[Any], pieces: Sequence[tuple[int, Numbers]]) -> list[tuple[Runs, float]]:
+def _work(jobs: list[Any], pieces: Sequence[tuple[int, Numbers]]) -> list[tuple[Runs, float]]:
     """A task, on a worker: the chunks' runs and seconds."""
-    return [_run(_plan(orders[0], number), numbers) for number, numbers in pieces]
+    return [_run(_plan(jobs[0], number), numbers) for number, numbers in pieces]
 
 
 def _run(plan: Plan, numbers: Numbers) -> tuple[Runs, float]:
@@ -258,24 +258,24 @@ def _run(plan: Plan, numbers: Numbers) -> tuple[Runs, float]:
 
 
 @lru_cache(maxsize=256)
-def _plan(orders: Any, number: int) -> Plan:
+def _plan(jobs: Any, number: int) -> Plan:
     """A plan that this worker keeps, compiled: a chunk does not make it again."""
-    plan = _unpacked(orders)[number].plan()
+    plan = plan_of(_unpacked(jobs)[number])
     plan.compile()
     return plan
 
 
 @lru_cache(maxsize=4)
-def _unpacked(orders: Any) -> list[Order]:
+def _unpacked(jobs: Any) -> list[Job]:
     ray = _import_ray()
-    version, text = ray.get(orders)
+    version, text = ray.get(jobs)
     if version != __version__:
         raise BackendError(
             f"machine {socket.gethostname()!r} has tightrope {__version__}; it must be {version},"
             " as where simulate was called"
         )
     try:
-        read: list[Order] = ray.cloudpickle.loads(text)
+        read: list[Job] = ray.cloudpickle.loads(text)
     except (ImportError, AttributeError) as error:
         raise BackendError(
             f"machine {socket.gethostname()!r} cannot read a policy ({error}); its module must be"
@@ -284,9 +284,9 @@ def _unpacked(orders: Any) -> list[Order]:
     return read
 
 
-def _packed(ray: Any, orders: Sequence[Order]) -> tuple[str, bytes]:
+def _packed(ray: Any, jobs: Sequence[Job]) -> tuple[str, bytes]:
     try:
-        return __version__, ray.cloudpickle.dumps(orders)
+        return __version__, ray.cloudpickle.dumps(jobs)
     except Exception as error:  # whatever a class raises that cannot be pickled
         raise InputError(
             f"policies: cannot be sent to other machines ({_line(error)}); they must be picklable"

@@ -1,8 +1,9 @@
-"""The CPU engine: chunks of runs, one chunk to a kernel call, as many at once as threads.
+"""The CPU engine: runs side by side in SIMD lanes, the host side of ``kernels.simd``.
+
+Policies and arms that do not go side by side, or very many arms, go one run at a time (``single``).
 
 A chunk is as many runs as the kernel has lanes, for one policy and one budget. Each run depends on
-(seed, run number) alone, so the split into chunks and threads changes nothing. With many arms a
-policy may have a faster kernel that takes one run at a time (``crowd``), to the same bits.
+(seed, run number) alone, so the split into chunks and threads changes nothing.
 """
 
 from __future__ import annotations
@@ -10,32 +11,32 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.decision import ENVELOPE, SCAN, SIEVE, way_for
-from tightrope.decision.memory import first_terms
-from tightrope.engine import backend
-from tightrope.engine.crowd import plan_crowd
-from tightrope.engine.lanes import FEW_ARMS, Kernel, build
-from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
-from tightrope.policies.base import IndexPolicy, Setup
-from tightrope.problem import Problem, Tables
+from tightrope.engine.backend import Plan, compile_seconds
+from tightrope.engine.job import Job
+from tightrope.engine.laws import phase_laws
+from tightrope.engine.single import plan_single
+from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.run_state import aligned_zeros, first_terms
+from tightrope.kernels.simd import FEW_ARMS, Kernel, build
+from tightrope.kernels.spec import ENVELOPE, SCAN, SIEVE, argmin_method
+from tightrope.policies.base import IndexPolicy
 from tightrope.results import Runs
 
-__all__ = ["Lanes", "Plan", "law_arrays", "number_type", "plan_lanes", "plan_side_by_side"]
+__all__ = ["Lanes", "LanesPlan", "plan"]
 
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
 
-EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
-WORTHWHILE = 2_000_000  # steps of a chunk: some milliseconds
+STEPS_PER_CHUNK = 2_000_000  # some milliseconds
 FOREVER = 2**62
-CACHE_LINE = 64  # bytes
-# Arms from which on one run at a time is faster than lanes, by the way to decide: as measured.
+MANY = 128  # arms from which on a decision for one run does not look at all of them
+# Arms from which on one run at a time is faster than lanes, by the method: as measured.
 CROWDED: dict[tuple[str, type], float] = {
     (SCAN, np.float32): math.inf,
     (SCAN, np.float64): math.inf,
@@ -46,18 +47,40 @@ CROWDED: dict[tuple[str, type], float] = {
 }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All that the chunks of one policy and one budget share (budget normalised)."""
+def plan(job: Job) -> Plan:
+    """Side by side where the policy and the arms allow and it is faster; else one at a time."""
+    if job.side_by_side:
+        assert isinstance(job.policy, IndexPolicy)
+        method = argmin_method(type(job.policy), job.setup)
+        if job.arm_count < CROWDED[method, job.dtype]:
+            return LanesPlan(job)
+    return plan_single(job, many_arms=job.arm_count >= MANY)
 
-    problem: Problem
-    setup: Setup
-    budget: float
-    seed: int
-    spec: Kernel
-    kernel: Any
-    law: Any
-    backend: str = "cpu"
+
+@dataclass(frozen=True)
+class LanesPlan:
+    """All that the chunks of one job share."""
+
+    job: Job
+
+    @cached_property
+    def spec(self) -> Kernel:
+        """Which kernel: K is a constant of it where arms are few and outcomes 0 or 1."""
+        job, arms = self.job, self.job.arm_count
+        few = arms if job.bernoulli and arms <= FEW_ARMS else 0
+        return Kernel(
+            policy=type(job.policy),  # type: ignore[arg-type]
+            penalties=max(job.penalty_count, 1),
+            lanes=128 if few else 64 if arms <= 4096 else 8,
+            arms=few,
+            bernoulli=job.bernoulli,
+            dtype=job.dtype,
+        )
+
+    @cached_property
+    def law(self) -> Any:
+        """The outcomes' laws as the kernel takes them."""
+        return phase_laws(self.job.problem)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -77,50 +100,19 @@ class Plan:
 
     def seeds(self, runs: npt.NDArray[np.int64]) -> tuple[Words, Words]:
         """The runs' generators [4, R]: for the outcomes, and for the policy if it needs one."""
-        words = seed_words(self.seed, OUTCOMES, runs)
-        return words, seed_words(self.seed, LUCK, runs) if self.spec.policy.random else words
+        words = seed_words(self.job.seed, OUTCOMES, runs)
+        return words, seed_words(self.job.seed, LUCK, runs) if self.spec.policy.random else words
 
     def compile(self) -> float:
         """Compile the kernel or read it from the disk; the seconds of compiling."""
-        misses = sum(self.kernel.stats.cache_misses.values())
-        start, runs = time.perf_counter(), np.array([0])
-        Lanes(self, runs, *self.seeds(runs)).advance(0, np.zeros(1, np.uint8))
-        compiled = sum(self.kernel.stats.cache_misses.values()) > misses
-        return time.perf_counter() - start if compiled else 0.0
+        kernel, runs = _kernel(self.spec), np.array([0])
+        lanes = Lanes(self, runs, *self.seeds(runs))
+        return compile_seconds(kernel, lambda: lanes.advance(0, np.zeros(1, np.uint8)))
 
     @property
     def chunk(self) -> int:
         """How many runs make a unit of work: whole lanes, enough to be worth a thread's while."""
-        steps = self.spec.lanes * self.budget / self.problem.moments.smallest_cost
-        return self.spec.lanes * max(1, round(WORTHWHILE / steps))
-
-
-def plan_lanes(
-    problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
-) -> backend.Plan:
-    """Choose the kernel: runs side by side, or with many arms one at a time; the same runs."""
-    dtype = number_type(problem, budget, precision)
-    if problem.arm_count >= CROWDED[way_for(type(policy), setup), dtype]:
-        law = law_arrays(problem)
-        return plan_crowd(problem, policy, setup, budget, seed, dtype, law)
-    return plan_side_by_side(problem, policy, setup, budget, seed, precision)
-
-
-def plan_side_by_side(
-    problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
-) -> Plan:
-    """Choose the lanes' kernel: single precision and constant K where that is safe and fast."""
-    odds, arms = problem.bernoulli(), problem.arm_count
-    few = arms if odds is not None and arms <= FEW_ARMS else 0
-    spec = Kernel(
-        policy=type(policy),
-        penalties=max(problem.penalty_count, 1),
-        lanes=128 if few else 32 if arms <= 4096 else 8,
-        arms=few,
-        bernoulli=odds is not None,
-        dtype=number_type(problem, budget, precision),
-    )
-    return Plan(problem, setup, budget, seed, spec, _kernel(spec), law_arrays(problem))
+        return self.spec.lanes * max(1, round(STEPS_PER_CHUNK / self.spec.lanes / self.job.steps))
 
 
 @lru_cache(maxsize=256)
@@ -128,62 +120,31 @@ def _kernel(spec: Kernel) -> Any:
     return build(spec)
 
 
-def number_type(problem: Problem, budget: float, precision: str) -> type:
-    """Single precision if asked for, or where outcomes are 0 or 1 and every count is exact."""
-    steps = 4.0 * (budget + 1.0) / problem.moments.smallest_cost  # more has no chance to happen
-    exact = problem.bernoulli() is not None and steps < EXACT_IN_SINGLE
-    single = precision == "single" or (precision == "auto" and exact)
-    return np.float32 if single else np.float64
-
-
-def law_arrays(problem: Problem) -> Any:
-    """The outcomes' laws as kernels take them: thresholds if all are 0 or 1, else tables."""
-    odds = problem.bernoulli()
-    return _cells(problem.tables()) if odds is None else _thresholds(odds)
-
-
-def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-    """31-bit thresholds [K * channels]: a word at or below one is a 1. Never for probability 0."""
-    if odds.shape[1] == 2:
-        odds = np.column_stack([odds, np.zeros(len(odds))])
-    whole = np.rint(odds * 2.0**31).astype(np.int64) - 1
-    return whole.astype(np.int32).reshape(-1)
-
-
-def _cells(tables: Tables) -> tuple[npt.NDArray[Any], ...]:
-    """The tables as the kernel takes them; a penalty of nothing where the problem has none."""
-    count, offset, source = tables.count, tables.offset, tables.source
-    flat = [tables.split, tables.first, tables.second, tables.slope]
-    if count.shape[1] == 2:
-        nothing = np.full((len(count), 1), len(tables.split))
-        count = np.hstack([count, np.ones_like(nothing)])
-        offset = np.hstack([offset, nothing])
-        source = np.hstack([source, np.full_like(nothing, 2)])
-        flat = [np.append(column, 0.0) for column in flat]
-    return count, offset, source, *flat
-
-
 class Lanes:
     """One chunk of a plan's runs in its buffers, ready to advance."""
 
-    def __init__(self, plan: Plan, runs: npt.NDArray[np.int64], words: Words, luck: Words) -> None:
+    def __init__(
+        self, plan: LanesPlan, runs: npt.NDArray[np.int64], words: Words, luck: Words
+    ) -> None:
         """Lanes past the number of ``runs`` start as done."""
-        spec, layout = plan.spec, plan.spec.layout
+        spec, layout, used = plan.spec, plan.spec.layout, len(runs)
         self.plan, self.runs, self.step = plan, runs, 0
-        width, arms = spec.lanes, plan.problem.arm_count
-        self._budget = spec.dtype(math.floor(plan.budget) if spec.bernoulli else plan.budget)
-        self._arms = _zeros((arms, layout.arm_rows, width), spec.dtype)
-        self._lanes = _zeros((layout.lane_rows, width), spec.dtype)
-        self._lanes[layout.alive, : len(runs)] = 1
-        self._lanes[layout.spent, len(runs) :] = self._budget + 1
-        terms = plan.setup.terms
-        if terms is None:
-            terms = first_terms(spec.policy, spec.penalties, spec.dtype, plan.setup)
-        flat = terms.reshape(len(terms), -1, 1)
-        self._arms[:, : flat.shape[1]] = flat
-        self._words, self._luck = _zeros((4, width), np.uint32), _zeros((4, width), np.uint32)
-        self._words[:, : len(runs)], self._luck[:, : len(runs)] = words, luck
-        self._picked = _zeros((3 + spec.penalties, width), np.int32)  # the arms, their thresholds
+        lanes, arms, number = spec.lanes, plan.job.arm_count, spec.dtype
+        self._budget = number(plan.job.last_spent)
+        self._terms = aligned_zeros((arms, spec.term_rows, lanes), number)
+        flat = first_terms(spec.policy, spec.penalties, number, plan.job.setup)
+        self._terms[:, : flat.shape[1]] = flat[:, :, np.newaxis]
+        shape = (spec.book_rows, lanes) if spec.arms else (lanes, spec.width)
+        self._book = aligned_zeros((arms, *shape), number)
+        self._lanes = aligned_zeros((layout.rows, lanes), number)
+        self._lanes[layout.alive, :used] = 1
+        self._lanes[layout.spent, used:] = self._budget + 1
+        self._words, self._luck = (aligned_zeros((4, lanes), np.uint32) for _ in range(2))
+        self._words[:, :used], self._luck[:, :used] = words, luck
+        self._picked: Any = aligned_zeros((lanes,), np.int32)
+        if not spec.arms:
+            limits = aligned_zeros((lanes * (2 + spec.penalties),), np.int32)
+            self._picked = self._picked, limits
 
     @property
     def running(self) -> bool:
@@ -192,20 +153,22 @@ class Lanes:
 
     def advance(self, until: int, stop: npt.NDArray[np.uint8]) -> None:
         """Run until step ``until``, or all runs are done, or ``stop[0]`` is set."""
-        plan, number = self.plan, self.plan.spec.dtype
-        setup = plan.setup
-        allowance: Numbers = np.zeros(plan.spec.penalties, number)
+        spec, setup, arms = self.plan.spec, self.plan.job.setup, self.plan.job.arm_count
+        number = spec.dtype
+        allowance: Numbers = np.zeros(spec.penalties, number)
         allowance[: len(setup.allowance)] = setup.allowance
         wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
-        self.step = plan.kernel(
-            self._arms.reshape(-1) if plan.spec.arms else self._arms.reshape(len(self._arms), -1),
+        rows = (-1,) if spec.arms else (arms, -1)
+        self.step = _kernel(spec)(
+            self._terms.reshape(rows),
+            self._book.reshape(rows),
             self._lanes.reshape(-1),
             self._words.reshape(-1),
             self._luck.reshape(-1),
-            self._picked.reshape(-1),
-            plan.law,
-            plan.problem.arm_count,
-            setup.explore * plan.problem.arm_count,
+            self._picked,
+            self.plan.law,
+            arms,
+            setup.explore * arms,
             wide,
             tuple(number(value) for value in wide),
             allowance,
@@ -217,26 +180,19 @@ class Lanes:
 
     def read(self) -> Runs:
         """What the runs have earned, spent and pulled so far."""
-        layout, used = self.plan.spec.layout, len(self.runs)
-        penalties = self.plan.problem.penalty_count
-        arms = self._arms[:, :, :used].astype(np.float64)
-        # One row more than needed: numpy would add up a single column in another order.
-        totals = arms[:, layout.cost : layout.totals + 1 + penalties].sum(axis=0)[1:]
+        spec, used = self.plan.spec, len(self.runs)
+        book = self._book if spec.arms else self._book.transpose(0, 2, 1)
         lanes = self._lanes[:, :used].astype(np.float64)
+        layout, penalties = spec.layout, self.plan.job.penalty_count
+        book = np.ascontiguousarray(book[:, : 3 + penalties, :used], np.float64)
+        # One row more than needed: numpy would add up a single column in another order.
+        totals = book[:, 1:].sum(axis=0)[1:]
         return Runs(
             reward=totals[0],
             cost=lanes[layout.spent],
             penalty=totals[1:].T,
-            pulls=arms[:, layout.pulls].T.astype(np.int64),
-            arm_cost=arms[:, layout.cost].T,
-            queue=lanes[layout.queue : layout.queue + penalties].T,
-            queue_max=lanes[layout.peak : layout.peak + penalties].T,
+            pulls=book[:, 0].T.astype(np.int64),
+            arm_cost=book[:, 1].T,
+            queue=lanes[:penalties].T,
+            queue_max=lanes[2 * spec.penalties :][:penalties].T,
         )
-
-
-def _zeros(shape: tuple[int, ...], dtype: type) -> Numbers:
-    """Zeros that start on a cache line: a vector across two of them takes twice as long."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    return raw[start : start + size].view(dtype).reshape(shape)

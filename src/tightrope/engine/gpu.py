@@ -13,33 +13,35 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.decision.memory import first_terms
-from tightrope.engine.cpu import law_arrays, number_type
-from tightrope.engine.rng import LUCK, OUTCOMES, seed_words
+from tightrope.engine.backend import Plan
+from tightrope.engine.job import Job
+from tightrope.engine.laws import phase_laws
+from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
 from tightrope.errors import BackendError
-from tightrope.policies.base import IndexPolicy, Setup
-from tightrope.problem import Problem
+from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.run_state import RunState, first_terms
+from tightrope.kernels.single_run import Ends
+from tightrope.kernels.spec import Spec
+from tightrope.policies.base import IndexPolicy
 from tightrope.results import Runs
 
 if TYPE_CHECKING:
-    from tightrope.engine.threads import Kernel
+    from tightrope.kernels.cuda_few import DeviceKernel
 
-__all__ = ["Plan", "available", "plan_threads", "require_device"]
+__all__ = ["IndexPlan", "ThreadPlan", "available", "plan", "require_device"]
 
 BLOCK = 128  # threads; a quarter of it for few runs, so that they reach every multiprocessor
 FEWEST_BLOCKS = 128  # numba warns of fewer; those past the last run do nothing
 MOST_RUNS = 2**19  # of a launch: enough to fill any device, few enough to overlap with copies
-MOST_BYTES = 2**31  # of a launch's arms in global memory
-CACHE_BYTES = 2**24  # of a launch's arms that stay in the device's cache, with another beside it
-ENOUGH_RUNS = 4096  # to keep a device busy from its cache
+MOST_BYTES = 2**31  # of a launch's runs in global memory
 LONGEST_TABLE = 2**24  # steps of the clock
 MOST_STEPS = 2**32 - 1
 
@@ -69,34 +71,35 @@ def require_device() -> None:
         )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All that the launches of one policy and one budget share (budget normalised)."""
+def plan(job: Job) -> Plan:
+    """An index over terms in registers or in shared memory; any other policy by its own state."""
+    require_device()
+    return IndexPlan(job) if job.side_by_side else ThreadPlan(job)
 
-    problem: Problem
-    setup: Setup
-    budget: float
-    seed: int
-    spec: Kernel
-    backend: str = "gpu"
 
-    @property
-    def chunk(self) -> int:
-        """How many runs a launch takes: all that fill the device and fit into its memory."""
-        if self.spec.arms:
-            return MOST_RUNS
-        rows = self.spec.term_rows + self.spec.book_rows
-        size = self.problem.arm_count * rows * np.dtype(self.spec.dtype).itemsize
-        room = CACHE_BYTES if CACHE_BYTES // size >= ENOUGH_RUNS else MOST_BYTES
-        return max(BLOCK, min(MOST_RUNS, room // size // BLOCK * BLOCK))
+class _DevicePlan:
+    """What both plans do: launch, again if a run was longer than there was room for."""
+
+    job: Job
 
     def compile(self) -> float:
         """Compile the kernel if it is not yet; the seconds of compiling."""
-        if _kernel(self.spec).overloads:
+        if self._kernel.overloads:
             return 0.0
         start = time.perf_counter()
         self._launch(np.array([0]), budget=-1.0, steps=1)
         return time.perf_counter() - start
+
+    @property
+    def _kernel(self) -> Any:
+        raise NotImplementedError
+
+    def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
+        """Each arm's pulls and cost [K, 2, R], and what the runs ended with [rows, R]."""
+        raise NotImplementedError
+
+    def _read(self, counts: Any, ends: Any) -> Runs:
+        raise NotImplementedError
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -104,46 +107,73 @@ class Plan:
         """The runs and the seconds they took; None once ``stop[0]`` is set."""
         if stop[0]:
             return None, 0.0
-        start, steps = time.perf_counter(), _steps(self.problem, self.budget)
-        counts, ends = self._launch(runs, self.budget, steps)
-        while (ends[0] <= self._limit(self.budget)).any():  # a run longer than there was room for
+        job = self.job
+        start, steps = time.perf_counter(), _steps(job)
+        counts, ends = self._launch(runs, job.last_spent, steps)
+        while (ends[0] <= job.last_spent).any() and not self._failed(ends):
             steps *= 2
-            counts, ends = self._launch(runs, self.budget, steps)
+            counts, ends = self._launch(runs, job.last_spent, steps)
         return self._read(counts, ends), time.perf_counter() - start
 
-    def _limit(self, budget: float) -> Any:
-        return self.spec.dtype(math.floor(budget) if self.spec.bits else budget)
+    def _failed(self, ends: Any) -> bool:
+        """Whether a run ended for another reason."""
+        return False
+
+
+@dataclass(frozen=True)
+class IndexPlan(_DevicePlan):
+    """All that the launches of one index policy share."""
+
+    job: Job
+
+    @cached_property
+    def spec(self) -> DeviceKernel:
+        """Which kernel: single precision where that is exact, few arms in registers."""
+        from tightrope.kernels.cuda_few import DeviceKernel, fits
+        from tightrope.kernels.cuda_group import group_for
+
+        job, penalties = self.job, max(self.job.penalty_count, 1)
+        policy = job.policy
+        assert isinstance(policy, IndexPolicy)
+        few = fits(job.arm_count, penalties)
+        return DeviceKernel(
+            policy=type(policy),
+            penalties=penalties,
+            arms=job.arm_count if few else 0,
+            bits=_deciding_bits(job),
+            dtype=job.dtype,
+            tabled=type(policy).clock is not IndexPolicy.clock and _steps(job) <= LONGEST_TABLE,
+            group=1 if few else group_for(job.arm_count),
+        )
+
+    @property
+    def chunk(self) -> int:
+        """How many runs a launch takes: all that fill the device."""
+        return MOST_RUNS
+
+    @property
+    def _kernel(self) -> Any:
+        return _index_kernel(self.spec)
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
-        """Each arm's pulls and cost [K, 2, R], and what the runs ended with [rows, R]."""
         from numba import cuda
 
-        from tightrope.engine.threads import TILE
-
-        spec, setup, arms, count = self.spec, self.setup, self.problem.arm_count, len(runs)
+        spec, job, arms, count = self.spec, self.job, self.job.arm_count, len(runs)
+        setup = job.setup
         with _turn():
             stream = cuda.stream()
-
-            def give(values: Any) -> Any:
-                return cuda.to_device(np.ascontiguousarray(values), stream=stream)
-
-            def room(*shape: int) -> Any:
-                return cuda.device_array(math.prod(shape), spec.dtype, stream=stream)
-
-            seeds = give(seed_words(self.seed, OUTCOMES, runs))
-            tiles = -(-count // TILE)
+            give, room = _givers(stream, spec.dtype)
+            seeds = give(seed_words(job.seed, OUTCOMES, runs))
             counts, ends = room(arms, 2, count), room(spec.end_rows, count)
             wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
             clocks = room(steps + 1 if spec.tabled else 1)
             if spec.tabled:
                 _clocks(spec)[(*_grid(steps + 1), stream)](clocks, wide)
-            _kernel(spec)[(*_grid(count), stream)](
+            self._kernel[self._shape(count, stream)](
                 seeds,
-                give(seed_words(self.seed, LUCK, runs)) if spec.policy.random else seeds,
+                give(seed_words(job.seed, LUCK, runs)) if spec.policy.random else seeds,
                 self._law(give),
                 give(self._starting_terms()),
-                ends if spec.arms else room(tiles, arms, spec.term_rows, TILE),
-                ends if spec.arms else room(tiles, arms, spec.book_rows, TILE),
                 counts,
                 ends,
                 clocks,
@@ -151,7 +181,7 @@ class Plan:
                     wide,
                     tuple(spec.dtype(value) for value in wide),
                     give(self._allowance()),
-                    self._limit(budget),
+                    spec.dtype(budget),
                     np.int32(arms),
                     np.uint32(setup.explore * arms),
                     np.uint32(steps),
@@ -161,31 +191,38 @@ class Plan:
             stream.synchronize()
         return found[0].reshape(arms, 2, count), found[1].reshape(-1, count)
 
+    def _shape(self, count: int, stream: Any) -> tuple[Any, ...]:
+        """Blocks, threads, stream and, for groups, bytes of shared memory."""
+        from tightrope.kernels.cuda_group import launch_shape
+
+        if self.spec.arms:
+            return (*_grid(count), stream)
+        blocks, threads, shared = launch_shape(self.spec, self.job.arm_count, count)
+        return blocks, threads, stream, shared
+
     def _law(self, give: Callable[[Any], Any]) -> Any:
         """The outcomes' laws; for 0 and 1 the words below which an outcome is 1."""
-        law = law_arrays(self.problem)
+        law = phase_laws(self.job.problem)
         if not self.spec.bits:
             return tuple(map(give, law))
         return give((law.astype(np.int64) + 1 << self.spec.bits - 31).astype(np.uint32))
 
     def _starting_terms(self) -> Any:
         """What is known of the arms at first [K * rows]."""
-        spec, known = self.spec, self.setup.terms
-        if known is None:
-            known = first_terms(spec.policy, spec.penalties, spec.dtype, self.setup)
-        terms: Any = np.zeros((self.problem.arm_count, spec.term_rows), spec.dtype)
-        flat = known.reshape(len(known), -1)
-        terms[:, : flat.shape[1]] = flat
+        spec = self.spec
+        known = first_terms(spec.policy, spec.penalties, spec.dtype, self.job.setup)
+        terms: Any = np.zeros((self.job.arm_count, spec.term_rows), spec.dtype)
+        terms[:, : known.shape[1]] = known
         return terms.reshape(-1)
 
     def _allowance(self) -> Any:
         allowance: Any = np.zeros(self.spec.penalties, self.spec.dtype)
-        allowance[: len(self.setup.allowance)] = self.setup.allowance
+        allowance[: len(self.job.setup.allowance)] = self.job.setup.allowance
         return allowance
 
     def _read(self, counts: Any, ends: Any) -> Runs:
         """The runs as the engine wants them."""
-        penalties, padded = self.problem.penalty_count, self.spec.penalties
+        penalties, padded = self.job.penalty_count, self.spec.penalties
         cost, reward, *rest = ends.astype(np.float64)
         totals, queues, peaks = (
             np.reshape(rest[first : first + penalties], (penalties, len(cost))).T
@@ -202,29 +239,114 @@ class Plan:
         )
 
 
-def plan_threads(
-    problem: Problem, policy: IndexPolicy, setup: Setup, budget: float, seed: int, precision: str
-) -> Plan:
-    """Choose the kernel: single precision where that is exact, few arms in registers."""
-    require_device()
-    from tightrope.engine.threads import Kernel, in_registers
+@dataclass(frozen=True)
+class ThreadPlan(_DevicePlan):
+    """All that the launches of any other job share: a thread a run, in double precision."""
 
-    timed = type(policy).clock is not IndexPolicy.clock
-    penalties = max(problem.penalty_count, 1)
-    spec = Kernel(
-        policy=type(policy),
-        penalties=penalties,
-        arms=in_registers(problem.arm_count, penalties),
-        bits=_deciding_bits(problem),
-        dtype=number_type(problem, budget, precision),
-        tabled=timed and _steps(problem, budget) <= LONGEST_TABLE,
-    )
-    return Plan(problem, setup, budget, seed, spec)
+    job: Job
+
+    @cached_property
+    def _single(self) -> SingleRunPlan:
+        """The same runs on a processor: what they start from."""
+        plan = plan_single(self.job)
+        return replace(plan, spec=replace(plan.spec, forgets=True))  # that is: over a ``State``
+
+    @property
+    def spec(self) -> Spec:
+        """Which kernel."""
+        return self._single.spec
+
+    @cached_property
+    def _numbers(self) -> tuple[Any, Any]:
+        """What a run starts with, and where its fields are."""
+        from tightrope.kernels.cuda_thread import fresh_numbers, number_starts
+
+        fresh: RunState = self._single.fresh
+        return fresh_numbers(self.spec, fresh), number_starts(self.spec, fresh)
+
+    @property
+    def chunk(self) -> int:
+        """How many runs a launch takes: all that fit into its memory."""
+        size = 8 * max(len(self._numbers[0]), 1)
+        return max(BLOCK, min(MOST_RUNS, MOST_BYTES // size // BLOCK * BLOCK))
+
+    @property
+    def _kernel(self) -> Any:
+        from tightrope.kernels.cuda_thread import build_thread
+
+        return build_thread(self.spec, self.job.bernoulli)
+
+    def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
+        from numba import cuda
+
+        from tightrope.kernels.cuda import TILE
+
+        job, arms, count = self.job, self.job.arm_count, len(runs)
+        fresh, places = self._numbers
+        fresh = fresh.copy()
+        fresh[self._single.fresh.layout.budget] = budget
+        columns = Ends.of(self.spec.penalties).size
+        with _turn():
+            stream = cuda.stream()
+            give, room = _givers(stream, np.float64)
+            law = phase_laws(job.problem)
+            counts, ends = room(arms, 2, count), room(columns, count)
+            self._kernel[(*_grid(count), stream)](
+                give(seed_words(job.seed, OUTCOMES, runs)),
+                give(seed_words(job.seed, LUCK, runs)),
+                give(law) if job.bernoulli else tuple(map(give, law)),
+                give(job.problem.phase_starts(job.budget)),
+                give(fresh),
+                give(places),
+                room(-(-count // TILE) * TILE, len(fresh)),
+                (*map(float, job.setup.constants), 0.0),
+                counts,
+                ends,
+                (np.int64(arms), np.int64(job.setup.explore * arms), np.int64(steps)),
+                give(np.zeros(1, np.uint8)),
+            )
+            found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
+            stream.synchronize()
+        return found[0].reshape(arms, 2, count), found[1].reshape(columns, count)
+
+    def _failed(self, ends: Any) -> bool:
+        return bool(ends[Ends.of(self.spec.penalties).wrong].any())
+
+    def _read(self, counts: Any, ends: Any) -> Runs:
+        job, at = self.job, Ends.of(self.spec.penalties)
+        if self._failed(ends):
+            first = int(np.flatnonzero(ends[at.wrong])[0])
+            arm, step = int(ends[at.wrong_arm, first]), int(ends[at.step, first])
+            raise wrong_arm(job.policy.label, arm, step, job.arm_count)
+        penalties = job.penalty_count
+        return Runs(
+            reward=ends[at.totals].copy(),
+            cost=ends[at.cost].copy(),
+            penalty=ends[at.totals + 1 : at.totals + 1 + penalties].T.copy(),
+            pulls=counts[:, 0].T.astype(np.int64),
+            arm_cost=counts[:, 1].T.copy(),
+            queue=ends[at.queue : at.queue + penalties].T.copy(),
+            queue_max=ends[at.peak : at.peak + penalties].T.copy(),
+        )
 
 
-def _steps(problem: Problem, budget: float) -> int:
+def _givers(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+    """What copies an array to the device, and what makes room there for numbers."""
+    from numba import cuda
+
+    def give(values: Any) -> Any:
+        return cuda.to_device(np.ascontiguousarray(values), stream=stream)
+
+    def room(*shape: int) -> Any:
+        return cuda.device_array(math.prod(shape), dtype, stream=stream)
+
+    return give, room
+
+
+def _steps(job: Job) -> int:
     """More pulls than a run can need: twice what the cheapest arm would take, and some."""
-    return min(MOST_STEPS, int(2.0 * (budget + 512.0) / problem.moments.smallest_cost))
+    cheapest = min(phase.problem.moments.smallest_cost for phase in job.problem.phases)
+    return min(MOST_STEPS, int(2.0 * (job.budget + 512.0) / cheapest))
 
 
 def _grid(threads: int) -> tuple[int, int]:
@@ -239,27 +361,28 @@ def _simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
-def _deciding_bits(problem: Problem) -> int:
+def _deciding_bits(job: Job) -> int:
     """How many bits of a word decide outcomes of 0 or 1; 0 if there are others.
 
     A 32-bit comparison saves a shift, but cannot say that something is certain.
     """
-    odds = problem.bernoulli()
+    odds = job.problem.bernoulli()
     if odds is None:
         return 0
     return 31 if (np.rint(odds * 2.0**31) >= 2.0**31).any() else 32
 
 
 @lru_cache(maxsize=256)
-def _kernel(spec: Kernel) -> Any:
-    from tightrope.engine.threads import build
+def _index_kernel(spec: DeviceKernel) -> Any:
+    from tightrope.kernels.cuda_few import build_few
+    from tightrope.kernels.cuda_group import build_group
 
-    return build(spec)
+    return build_few(spec) if spec.arms else build_group(spec)
 
 
 @lru_cache(maxsize=256)
-def _clocks(spec: Kernel) -> Any:
-    from tightrope.engine.threads import build_clocks
+def _clocks(spec: DeviceKernel) -> Any:
+    from tightrope.kernels.cuda_few import build_clocks
 
     return build_clocks(spec)
 

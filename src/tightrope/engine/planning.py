@@ -2,120 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from tightrope.engine import cpu, gpu, python, solo
-from tightrope.engine.asked import one_of, thread_count
-from tightrope.engine.backend import Plan
+from tightrope.engine.arguments import one_of, thread_count
+from tightrope.engine.backend import ENGINES, plan_of
+from tightrope.engine.job import Job
 from tightrope.errors import BackendError
-from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
-__all__ = ["BACKENDS", "PRECISIONS", "Order", "Planner", "alone"]
+__all__ = [
+    "BACKENDS",
+    "PRECISIONS",
+    "NotCompiledWarning",
+    "is_clustered",
+    "plan_jobs",
+    "warn_not_compiled",
+    "why_not_compiled",
+]
 
-BACKENDS = ("auto", "cpu", "gpu", "python", "ray", "ray:gpu")
+CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # what each asks of the machines of a cluster
+BACKENDS = ("auto", *ENGINES, *CLUSTERED)
 PRECISIONS = ("auto", "single", "double")
 
 # From here on a GPU, once its kernels are compiled, wins: so many runs at once, and so many
 # seconds of this machine's processors (of a step, and of each arm in it).
 GPU_RUNS, GPU_SECONDS = 1000, 5.0
 STEP_SECONDS, ARM_SECONDS = 2e-9, 0.4e-9
+CHOICE_SECONDS = 60e-9  # of an arm, for policies that weigh all arms at once
 
 
-@dataclass(frozen=True)
-class Order:
-    """What decides the runs of one policy at one budget; nothing in it is compiled yet.
+class NotCompiledWarning(UserWarning):
+    """A policy cannot be compiled and runs in plain Python, some thousand times slower."""
 
-    ``setup`` goes along though the policy could make it again: another machine's ``log`` may
-    differ in the last bit.
+
+def is_clustered(backend: str) -> bool:
+    """Whether the runs are made on a cluster."""
+    return backend in CLUSTERED
+
+
+def plan_jobs(
+    problem: Problem,
+    policies: Mapping[str, Policy],
+    budgets: Iterable[float],
+    runs: int,
+    *,
+    seed: int,
+    backend: str = "auto",
+    precision: str = "auto",
+) -> dict[tuple[str, float], Job]:
+    """A job for each policy and each budget in the problem's units, by label and budget.
+
+    ``"auto"`` takes plain Python for a policy that cannot be compiled, and a GPU if there is one
+    and the ``runs`` would take this machine's processors more than some seconds.
     """
-
-    engine: str  # "cpu", "python" or "gpu"
-    problem: Problem
-    policy: Policy
-    setup: Setup
-    budget: float  # normalised
-    seed: int
-    precision: str
-
-    def plan(self) -> Plan:
-        """Ready to run here."""
-        if self.engine == "python":
-            return python.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
-        assert isinstance(self.policy, IndexPolicy | ChoicePolicy)  # the planner saw to it
-        if alone(self.problem, self.policy, self.setup):
-            return solo.Plan(self.problem, self.policy, self.setup, self.budget, self.seed)
-        assert isinstance(self.policy, IndexPolicy)
-        make = gpu.plan_threads if self.engine == "gpu" else cpu.plan_lanes
-        return make(self.problem, self.policy, self.setup, self.budget, self.seed, self.precision)
+    one_of("backend", backend, BACKENDS)
+    one_of("precision", precision, PRECISIONS)
+    budgets, wanted = list(budgets), CLUSTERED.get(backend, backend)
+    fastest = "cpu"
+    if backend == "auto" and runs >= GPU_RUNS and _long(problem, policies.values(), budgets, runs):
+        fastest = "gpu"
+    jobs = {}
+    for label, policy in policies.items():
+        for budget in budgets:
+            scaled = budget / problem.scales.cost
+            setup = set_up(policy, problem, scaled)
+            jobs[label, budget] = Job(problem, policy, setup, scaled, seed, precision)
+        engine = _engine(jobs[label, budgets[0]], label, wanted, fastest)
+        for budget in budgets:
+            jobs[label, budget] = jobs[label, budget].on(engine)
+    return jobs
 
 
-class Planner:
-    """Which engine runs a policy: the one asked for, or the fastest that can."""
+def _long(
+    problem: Problem, policies: Iterable[Policy], budgets: Iterable[float], runs: int
+) -> bool:
+    """Whether the processors would take long, and a device is there."""
+    from tightrope.engine import gpu
 
-    def __init__(self, problem: Problem, seed: int, backend: str, precision: str) -> None:
-        self._problem, self._seed = problem, seed
-        self._backend = one_of("backend", backend, BACKENDS)
-        self._precision = one_of("precision", precision, PRECISIONS)
-        self._compiled = "cpu"  # the engine of "auto" for policies that can be compiled
-
-    def weigh(self, policies: Iterable[Policy], budgets: Iterable[float], runs: int) -> None:
-        """Let ``"auto"`` take a GPU if there is one and the work is large enough to win."""
-        if self._backend != "auto" or runs < GPU_RUNS:
-            return
-        moments = self._problem.moments
-        step = STEP_SECONDS + ARM_SECONDS * self._problem.arm_count
-        pulls = runs * sum(budgets) / self._problem.scales.cost / float(moments.cost.mean())
-        compilable = sum(isinstance(policy, IndexPolicy) for policy in policies)
-        if compilable * pulls * step / thread_count(None) > GPU_SECONDS and gpu.available():
-            self._compiled = "gpu"
-
-    @property
-    def clustered(self) -> bool:
-        """Whether the runs are made on a cluster."""
-        return self._backend.startswith("ray")
-
-    def __call__(self, policy: Policy, budget: float) -> Order:
-        """The order for a policy at a budget in the problem's units."""
-        scaled = budget / self._problem.scales.cost
-        setup = policy.setup(self._problem, scaled)
-        return Order(
-            engine=self._engine(policy, setup),
-            problem=self._problem,
-            policy=policy,
-            setup=setup,
-            budget=scaled,
-            seed=self._seed,
-            precision=self._precision,
-        )
-
-    def name(self, order: Order) -> str:
-        """The backend, as a row of results calls it."""
-        return self._backend if self.clustered else order.engine
-
-    def _engine(self, policy: Policy, setup: Setup) -> str:
-        """The engine that makes a policy's runs, by name."""
-        wanted = {"auto": "", "ray": "", "ray:gpu": "gpu"}.get(self._backend, self._backend)
-        if not isinstance(policy, IndexPolicy | ChoicePolicy):
-            if wanted in ("cpu", "gpu"):
-                raise BackendError(
-                    f"policy {policy.label!r} cannot be compiled; use backend 'python'"
-                )
-            return "python"
-        reason = alone(self._problem, policy, setup)
-        if reason and wanted == "gpu":
-            raise BackendError(f"{reason}, which no GPU kernel does; use backend 'cpu'")
-        return wanted or ("cpu" if reason else self._compiled)
+    pulls = runs * sum(budgets) / problem.scales.cost / float(problem.moments.cost.mean())
+    step = 0.0
+    for policy in policies:
+        arm = CHOICE_SECONDS if isinstance(policy, ChoicePolicy) else ARM_SECONDS
+        step += STEP_SECONDS + arm * problem.arm_count
+    return pulls * step / thread_count(None) > GPU_SECONDS and gpu.available()
 
 
-def alone(problem: Problem, policy: Policy, setup: Setup) -> str:
-    """Why runs are made one at a time and not side by side; empty if they need not be."""
-    if isinstance(policy, ChoicePolicy):
-        return f"policy {policy.label!r} weighs all arms at once"
-    if setup.forgets:
-        return f"policy {policy.label!r} forgets"
-    if problem.changes:
-        return f"{problem.title} has arms that change"
-    return ""
+def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
+    """The engine that makes a policy's runs, by name."""
+    if wanted == "python":
+        return wanted
+    compilable = isinstance(job.policy, IndexPolicy | ChoicePolicy)
+    reason = "" if compilable else "it is neither an IndexPolicy nor a ChoicePolicy"
+    if compilable and not type(job.policy).__module__.startswith("tightrope."):
+        *_, reason = why_not_compiled(lambda: (plan_of(job.on("cpu")).compile(),))
+    if reason and wanted != "auto":
+        raise BackendError(f"policy {label!r} cannot be compiled ({reason}); use backend 'python'")
+    if reason and compilable:
+        warn_not_compiled(label, reason, stacklevel=5)
+    return "python" if reason else fastest if wanted == "auto" else wanted
+
+
+def warn_not_compiled(label: str, reason: str, stacklevel: int) -> None:
+    """Say that a policy will be slow, and why, to whoever called."""
+    warnings.warn(
+        f"policy {label!r} runs in plain Python, for it cannot be compiled: {reason}",
+        NotCompiledWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """What ``compiling`` gives, and why numba could not do it, in a line; empty if it could."""
+    from numba.core.errors import NumbaError
+
+    try:
+        return *compiling(), ""
+    except NumbaError as error:
+        return None, None, _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """The line of numba's message that says what it did not like."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- "))]
+    return said[0] if said else type(error).__name__

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engine.backend import Numbers, Plan
-from tightrope.engine.planning import Order
+from tightrope.engine.backend import Numbers, Plan, plan_of
+from tightrope.engine.job import Job
 from tightrope.results import Runs
 
 __all__ = ["Chunk", "Finished", "Keep", "Runner", "Work", "cut", "run_chunks"]
@@ -29,13 +29,13 @@ class Work:
 
     label: str
     budget: float
-    order: Order
+    job: Job
     backend: str  # its name in the results
 
     @cached_property
     def plan(self) -> Plan:
         """Ready to run on this machine."""
-        return self.order.plan()
+        return plan_of(self.job)
 
     @property
     def chunk(self) -> int:
@@ -47,7 +47,7 @@ class Work:
     @property
     def run_bytes(self) -> int:
         """How large a run's results are."""
-        problem = self.order.problem
+        problem = self.job.problem
         return 8 * (2 + 3 * problem.penalty_count + 2 * problem.arm_count)
 
     def compile(self) -> float:

@@ -1,28 +1,147 @@
-"""The plain Python simulator: slow, and obviously the algorithm. Runs any policy's ``decide``.
+"""The plain Python simulator: slow, and obviously the algorithm.
 
-The compiled engine must make the same decisions on the same draws; tests compare the two. It is
-also how a policy that has no compilable functions runs (backend ``"python"``).
+The compiled engines must make the same decisions on the same draws; tests compare them with this
+one. It is also how a policy that cannot be compiled runs (backend ``"python"``). Everything is
+normalised. Letters: K arms, M penalties.
 """
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.mind import mind_of
-from tightrope.engine.rng import LUCK, OUTCOMES, Generator
-from tightrope.policies.base import Policy, Setup
+from tightrope.engine.backend import Plan
+from tightrope.engine.job import Job
+from tightrope.engine.single import wrong_arm
+from tightrope.kernels.rng import LUCK, OUTCOMES, Generator
+from tightrope.policies.base import Policy, Setup, Statistics, advance
+from tightrope.policies.choice import WORDS, ChoicePolicy
+from tightrope.policies.memory import learner, remember
+from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
-__all__ = ["Plan", "Step", "outcomes", "play"]
+__all__ = ["PlainPlan", "PlainRun", "Step", "outcomes", "plain_run", "plan", "play"]
 
 Step = tuple[int, list[float], list[float]]  # the arm, its outcomes, the queues afterwards
+CHECK_EVERY = 64  # steps between looks at whether to stop
+
+
+class PlainRun:
+    """What a policy that has ``decide`` goes by: what was seen of each arm, and the queues [M]."""
+
+    def __init__(self, problem: Problem, setup: Setup, budget: float, number: type = float) -> None:
+        arms, penalties, zero = problem.arm_count, problem.penalty_count, number(0)
+        self.setup, self.budget, self._number = setup, budget, number
+        self.spent, self.step, self.queues = zero, 0, [zero] * penalties
+        self._explore, self._lost = setup.explore * arms, [zero] * penalties
+        self.seen = Statistics(
+            [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
+        )
+
+    @property
+    def exploring(self) -> bool:
+        """Whether every arm is still tried in turn; the queues rest meanwhile."""
+        return self.step < self._explore
+
+    def decide(self, policy: Policy, luck: Generator | None) -> int:
+        """The arm to pull; ``luck`` is for policies that toss coins."""
+        uniform = 0.0 if luck is None else luck.luck()
+        return policy.decide(self.setup, self._remembered(), self.seen, self.queues, uniform)
+
+    def _remembered(self) -> float:
+        """How many pulls are remembered."""
+        return self.step
+
+    def learn(self, arm: int, values: Sequence[Any]) -> None:
+        """Count a pull's cost, reward and penalties."""
+        self._count(arm, values)
+        cost, _, *penalties = values
+        if not self.exploring:
+            for m, penalty in enumerate(penalties):
+                allowance = self._number(self.setup.allowance[m])
+                self.queues[m], self._lost[m] = advance(
+                    self.queues[m], self._lost[m], allowance, cost, penalty
+                )
+        self.spent += cost
+        self.step += 1
+
+    def _count(self, arm: int, values: Sequence[Any]) -> None:
+        cost, reward, *penalties = values
+        self.seen.pulls[arm] += self._number(1)
+        self.seen.cost[arm] += cost
+        self.seen.reward[arm] += reward
+        for m, penalty in enumerate(penalties):
+            self.seen.penalty[arm][m] += penalty
+
+
+class _Remembering(PlainRun):
+    """What is remembered stands in a ``State``."""
+
+    def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
+        super().__init__(problem, setup, budget)
+        self._state: State = _empty(State, problem)
+        self._state.remaining[:] = [budget, *(problem.moments.limits * budget)]
+        self._history = np.zeros(setup.window * (3 + problem.penalty_count))
+
+
+def _empty(record: type, problem: Problem) -> Any:
+    """A record of zeros."""
+    starts = field_starts(record, problem.arm_count, problem.penalty_count)
+    return record_maker(record)(np.zeros(starts[-1]), starts)
+
+
+class Forgetful(_Remembering):
+    """For a policy that has ``decide`` and forgets."""
+
+    def _remembered(self) -> float:
+        return float(sum(self.seen.pulls))
+
+    def _count(self, arm: int, values: Sequence[Any]) -> None:
+        remember(self._state, self._history, self.setup.fade, arm, values)
+        totals = self._state.totals.reshape(len(self.seen.pulls), -1)
+        self.seen.pulls = self._state.pulls.tolist()
+        self.seen.cost, self.seen.reward = totals[:, 0].tolist(), totals[:, 1].tolist()
+        self.seen.penalty = totals[:, 2:].tolist()
+
+
+class Choosing(_Remembering):
+    """For a policy that weighs all arms at once."""
+
+    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
+        super().__init__(problem, setup, budget)
+        self._constants = (*map(float, setup.constants), 0.0)
+        self._scratch = _empty(policy.Scratch, problem)
+        self._learn = learner(remember, policy.learn)
+        policy.begin(self._constants, self._state, self._scratch)
+
+    def decide(self, policy: Policy, luck: Generator | None) -> int:
+        """The arm that the policy chooses."""
+        assert luck is not None, "such a policy is random"
+        assert isinstance(policy, ChoicePolicy)
+        words = np.array([luck.word() for _ in range(WORDS)])
+        return policy.choose(self._constants, self._state, self._scratch, words)
+
+    def _count(self, arm: int, values: Sequence[Any]) -> None:
+        outcomes, fade = np.array(values, float), self.setup.fade
+        self._learn(self._constants, self._state, self._scratch, self._history, fade, arm, outcomes)
+
+
+def plain_run(
+    problem: Problem, policy: Policy, setup: Setup, budget: float, number: type = float
+) -> PlainRun:
+    """A run at its start; it counts in ``number``s."""
+    if isinstance(policy, ChoicePolicy):
+        return Choosing(problem, policy, setup, budget)
+    if setup.forgets:
+        return Forgetful(problem, setup, budget)
+    return PlainRun(problem, setup, budget, number)
 
 
 def play(
@@ -38,18 +157,20 @@ def play(
     draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, LUCK, run)
     luck = chances if policy.random else None
     tables = [phase.problem.tables() for phase in problem.phases]
-    starts = problem.phase_starts(budget).tolist()
-    mind = mind_of(problem, policy, setup, budget, number)
-    while mind.spent <= budget:
-        if mind.exploring:
+    starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
+    state = plain_run(problem, policy, setup, budget, number)
+    while state.spent <= budget:
+        if state.exploring:
             chances.luck()  # a number a step, used or not
-            arm = mind.step % problem.arm_count
+            arm = state.step % count
         else:
-            arm = mind.decide(luck)
-        now = tables[bisect_right(starts, mind.spent) - 1]
+            arm = state.decide(policy, luck)
+            if not 0 <= arm < count:
+                raise wrong_arm(policy.label, arm, state.step, count)
+        now = tables[bisect_right(starts, state.spent) - 1]
         values = [number(value) for value in outcomes(now, arm, draws)]
-        mind.learn(arm, values)
-        yield arm, values, list(mind.queues)
+        state.learn(arm, values)
+        yield arm, values, list(state.queues)
 
 
 def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
@@ -66,21 +187,57 @@ def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
     return values
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One policy at one (normalised) budget, in plain Python."""
+def plan(job: Job) -> Plan:
+    """Any policy, in plain Python."""
+    return PlainPlan(job)
 
-    problem: Problem
-    policy: Policy
-    setup: Setup
-    budget: float
-    seed: int
+
+class Tally:
+    """What a run has brought so far: totals arm by arm, as every engine adds them up."""
+
+    def __init__(self, job: Job) -> None:
+        self._pulls = np.zeros(job.arm_count, np.int64)
+        self._totals = np.zeros((job.arm_count, 2 + job.penalty_count))
+        self._spent, self._queue = 0.0, [0.0] * job.penalty_count
+        self._peak = np.zeros(job.penalty_count)
+
+    def add(self, step: Step) -> None:
+        """Count a step."""
+        arm, values, self._queue = step
+        self._pulls[arm] += 1
+        self._totals[arm] += values
+        self._spent += values[0]
+        self._peak = np.maximum(self._peak, self._queue)
+
+    def read(self) -> Runs:
+        """As one run's results."""
+        _, reward, *penalty = [sum(column) for column in self._totals.T.tolist()]
+        return Runs(
+            reward=np.float64(reward),  # type: ignore[arg-type]
+            cost=np.float64(self._spent),  # type: ignore[arg-type]
+            penalty=np.array(penalty, float),
+            pulls=self._pulls.copy(),
+            arm_cost=self._totals[:, 0].copy(),
+            queue=np.array(self._queue),
+            queue_max=self._peak,
+        )
+
+
+@dataclass(frozen=True)
+class PlainPlan:
+    """One job in plain Python."""
+
+    job: Job
     chunk: int = 1  # runs in a unit of work
-    backend: str = "python"
 
     def compile(self) -> float:
         """Nothing to compile."""
         return 0.0
+
+    def steps(self, run: int) -> Iterator[Step]:
+        """Every step of a run."""
+        job = self.job
+        return play(job.problem, job.policy, job.setup, job.budget, job.seed, run)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -89,28 +246,10 @@ class Plan:
         start = time.perf_counter()
         finished = []
         for run in runs.tolist():
-            if stop[0]:
-                return None, 0.0
-            finished.append(self._one(run))
+            tally = Tally(self.job)
+            for number, step in enumerate(self.steps(run)):
+                tally.add(step)
+                if number % CHECK_EVERY == 0 and stop[0]:
+                    return None, 0.0
+            finished.append(tally.read())
         return Runs.stack(finished), time.perf_counter() - start
-
-    def _one(self, run: int) -> Runs:
-        arms, penalties = self.problem.arm_count, self.problem.penalty_count
-        totals, pulls, arm_cost = np.zeros(2 + penalties), np.zeros(arms, int), np.zeros(arms)
-        queues: list[float] = [0.0] * penalties
-        peak = np.zeros(penalties)
-        steps = play(self.problem, self.policy, self.setup, self.budget, self.seed, run)
-        for arm, values, queues in steps:
-            totals += values
-            pulls[arm] += 1
-            arm_cost[arm] += values[0]
-            peak = np.maximum(peak, queues)
-        return Runs(
-            reward=totals[1],
-            cost=totals[0],
-            penalty=totals[2:],
-            pulls=pulls,
-            arm_cost=arm_cost,
-            queue=np.array(queues),
-            queue_max=peak,
-        )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from tightrope.compiled import announced
 from tightrope.engine import cluster
-from tightrope.engine.asked import (
+from tightrope.engine.arguments import (
     budget_list,
     cluster_address,
     named_policies,
+    require_problem,
     run_numbers,
     seed_number,
     thread_count,
@@ -21,7 +22,7 @@ from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_outside_theory
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.identity import facts
-from tightrope.engine.planning import Planner
+from tightrope.engine.planning import is_clustered, plan_jobs
 from tightrope.engine.pool import Runner, Work, cut, run_chunks
 from tightrope.engine.progress import Progress
 from tightrope.engine.sweep import Sweep
@@ -59,7 +60,7 @@ def simulate(
     True, False, or None for a bar on a terminal.
 
     ``backend``: ``"cpu"`` compiles the policies; ``"gpu"`` too, for an NVIDIA device, with the
-    same draws and results that agree in law; ``"python"`` runs their ``decide``, slowly;
+    same draws and results that agree in law; ``"python"`` runs them as they stand, slowly;
     ``"auto"`` takes Python for a policy that cannot be compiled, and a GPU if there is one and the
     processors would take more than some seconds; ``"ray"`` goes to a Ray cluster's processors,
     the cluster at ``address`` or ``RAY_ADDRESS`` or else one made here for the time being;
@@ -73,11 +74,23 @@ def simulate(
     """
     named, numbers = named_policies(policies), run_numbers(runs)
     checked, workers = budget_list(budgets), thread_count(threads)
-    planner = Planner(problem, seed_number(seed), backend, precision)
-    planner.weigh(named.values(), checked, len(numbers))
-    where = cluster_address(address, planner.clustered)
-    work = [_work(planner, label, policy, b) for label, policy in named.items() for b in checked]
-    warn_outside_theory({(one.label, one.budget): one.order.setup.warning for one in work})
+    seed = seed_number(seed)
+    where = cluster_address(address, is_clustered(backend))
+    with _compiling(progress):
+        jobs = plan_jobs(
+            require_problem(problem),
+            named,
+            checked,
+            len(numbers),
+            seed=seed,
+            backend=backend,
+            precision=precision,
+        )
+    work = [
+        Work(label, budget, job, backend if is_clustered(backend) else job.engine)
+        for (label, budget), job in jobs.items()
+    ]
+    warn_outside_theory({(one.label, one.budget): one.job.setup.warning for one in work})
     if resume and checkpoint is None:
         raise InputError("resume = True: there must be a checkpoint, a folder, to resume from")
     store = (
@@ -86,7 +99,7 @@ def simulate(
     sweep = Sweep(work, cut(numbers, work), store)
     compile_seconds = dict.fromkeys(named, 0.0)
     if sweep.todo:
-        with _runner(planner, where, workers, threads) as runner:
+        with _runner(is_clustered(backend), where, workers, threads) as runner:
             _compile(sweep, compile_seconds, progress)
             sweep.run(runner, progress)
     kept = sweep.finished_runs(numbers)
@@ -103,39 +116,39 @@ def simulate(
     )
 
 
-def _work(planner: Planner, label: str, policy: Policy, budget: float) -> Work:
-    order = planner(policy, budget)
-    return Work(label, budget, order, planner.name(order))
-
-
 def _known(work: Sequence[Work], numbers: Numbers) -> dict[str, object]:
     """What a checkpoint is of, in the words that its complaints use."""
-    order = work[0].order
-    policies = {one.label: one.order.policy for one in work}
+    job = work[0].job
+    policies = {one.label: one.job.policy for one in work}
     budgets = dict.fromkeys(one.budget for one in work)
     return {
-        **facts(order.problem, policies, budgets, order.seed),
+        **facts(job.problem, policies, budgets, job.seed),
         "runs": [int(numbers[0]), int(numbers[-1]), len(numbers)],
-        "precision": order.precision,
-        "backend": {one.label: one.order.engine for one in work},
+        "precision": job.precision,
+        "backend": {one.label: one.job.engine for one in work},
     }
 
 
 @contextmanager
 def _runner(
-    planner: Planner, address: str | None, workers: int, threads: int | None
+    clustered: bool, address: str | None, workers: int, threads: int | None
 ) -> Iterator[Runner]:
     """What runs the chunks: threads here, or a cluster."""
-    if planner.clustered:
+    if clustered:
         with cluster.joined(address, workers) as ray:
             yield partial(cluster.run_chunks, ray, most=threads)
     else:
         yield partial(run_chunks, threads=workers)
 
 
+def _compiling(progress: Progress) -> AbstractContextManager[None]:
+    """Say that something is compiled, unless nothing is to be said."""
+    return nullcontext() if progress is False else announced()
+
+
 def _compile(sweep: Sweep, seconds: dict[str, float], progress: Progress) -> None:
     """Compile what is not compiled yet and needed; adds the seconds by policy."""
-    with nullcontext() if progress is False else announced():
+    with _compiling(progress):
         for one in dict.fromkeys(sweep.chunks[at].work for at in sweep.todo):
             seconds[one.label] += one.compile()
 
@@ -151,4 +164,5 @@ def _records(sweep: Sweep, kept: Numbers, compile_seconds: Mapping[str, float]) 
             seconds=tuple(seconds[one] for one in mine),
             compile_seconds=taken,
             backend=mine[0].backend,
+            knows=mine[0].job.policy.knows,
         )

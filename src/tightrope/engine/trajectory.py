@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine import cpu
-from tightrope.engine.asked import run_numbers, seed_number
+from tightrope.engine.arguments import require_problem, run_numbers, seed_number
 from tightrope.engine.caveats import warn_outside_theory
-from tightrope.engine.planning import alone
-from tightrope.errors import BackendError, InputError
-from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.engine.planning import plan_jobs
+from tightrope.engine.python import PlainPlan, Tally
+from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
+from tightrope.errors import InputError
+from tightrope.policies.base import Policy
 from tightrope.problem import Problem, check_budget
 from tightrope.results import Floats, Runs
 
@@ -42,37 +44,54 @@ def trajectory(
     """The cost, reward, penalty and queue of a few runs over time, at about ``points`` moments.
 
     The same runs as :func:`simulate` makes with this seed; a run that is done stays as it ended.
+    Every policy has one; one that cannot be compiled goes in plain Python.
     """
-    budget = check_budget(budget)
-    scaled = budget / problem.scales.cost
-    setup = policy.setup(problem, scaled)
-    reason = alone(problem, policy, setup)
-    if reason:
-        raise BackendError(f"{reason}, so there is no trajectory")
-    if not isinstance(policy, IndexPolicy):
-        raise BackendError(f"policy {policy.label!r} cannot be compiled, so it has no trajectory")
-    warn_outside_theory({(policy.label, budget): setup.warning})
-    numbers = run_numbers(runs)
-    plan = cpu.plan_side_by_side(problem, policy, setup, scaled, seed_number(seed), "auto")
-    if not points >= 2 or len(numbers) > plan.spec.lanes:
-        raise InputError(
-            f"points = {points} and runs = {len(numbers)} must be at least 2 and"
-            f" at most {plan.spec.lanes}"
-        )
-    lanes, stop = cpu.Lanes(plan, numbers, *plan.seeds(numbers)), np.zeros(1, np.uint8)
-    stride = max(1, round(scaled / float(problem.moments.cost.mean()) / points))
-    steps, moments = [0], [lanes.read()]
-    while lanes.running:
-        lanes.advance(lanes.step + stride, stop)
-        steps.append(lanes.step)
-        moments.append(lanes.read())
-    seen = Runs.stack(moments)
+    budget, numbers = check_budget(budget), run_numbers(runs)
+    if not points >= 2:
+        raise InputError(f"points = {points} must be at least 2")
+    jobs = plan_jobs(
+        require_problem(problem), {policy.label: policy}, [budget], 1, seed=seed_number(seed)
+    )
+    job = jobs[policy.label, budget]
+    warn_outside_theory({(policy.label, budget): job.setup.warning})
+    stride = max(1, round(job.budget / float(problem.moments.cost.mean()) / points))
+    made = [
+        list(_plain(PlainPlan(job), run, stride))
+        if job.engine == "python"
+        else list(_compiled(plan_single(job), run, stride))
+        for run in numbers.tolist()
+    ]
+    length = max(map(len, made))
+    padded = [moments + moments[-1:] * (length - len(moments)) for moments in made]
+    seen = Runs.stack([Runs.stack(moments) for moments in padded])
     scales = problem.scales
     penalty_scales = np.asarray(scales.penalties or [1.0] * problem.penalty_count)
     return Trajectory(
-        step=np.array(steps),
-        cost=seen.cost.T * scales.cost,
-        reward=seen.reward.T * scales.reward,
-        penalty=seen.penalty.swapaxes(0, 1) * penalty_scales,
-        queue=seen.queue.swapaxes(0, 1) * penalty_scales,
+        step=np.arange(length) * stride,
+        cost=seen.cost * scales.cost,
+        reward=seen.reward * scales.reward,
+        penalty=seen.penalty * penalty_scales,
+        queue=seen.queue * penalty_scales,
     )
+
+
+def _compiled(plan: SingleRunPlan, run: int, stride: int) -> Iterator[Runs]:
+    """What the run has brought at the start and after every ``stride`` steps."""
+    state, stop, until = SingleRun(plan, np.array([run])), np.zeros(1, np.uint8), 0
+    while True:
+        state.advance(until, stop)
+        yield state.read()[0]
+        if not state.running:
+            return
+        until += stride
+
+
+def _plain(plan: PlainPlan, run: int, stride: int) -> Iterator[Runs]:
+    tally, number = Tally(plan.job), 0
+    yield tally.read()
+    for number, step in enumerate(plan.steps(run), start=1):
+        tally.add(step)
+        if number % stride == 0:
+            yield tally.read()
+    if number % stride:
+        yield tally.read()

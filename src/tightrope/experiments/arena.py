@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tightrope.engine.asked import budget_list, run_numbers, seed_number, thread_count
+from tightrope.engine.arguments import budget_list, run_numbers, seed_number, thread_count
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError, PolicyError
 from tightrope.experiments.arena_ranking import judged, ranked
@@ -20,7 +20,7 @@ from tightrope.experiments.base import Call, Experiment
 from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
 from tightrope.experiments.running import Kept, parts, run_sweeps
 from tightrope.policies import parse_policy
-from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.problem import Problem
 from tightrope.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
@@ -78,7 +78,6 @@ FORGETFUL = (  # only where the arms change
     "lyon:alpha=0.1,window0=8",
     "lyon:alpha=0.1,discount0=8",
 )
-REFERENCES = ("lyoff", "stationary")  # know the means
 
 FEWEST_RUNS = 24  # at large budgets
 FULL_BUDGET = 10_000.0  # from here on fewer runs
@@ -230,7 +229,7 @@ def _matches(
                 continue
             try:
                 for budget in budgets:
-                    policy.setup(scene.problem, budget)
+                    set_up(policy, scene.problem, budget)
             except PolicyError as error:
                 obstacles[label, str(error)] = [*obstacles.get((label, str(error)), []), name]
                 continue
@@ -259,7 +258,7 @@ def _rows(
         row_of(
             scenes[match.problem],
             found,
-            match.policies[0].name in REFERENCES,
+            match.policies[0].knows,
             best[match.problem, match.budgets[0]],
         )
         for match, found in zip(matches, results, strict=True)

@@ -95,7 +95,7 @@ def verdict(rows: Sequence[Row]) -> str:
     keepers = [row for row in playing if row["keeps"]]
     breakers = [row for row in playing if not row["keeps"]]
     if not playing:
-        return "Only policies that know the means were run."
+        return "Only policies that know the laws were run."
     return " ".join(filter(None, [_leaders(keepers), _broken(breakers, keepers)]))
 
 
@@ -146,6 +146,7 @@ class Standing:
     """A policy over all problems at one budget."""
 
     policy: str
+    knows: str  # of the arms: "laws", a declared fact, or nothing
     knows_means: bool
     problems: int
     keeps: int
@@ -170,6 +171,7 @@ def _standing(label: str, rows: Sequence[Row]) -> Standing:
     kept = [row["regret_share"] for row in rows if row["keeps"] and row["regret_share"] is not None]
     return Standing(
         policy=label,
+        knows=rows[0]["knows"],
         knows_means=rows[0]["knows_means"],
         problems=len(rows),
         keeps=sum(row["keeps"] for row in rows),

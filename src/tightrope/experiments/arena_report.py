@@ -33,7 +33,6 @@ FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 HOLLOW = "hollow: breaks the limit"
-KNOWS = " (knows the means)"
 TONES = {MET: "good", MISSED: "bad", OPEN: "open"}
 NOTHING = "–"
 
@@ -41,7 +40,8 @@ TITLE = "The arena: every policy on every problem"
 LEAD = (
     "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
     " and draws. A policy that breaks the limit is never ranked above one that keeps it. Policies"
-    " that know the means are shown for comparison and not ranked."
+    " that know the laws are shown for comparison and not ranked; what a learner is told of the"
+    " arms stands beside its name."
 )
 TARGETS_LEAD = (
     "What resolve set out to do, against what was measured here. “Cannot be told”: the mean misses"
@@ -73,9 +73,10 @@ NOTES = [
     " included, with many runs side by side on all threads: throughput, not the latency of one"
     " decision. At small budgets most of it is what starting takes. It varies from machine to"
     " machine and time to time; all other numbers do not.",
-    "In simulation lyon takes the smallest mean cost from the problem, as its authors did: that"
-    " much it knows. lyon:delta0=15 is the paper's other setting; at small budgets it lies outside"
-    " the paper's theory.",
+    "Knows: what a policy is told of the arms beside their names and scales. Some learners use the"
+    " smallest mean cost, as lyon's authors did, or the slack; in simulation the problem's task"
+    " declares both, and they are right. lyon:delta0=15 is the paper's other setting; at small"
+    " budgets it lies outside the paper's theory.",
 ]
 
 
@@ -153,7 +154,7 @@ def _curve(rows: Sequence[Row], label: str, style: Style) -> Curve:
     knows = any(row["knows_means"] for row in known)
     return Curve(
         label=label,
-        name=label + KNOWS * knows,
+        name=_title(label, "laws" * knows),
         x=np.array([row["budget"] for row in known], float),
         y=np.array([row["regret_share"] for row in known], float),
         low=None,
@@ -227,7 +228,8 @@ def _unbroken(*texts: str) -> tuple[str, ...]:
 
 def _size(scene: Scene) -> str:
     problem = scene.problem
-    limits = ", ".join(f"{limit:g}" for limit in problem.limits)
+    named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
+    limits = ", ".join(f"{a}{limit:g}" for a, limit in zip(named, problem.limits, strict=True))
     count = f"{problem.arm_count} arms, {problem.penalty_count} limit"
     return f"{count}{'s' * (problem.penalty_count != 1)} ({limits}), slack {percent(scene.slack)}"
 
@@ -263,7 +265,7 @@ def _standings(rows: Sequence[Row], budget: float) -> Tableau:
 def _standing_cells(one: Standing) -> list[Cell]:
     every = one.keeps == one.problems
     return [
-        Cell(one.policy + KNOWS * one.knows_means),
+        Cell(_title(one.policy, one.knows)),
         Cell(f"{one.keeps} of {one.problems}", one.keeps, "good" if every else "bad"),
         Cell(NOTHING) if one.knows_means else Cell(str(one.first), one.first),
         Cell(NOTHING) if one.regret_share is None else _share_cell(one.regret_share),
@@ -276,7 +278,7 @@ def _numbers(rows: Sequence[Row], budget: float) -> Tableau:
     headings = [
         Heading("problem", number=False, filters=True),
         Heading("budget", "in largest costs of one pull", filters=True, picked=f"{budget:,g}"),
-        Heading("rank", "within the problem and budget; = is a tie, – knows the means"),
+        Heading("rank", "within the problem and budget; = is a tie, – knows the laws"),
         Heading("policy", number=False, filters=True),
         Heading("limit", "keeps or breaks: see the notes", number=False, filters=True),
         Heading("regret", "OPT(B) less the mean reward, ± half of its 95 % interval"),
@@ -314,7 +316,7 @@ def _cells(row: Row) -> list[Cell]:
         Cell(row["problem"]),
         Cell(f"{row['budget']:,g}", row["budget"]),
         Cell(rank, row["rank"]),
-        Cell(row["policy"] + KNOWS * row["knows_means"]),
+        Cell(_title(row["policy"], row["knows"])),
         keeps,
         Cell(_with_error(row["regret"], row["regret_interval"]), row["regret"]),
         Cell(NOTHING) if row["regret_share"] is None else _share_cell(row["regret_share"]),
@@ -342,6 +344,11 @@ def _with_error(value: float | None, interval: Sequence[float] | None) -> str:
     if interval is None:
         return text
     return f"{text} ± {(interval[1] - interval[0]) / 2:,.{decimals}f}"
+
+
+def _title(policy: str, knows: str) -> str:
+    """A policy and what it is told of the arms."""
+    return f"{policy} (knows the {knows})" if knows else policy
 
 
 def _share_cell(share: float) -> Cell:

@@ -123,8 +123,10 @@ def _spreads(arm: Arm, problem: Problem) -> Floats:
     return np.sqrt(np.maximum(found, 0.0))
 
 
-def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> dict[str, Any]:
+def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> dict[str, Any]:
     """The row of results that hold one policy at one budget; ``best`` is OPT(B).
+
+    ``knows``: what the policy is told of the arms; who knows the laws is not ranked.
 
     ``budget`` is in largest costs of one pull, ``cost_budget`` in the problem's own units.
     """
@@ -140,7 +142,8 @@ def row_of(scene: Scene, results: Results, knows: bool, best: float | None) -> d
         "budget": budget / problem.scales.cost,
         "cost_budget": budget,
         "runs": len(runs.reward),
-        "knows_means": knows,
+        "knows": knows,
+        "knows_means": knows == "laws",
         "optimum": best,
         "reward_rate": rate,
         "reward_rate_se": rate_error,
@@ -170,7 +173,9 @@ def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, An
     starts = [_interval(*one)[0] for one in estimates]
     worst = int(np.argmax(starts))
     told = _described(worst, *estimates[worst], shares.max(axis=1), float(limits[worst]))
-    return {**told, "keeps": bool(max(starts) <= TOLERANCE)}
+    means = [mean * limit for (mean, _), limit in zip(estimates, problem.limits, strict=True)]
+    named = dict(zip(problem.limit_names, means, strict=True))
+    return {**told, "keeps": bool(max(starts) <= TOLERANCE), "violations": named}
 
 
 def _described(
@@ -193,6 +198,7 @@ def _described(
         "broken": broken / len(runs),
         "broken_interval": list(wilson(broken, len(runs))),
         "keeps": True,
+        "violations": {},
     }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from tightrope.experiments.base import Evidence, Experiment
 from tightrope.experiments.pairs import ALIKE, Setting, pair, sweep
 from tightrope.policies import LyOn
+from tightrope.policies.base import set_up
 from tightrope.report.panels import Panel
 from tightrope.report.styles import LINES, Style
 
@@ -53,7 +54,7 @@ def _exploration(evidence: Evidence) -> str:
     """What learning every arm a little costs, where that is most."""
     call = evidence.calls[-1]
     problem, budget = call.load(), min(call.budgets)
-    each = call.policies[0].setup(problem, budget).explore
+    each = set_up(call.policies[0], problem, budget).explore
     part = each * problem.moments.cost.sum() / budget
     return (
         f"LyOn first pulls every arm {each} times (at B = {budget:,g}): with {problem.arm_count}"

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tightrope.engine.asked import one_of, run_numbers
+from tightrope.engine.arguments import one_of, run_numbers
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
 from tightrope.engine.planning import BACKENDS
 from tightrope.engine.progress import Progress

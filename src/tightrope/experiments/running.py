@@ -6,7 +6,6 @@ the bits of one long call, whenever and in whatever order they were made.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -16,11 +15,12 @@ from pathlib import Path
 
 from tightrope.engine.caveats import OutsideTheoryWarning
 from tightrope.engine.identity import digest, facts
-from tightrope.engine.planning import Planner
+from tightrope.engine.planning import plan_jobs
 from tightrope.engine.progress import Progress, percent, reporting
 from tightrope.engine.simulation import simulate
 from tightrope.errors import InputError, ResultsError
 from tightrope.experiments.base import Call, Evidence, Experiment
+from tightrope.policies import Policy
 from tightrope.results import Results
 
 __all__ = ["Interrupted", "Kept", "Part", "parts", "run_sweeps"]
@@ -55,18 +55,26 @@ class Part:
     @cached_property
     def name(self) -> str:
         """A file's name that no other work has: it ends in a digest of what decides the runs."""
-        named = {policy.label: policy for policy in self.call.policies}
-        decides = facts(self.call.load(), named, self.call.budgets, self.seed)
+        decides = facts(self.call.load(), self._policies, self.call.budgets, self.seed)
         work = digest({**decides, "engines": self._engines()})
         runs = f"{self.runs.start}-{self.runs.stop - 1}"
         return f"{self.experiment}.{self.number + 1}.runs-{runs}.{work}.npz"
 
     def _engines(self) -> list[str]:
         """What "auto" takes here, for each policy and budget: other engines may round otherwise."""
-        planner = Planner(self.call.load(), self.seed, self.backend, "auto")
-        planner.weigh(self.call.policies, self.call.budgets, len(self.runs))
-        pairs = itertools.product(self.call.policies, self.call.budgets)
-        return [planner(policy, budget).engine for policy, budget in pairs]
+        jobs = plan_jobs(
+            self.call.load(),
+            self._policies,
+            self.call.budgets,
+            len(self.runs),
+            seed=self.seed,
+            backend=self.backend,
+        )
+        return [job.engine for job in jobs.values()]
+
+    @property
+    def _policies(self) -> dict[str, Policy]:
+        return {policy.label: policy for policy in self.call.policies}
 
     def run(self, progress: Progress) -> Results:
         """Simulate it; Ctrl-C is raised."""

@@ -16,6 +16,7 @@ from tightrope.experiments.base import Evidence
 from tightrope.optimum import optimum
 from tightrope.oracle import Oracle, oracle
 from tightrope.policies import Policy
+from tightrope.policies.base import set_up
 from tightrope.problem import Problem
 from tightrope.results import NORMAL_95, Floats, Runs
 
@@ -99,13 +100,13 @@ class Track:
     @cached_property
     def v(self) -> Floats:
         """[G] V, the weight of reward against the queue."""
-        setups = [self.policy.setup(self.problem, float(budget)) for budget in self.budgets]
+        setups = [set_up(self.policy, self.problem, float(budget)) for budget in self.budgets]
         return np.array([setup.constants[0] for setup in setups])
 
     @cached_property
     def delta(self) -> Floats:
         """[G] how far the limit is tightened."""
-        setups = [self.policy.setup(self.problem, float(budget)) for budget in self.budgets]
+        setups = [set_up(self.policy, self.problem, float(budget)) for budget in self.budgets]
         return np.array([self.problem.limits[0] - setup.allowance[0] for setup in setups])
 
     @property

@@ -1,63 +1,110 @@
 """A policy that decides for real: ask for an arm, tell what came of it.
 
 Nothing is stored on a disk here and nothing is reserved: this is the policy alone, at the speed
-of its arithmetic.
+of its arithmetic. All that it remembers is one :class:`~tightrope.kernels.run_state.RunState`, so a
+controller can be copied, compared, pickled, and saved with ``snapshot``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from tightrope.decision import ENVELOPE, SCAN, Spec, Store, envelope_of, way_for
-from tightrope.engine.asked import seed_number
-from tightrope.engine.mind import Mind, Weighing, mind_of
-from tightrope.engine.rng import LUCK, Generator
-from tightrope.engine.solo import steps
-from tightrope.errors import ExhaustedError, InputError
+from tightrope.engine.arguments import seed_number
+from tightrope.engine.planning import warn_not_compiled, why_not_compiled
+from tightrope.engine.single import wrong_arm
+from tightrope.errors import ExhaustedError, InputError, nearest
+from tightrope.kernels.argmin import envelope_of
+from tightrope.kernels.live import NOTHING, REFUSED, calls
+from tightrope.kernels.rng import LUCK, seed_words
+from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
+from tightrope.kernels.spec import ENVELOPE, spec_of
 from tightrope.laws import shown
-from tightrope.live.kernels import NOTHING, REFUSED, kernels
-from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.live import snapshots
+from tightrope.live.plain import PlainCalls
+from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.problem import Problem, channel_names, check_budget
+from tightrope.problem import Problem, Task, check_budget
 
 __all__ = ["Controller"]
 
 MANY = 128  # arms from which on a decision does not look at all of them
+PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
+
+Penalty = float | Sequence[float] | Mapping[str, float] | None
 
 
 class Controller:
     """Decides which arm to pull next, for one budget, in the user's units.
 
-    >>> from tightrope import Controller, LyOff, ready_problem
-    >>> controller = Controller(ready_problem("paper"), LyOff(), budget=100)
+    >>> from tightrope import Controller, LyOn, Task
+    >>> task = Task(arms=["haiku", "opus"], limits={"bad": 0.05})
+    >>> controller = Controller(task, LyOn(), budget=100)
     >>> arm = controller.ask()
-    >>> controller.tell(arm, cost=1, reward=1, penalty=0)
-    >>> controller.spent, controller.pulls
-    (1.0, [1, 0])
+    >>> controller.tell(arm, cost=1, reward=0.7, penalty={"bad": 0})
+    >>> controller.spent, controller.pulls, controller.arm_name(arm)
+    (1.0, [1, 0], 'haiku')
+    >>> Controller.restore(controller.snapshot()) == controller
+    True
 
     Several arms may be asked for before their outcomes are told, in any order: the first
     explorations go round robin by asks, a later decision goes by what was told before it. Not for
     several threads at once.
     """
 
-    def __init__(self, problem: Problem, policy: Policy, budget: float, *, seed: int = 0) -> None:
-        """``budget`` in the problem's cost units; ``seed`` is for policies that toss coins."""
-        self.problem, self.policy, self.budget = problem, policy, check_budget(budget)
-        scaled = self.budget / problem.scales.cost
-        self.setup = policy.setup(problem, scaled)
-        self._mind = _mind(problem, policy, self.setup, scaled)
-        self._tell = self._mind.tell
-        luck = Generator(seed_number(seed), LUCK, 0)
-        self._luck = luck if policy.random else None
-        self._to_explore = self.setup.explore * problem.arm_count
-        self._asked = 0
-        self._arm = NOTHING  # the next one, where it is known already
+    def __init__(
+        self, task: Task | Problem, policy: Policy, budget: float, *, seed: int = 0
+    ) -> None:
+        """``budget`` in the task's cost units; ``seed`` is for policies that toss coins.
+
+        Of a problem a learning policy sees the task alone; one that knows the laws needs a problem.
+        """
+        if not isinstance(task, Task | Problem):
+            raise InputError(f"task = {shown(task)}: must be a Task or a Problem")
+        if not isinstance(policy, Policy):
+            raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
+        checked = check_budget(budget)
+        scaled, seed = checked / task.scales.cost, seed_number(seed)
+        setup = set_up(policy, task, scaled)
+        known = task.task
+        spec = spec_of(policy, setup, np.float64, many_arms=known.arm_count > MANY)
+        state = RunState.new(
+            spec,
+            known.arm_count,
+            setup,
+            scaled,
+            known.normal_limits,
+            scales=known.scales.channels,
+            envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
+        )
+        state["words"][4:] = seed_words(seed, LUCK, np.array([0]))[:, 0]
+        self._hold(known, policy, checked, state)
+
+    def _hold(self, task: Task, policy: Policy, budget: float, state: RunState) -> None:
+        """Take a state, new or restored."""
+        self.task, self.policy, self.budget, self._state = task, policy, budget, state
+        self._limited, self._arm = task.penalty_count, NOTHING
+        self._run, self._counts = state["run"], state["counts"]
+        self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
+        self._tell, self._choose = self._calls()
+
+    def _calls(self) -> tuple[Any, Any]:
+        """What takes an outcome and what decides: compiled, or plain where that cannot be."""
+        state = self._state
+        reason = "it is neither an IndexPolicy nor a ChoicePolicy"
+        if isinstance(self.policy, IndexPolicy | ChoicePolicy):
+            tell, ask, reason = why_not_compiled(lambda: calls(state.spec))
+            if not reason:
+                return partial(tell, state.block), partial(ask, state.block)
+            warn_not_compiled(self.policy.label, reason, stacklevel=5)
+        plain = PlainCalls(self.policy, state)
+        return plain.tell, plain.ask
 
     def ask(self) -> int:
         """The arm to pull next, numbered from 0."""
@@ -69,184 +116,185 @@ class Controller:
             raise ExhaustedError(
                 f"budget = {self.budget:g}: spent ({self.spent:g}); no pull is left"
             )
-        step, self._asked = self._asked, self._asked + 1
-        if step < self._to_explore:
-            _uniform(self._luck)
-            return step % self.problem.arm_count
-        arm = self._mind.decide(self._luck)
-        if self._luck is None:
+        asked = int(self._counts[ASKED])
+        arm = int(self._choose())
+        if not 0 <= arm < self._counts[ARMS]:
+            raise wrong_arm(self.policy.label, arm, asked, self.task.arm_count)
+        if not self.policy.random and asked >= self._counts[EXPLORE]:
             self._arm = arm
         return arm
 
-    def tell(
-        self,
-        arm: int,
-        cost: float,
-        reward: float,
-        penalty: float | Sequence[float] | None = None,
-    ) -> None:
-        """What a pull of ``arm`` cost, earned and incurred (a number, or one for each limit)."""
-        try:
-            known = self._tell(index(arm), cost, reward, penalty)
-        except (TypeError, ValueError):
-            known = REFUSED
+    def tell(self, arm: int | str, cost: float, reward: float, penalty: Penalty = None) -> None:
+        """What a pull of ``arm`` (its number or name) cost, earned and incurred.
+
+        ``penalty``: a number, one for each limit in order, or by the limits' names.
+        """
+        if (
+            arm.__class__ is int
+            and cost.__class__ in PLAIN
+            and reward.__class__ in PLAIN
+            and penalty.__class__ in PLAIN
+            and self._limited == 1
+        ):
+            try:
+                known = self._tell(arm, cost, reward, penalty)
+            except OverflowError:  # a whole number beyond the range of floats
+                known = REFUSED
+        else:
+            penalty = _listed(penalty)
+            known = self._tell_any(arm, cost, reward, penalty)
         if known == REFUSED:
             self._refuse(arm, cost, reward, penalty)
-        self._arm = known if self._asked >= self._to_explore else NOTHING
+        self._arm = known if self._counts[ASKED] >= self._counts[EXPLORE] else NOTHING
+
+    def _tell_any(self, arm: object, cost: object, reward: object, penalty: object) -> int:
+        """Outcomes of any kind: each has to be a number."""
+        number, told = self._number_of(arm), [_as_number(cost), _as_number(reward)]
+        told += [_as_number(value) for value in self._in_order(penalty) or ()]
+        if number is None or None in told or len(told) != 2 + self._limited:
+            return REFUSED
+        incurred: Any = told[2:] or [0.0]
+        if self._state.spec.penalties > 1:
+            return int(self._tell(number, *told[:2], np.array(incurred)))
+        return int(self._tell(number, *told[:2], incurred[0]))
+
+    def _number_of(self, arm: object) -> int | None:
+        """An arm's number; None if it is none."""
+        if isinstance(arm, str):
+            return self.task.names.index(arm) if arm in self.task.names else None
+        try:
+            return index(arm)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+
+    def _in_order(self, penalty: object) -> list[Any] | None:
+        """The penalties of a pull in the limits' order; None if some are missing or not known."""
+        names = self.task.limit_names
+        if isinstance(penalty, Mapping):
+            return [penalty[name] for name in names] if set(penalty) == set(names) else None
+        listed = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
+        return listed if len(listed) == len(names) else None
 
     def _refuse(self, arm: object, cost: object, reward: object, penalty: object) -> None:
-        count, penalties = self.problem.arm_count, self.problem.penalty_count
-        if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
-            raise InputError(f"arm = {shown(arm)}: must be a number from 0 to {count - 1}")
-        several = _as_list(penalty, penalties)
+        """Raise an error that names what was wrong."""
+        names, task = self.task.names, self.task
+        number = self._number_of(arm)
+        if isinstance(arm, str) and number is None:
+            raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
+        if number is None or not 0 <= number < len(names):
+            raise InputError(
+                f"arm = {shown(arm)}: must be a number from 0 to {len(names) - 1}, or a name"
+            )
+        several = self._in_order(penalty)
         if several is None:
-            allowed = ("left out", "a number", f"{penalties} numbers")[min(penalties, 2)]
-            raise InputError(f"penalty = {shown(penalty)}: must be {allowed}")
-        values = (cost, reward, *several)
+            raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.limit_names)}")
         for name, value, scale in zip(
-            channel_names(penalties), values, self.problem.scales.channels, strict=True
+            task.channels, (cost, reward, *several), task.scales.channels, strict=True
         ):
-            if not isinstance(value, int | float | np.number) or not 0.0 <= value <= scale:
+            converted = _as_number(value)
+            if converted is None or not 0.0 <= converted <= scale:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {scale:g}]")
         raise AssertionError("an outcome was refused for no reason")
+
+    def arm_name(self, arm: int) -> str:
+        """The name of an arm by its number."""
+        return self.task.names[arm]
 
     @property
     def spent(self) -> float:
         """The cost of all pulls told so far."""
-        return self._mind.spent * self.problem.scales.cost
+        return float(self._run[self._spent_at]) * self.task.scales.cost
 
     @property
     def exhausted(self) -> bool:
         """Whether the pulls told so far have cost more than the budget."""
-        return self._mind.spent > self._mind.budget
+        return bool(self._run[self._spent_at] > self._last)
 
     @property
     def queues(self) -> list[float]:
         """The policy's virtual queues [M]."""
-        scales = self.problem.scales.penalties
-        return [q * scale for q, scale in zip(self._mind.queues, scales, strict=True)]
+        scales = self.task.scales.penalties
+        return [float(q) * scale for q, scale in zip(self._run, scales, strict=False)]
 
     @property
     def pulls(self) -> list[int]:
         """How often each arm was pulled [K], as far as it was told."""
-        return self._mind.pulls
+        return list(map(int, self._state["totals"][:, 0]))
 
+    def snapshot(self) -> bytes:
+        """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
+        return snapshots.pack(self.task, self.policy, self.budget, self._state)
 
-def _mind(problem: Problem, policy: Policy, setup: Setup, budget: float) -> _Compiled | _Plain:
-    if isinstance(policy, IndexPolicy) and not setup.forgets:
-        return _Compiled(problem, policy, setup, budget)
-    return _Plain(problem, policy, setup, budget)
+    @classmethod
+    def restore(cls, saved: bytes, policy: Policy | None = None) -> Controller:
+        """The controller that a ``snapshot`` was of: the same decisions from here on, to the bit.
 
+        A ``policy`` has to be given if its class is not known in this process.
+        """
+        made = cls.__new__(cls)
+        made._hold(*snapshots.unpack(saved, policy))
+        return made
 
-class _Compiled:
-    """The state of an index policy in compiled code's arrays, normalised."""
+    def copy(self) -> Controller:
+        """Another controller that goes on from here on its own."""
+        made = type(self).__new__(type(self))
+        made._hold(self.task, self.policy, self.budget, self._state.copy())
+        made._arm = self._arm
+        return made
 
-    def __init__(self, problem: Problem, policy: IndexPolicy, setup: Setup, budget: float) -> None:
-        spec = Spec(
-            policy=type(policy),
-            penalties=max(problem.penalty_count, 1),
-            dtype=np.float64,
-            way=way_for(type(policy), setup) if problem.arm_count > MANY else SCAN,
-            constants=len(setup.constants) + 1,
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Controller:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.snapshot(), self.policy)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Controller)
+            and (self.task, self.policy, self.budget) == (other.task, other.policy, other.budget)
+            and self._state == other._state
         )
-        self.budget, self._penalties = budget, problem.penalty_count
-        self._store = Store(spec, problem.arm_count, setup, budget, problem.scales.channels)
-        if spec.way == ENVELOPE:
-            self._store.use(envelope_of(self._store))
-        self._call, self._choose = kernels(spec)
-        self._tell = partial(self._call, self._store.address)
-        self.tell = (self._tell_none, self._tell_one, self._tell_several)[min(self._penalties, 2)]
 
-    def _tell_none(self, arm: int, cost: float, reward: float, penalty: object) -> int:
-        if _as_list(penalty, 0) is None:
-            return REFUSED
-        return self._tell_one(arm, cost, reward, 0.0)
+    __hash__ = None  # type: ignore[assignment]
 
-    def _tell_one(self, arm: int, cost: float, reward: float, penalty: Any) -> int:
-        if penalty.__class__ in (list, tuple):
-            several = _as_list(penalty, 1)
-            return REFUSED if several is None else self._tell_one(arm, cost, reward, *several)
-        _ = cost + reward + penalty + 0.0  # compiled code would take "0.5" for a number
-        return self._tell(arm, cost, reward, penalty)  # type: ignore[no-any-return]
-
-    def _tell_several(self, arm: int, cost: float, reward: float, penalty: object) -> int:
-        several = _as_list(penalty, self._penalties)
-        if several is None:
-            return REFUSED
-        first = self._store.layout.outcome + 2
-        self._store.run[first : first + self._penalties] = [value + 0.0 for value in several]
-        return self._tell_one(arm, cost, reward, 0.0)
-
-    def decide(self, luck: Generator | None) -> int:
-        """The arm with the smallest index."""
-        return int(self._choose(self._store.address, _uniform(luck)))
-
-    @property
-    def spent(self) -> float:
-        return float(self._store.run[self._store.layout.spent])
-
-    @property
-    def queues(self) -> list[float]:
-        return list(map(float, self._store.queues(self._penalties)))
-
-    @property
-    def pulls(self) -> list[int]:
-        return list(map(int, self._store.totals[:, 0]))
+    def __repr__(self) -> str:
+        return (
+            f"Controller({self.policy.label}, {self.task.arm_count} arms, budget {self.budget:g}:"
+            f" {self.spent:g} spent in {int(self._counts[STEP])} pulls)"
+        )
 
 
-def _state(problem: Problem, policy: Policy, setup: Setup, budget: float) -> Mind:
-    """A policy that weighs all arms at once does so in compiled code; the others in Python."""
-    if isinstance(policy, ChoicePolicy):
-        return Weighing(problem, policy, setup, budget, *steps(type(policy)))
-    return mind_of(problem, policy, setup, budget)
+def _restored(saved: bytes, policy: Policy) -> Controller:
+    return Controller.restore(saved, policy)
 
 
-class _Plain:
-    """The state of any policy but those with an index, normalised."""
-
-    def __init__(self, problem: Problem, policy: Policy, setup: Setup, budget: float) -> None:
-        self.budget, self._scales = budget, problem.scales.channels
-        self._mind = _state(problem, policy, setup, budget)
-
-    def tell(self, arm: int, cost: float, reward: float, penalty: object) -> int:
-        several = _as_list(penalty, len(self.queues))
-        if several is None or not 0 <= arm < len(self.pulls):
-            return REFUSED
-        told = zip((cost, reward, *several), self._scales, strict=True)
-        values = [float(v) / scale if 0.0 <= v <= scale else math.nan for v, scale in told]
-        if any(map(math.isnan, values)):
-            return REFUSED
-        self._mind.learn(arm, values)
-        return NOTHING
-
-    def decide(self, luck: Generator | None) -> int:
-        """As the policy says."""
-        return self._mind.decide(luck)
-
-    @property
-    def spent(self) -> float:
-        return float(self._mind.spent)
-
-    @property
-    def queues(self) -> list[float]:
-        return self._mind.queues
-
-    @property
-    def pulls(self) -> list[int]:
-        return list(self._mind.pulls)
+def _listed(penalty: Any) -> Any:
+    """Several penalties as a list, read once; a mapping or a number as it is."""
+    if isinstance(penalty, Mapping | str | bytes) or not isinstance(penalty, Iterable):
+        return penalty
+    if isinstance(penalty, np.ndarray) and penalty.ndim == 0:
+        return penalty
+    return list(penalty)
 
 
-def _uniform(luck: Generator | None) -> float:
-    """The policy's number of a step; 0 for one that tosses no coins."""
-    return 0.0 if luck is None else luck.luck()
+def _as_number(value: Any) -> float | None:
+    """A number as a float; None for anything else."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real | np.bool_):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
-def _as_list(penalty: Any, count: int) -> list[Any] | None:
-    """The penalties of a pull, ``count`` of them; None if there are not as many."""
-    if penalty is None:
-        several = []
-    elif isinstance(penalty, Iterable) and not isinstance(penalty, str | bytes):
-        several = list(penalty)
-    else:
-        several = [penalty]
-    return several if len(several) == count else None
+def _allowed(names: Sequence[str]) -> str:
+    """What may be told of penalties."""
+    if not names:
+        return "left out"
+    by_name = ", ".join(repr(name) for name in names)
+    count = "a number" if len(names) == 1 else f"{len(names)} numbers"
+    return f"{count}, or by name: {by_name}"

@@ -7,50 +7,33 @@ from dataclasses import fields
 from typing import Any
 
 from tightrope.errors import PolicyError, nearest
-from tightrope.policies.base import IndexPolicy, Policy, Setup, Statistics
-from tightrope.policies.budgeted_ts import BudgetedTS
-from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.epsilon_greedy import EpsilonGreedy
-from tightrope.policies.lyoff import LyOff
-from tightrope.policies.lyon import LyOn
-from tightrope.policies.lyon_ts import LyOnTS
-from tightrope.policies.lyon_wilson import LyOnWilson
-from tightrope.policies.omega_ucb import OmegaUCB
-from tightrope.policies.pessimistic_optimistic import PessimisticOptimistic
-from tightrope.policies.primal_dual_bwk import PrimalDualBwK
-from tightrope.policies.resolve import Resolve
-from tightrope.policies.stationary import FixedArm, Stationary, UniformRandom
-from tightrope.policies.ts_lp import TSLP
-from tightrope.policies.ucb_bwi import UCBBwI
-from tightrope.policies.ucb_lp import UCBLP
+from tightrope.policies.base import IndexPolicy as IndexPolicy
+from tightrope.policies.base import InformedPolicy as InformedPolicy
+from tightrope.policies.base import Policy as Policy
+from tightrope.policies.base import Setup as Setup
+from tightrope.policies.base import Statistics as Statistics
+from tightrope.policies.base import set_up as set_up
+from tightrope.policies.budgeted_ts import BudgetedTS as BudgetedTS
+from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
+from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
+from tightrope.policies.lyoff import LyOff as LyOff
+from tightrope.policies.lyon import LyOn as LyOn
+from tightrope.policies.lyon_ts import LyOnTS as LyOnTS
+from tightrope.policies.lyon_wilson import LyOnWilson as LyOnWilson
+from tightrope.policies.omega_ucb import OmegaUCB as OmegaUCB
+from tightrope.policies.pessimistic_optimistic import PessimisticOptimistic as PessimisticOptimistic
+from tightrope.policies.primal_dual_bwk import PrimalDualBwK as PrimalDualBwK
+from tightrope.policies.resolve import Resolve as Resolve
+from tightrope.policies.state import Array as Array
+from tightrope.policies.state import State as State
+from tightrope.policies.stationary import FixedArm as FixedArm
+from tightrope.policies.stationary import Stationary as Stationary
+from tightrope.policies.stationary import UniformRandom as UniformRandom
+from tightrope.policies.ts_lp import TSLP as TSLP
+from tightrope.policies.ucb_bwi import UCBBwI as UCBBwI
+from tightrope.policies.ucb_lp import UCBLP as UCBLP
 
-__all__ = [
-    "POLICIES",
-    "TSLP",
-    "UCBLP",
-    "BudgetedTS",
-    "ChoicePolicy",
-    "EpsilonGreedy",
-    "FixedArm",
-    "IndexPolicy",
-    "LyOff",
-    "LyOn",
-    "LyOnTS",
-    "LyOnWilson",
-    "OmegaUCB",
-    "PessimisticOptimistic",
-    "Policy",
-    "PrimalDualBwK",
-    "Resolve",
-    "Setup",
-    "Stationary",
-    "Statistics",
-    "UCBBwI",
-    "UniformRandom",
-    "parse_policy",
-]
-
-# One more policy is one more file and one more line here.
+# One more policy is one more file, and its class here.
 POLICIES: Mapping[str, type[Policy]] = {
     policy.name: policy
     for policy in (

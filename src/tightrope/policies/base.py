@@ -3,8 +3,9 @@
 Everything here is in normalised units: outcomes in [0, 1], the budget in units of the largest
 cost of one pull. Letters: K arms, M penalties.
 
-A policy fixes its constants once for a budget (``setup``) and then picks an arm at every step
-(``decide``). An :class:`IndexPolicy` pulls the arm with the smallest
+A policy fixes its constants once for a budget (``setup``, called by :func:`set_up`) and then picks
+an arm at every step. It learns from a :class:`~tightrope.problem.Task`, what is known, unless it
+says that it is an :class:`InformedPolicy`. An :class:`IndexPolicy` pulls the arm with the smallest
 
     reward_index(arm) + sum over m of queue_m * penalty_index(arm, m)
 
@@ -28,9 +29,18 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tightrope.problem import Problem
+    from tightrope.problem import Problem, Task
 
-__all__ = ["IndexPolicy", "Policy", "Setup", "Statistics", "advance"]
+__all__ = [
+    "IndexPolicy",
+    "InformedPolicy",
+    "Policy",
+    "Setup",
+    "Statistics",
+    "advance",
+    "limits_of",
+    "set_up",
+]
 
 Constants = tuple[float, ...]
 Terms = tuple[float, float]
@@ -38,7 +48,7 @@ Terms = tuple[float, float]
 
 @dataclass(frozen=True)
 class Setup:
-    """What a policy fixes for one problem and one budget.
+    """What a policy fixes for one task and one budget.
 
     ``constants`` are the numbers its functions receive; ``allowance`` [M] is the penalty that a
     unit of cost drains from each queue (the limit less delta); ``explore`` is how often each arm
@@ -76,16 +86,25 @@ class Policy(ABC):
     """Anything that picks the next arm. Subclass as a frozen dataclass of parameters.
 
     ``name`` is the word for the shell, ``summary`` one line for a list, ``random`` says whether
-    ``decide`` wants a uniform number.
+    ``decide`` wants a uniform number. ``contestants``, in the shell's words, is how it enters the
+    arena, ``forgetful`` how it enters where arms change, ``colour`` how it is drawn.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     random: ClassVar[bool] = False
+    contestants: ClassVar[tuple[str, ...]] = ()
+    forgetful: ClassVar[tuple[str, ...]] = ()
+    colour: ClassVar[str | None] = None
 
     @abstractmethod
-    def setup(self, problem: Problem, budget: float) -> Setup:
-        """The constants for ``problem`` at ``budget`` (normalised)."""
+    def setup(self, task: Any, budget: float) -> Setup:
+        """The constants for ``task`` at ``budget`` (normalised)."""
+
+    @property
+    def knows(self) -> str:
+        """What it is told of the arms beyond names and scales, in a word or two; "" for nothing."""
+        return ""
 
     @abstractmethod
     def decide(
@@ -130,6 +149,41 @@ class Policy(ABC):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         good = number and math.isfinite(value) and (value > low if open_low else value >= low)
         self.require(parameter, allowed + (", or none" if optional else ""), good)
+
+
+class InformedPolicy(Policy):
+    """A policy that knows the laws of the arms: its ``setup`` gets a :class:`Problem`.
+
+    Where it can do without for its parameters, ``knows`` is "" and it gets a task as others do.
+    """
+
+    @abstractmethod
+    def setup(self, problem: Problem, budget: float) -> Setup:
+        """The constants for ``problem`` at ``budget`` (normalised)."""
+
+    @property
+    def knows(self) -> str:
+        """The laws."""
+        return "laws"
+
+
+def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
+    """The policy's setup from what it may see: the task alone, or the problem if it is informed."""
+    from tightrope.problem import Problem
+
+    if not (isinstance(policy, InformedPolicy) and policy.knows):
+        return policy.setup(known.task, budget)
+    if not isinstance(known, Problem):
+        raise PolicyError(
+            f"policy {policy.name}: knows the laws of the arms, so it needs a Problem;"
+            " a Task was given"
+        )
+    return policy.setup(known, budget)
+
+
+def limits_of(task: Task) -> tuple[float, ...]:
+    """The limits [M], normalised."""
+    return tuple(float(limit) for limit in task.normal_limits)
 
 
 class IndexPolicy(Policy):

@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
-from tightrope.policies.sampling import count_outcomes, keep_word, posterior_size, sampled_mean
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.sampling import Posteriors, count_outcomes, sampled_mean
+from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["BudgetedTS"]
 
@@ -28,28 +29,28 @@ class BudgetedTS(ChoicePolicy):
 
     name: ClassVar[str] = "budgeted-ts"
     summary: ClassVar[str] = "Thompson sampling of the reward rate; ignores the limits"
+    contestants: ClassVar[tuple[str, ...]] = ("budgeted-ts",)
+    colour: ClassVar[str | None] = "#7f7f7f"
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    Scratch: ClassVar[type] = Posteriors
+
+    def setup(self, task: Task, budget: float) -> Setup:
         """No constants."""
-        return Setup((), tuple(float(limit) for limit in problem.moments.limits))
-
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The posteriors."""
-        return posterior_size(arms, penalties)
+        return Setup((), limits_of(task))
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Posteriors, words: Array) -> int:
         """The largest sampled rate."""
-        keep_word(own, luck[1])
-        best, chosen, channels = -1.0, 0, len(left)
-        for arm in range(len(arms)):
-            cost = sampled_mean(arms, own, arm, 0, channels, luck[0])
-            reward = sampled_mean(arms, own, arm, 1, channels, luck[0])
+        scratch.word[0] = words[1]
+        best, chosen = -1.0, 0
+        for arm in range(len(state.pulls)):
+            cost = sampled_mean(state, scratch, arm, 0, words[0])
+            reward = sampled_mean(state, scratch, arm, 1, words[0])
             if reward > best * cost:
                 best, chosen = reward / cost, arm
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Posteriors, arm: int) -> None:
         """Update the posteriors of the arm just pulled."""
-        count_outcomes(arms, own, arm, len(left))
+        count_outcomes(state, scratch, arm)

@@ -1,63 +1,54 @@
-"""Policies that weigh all arms at once: ``choose`` over the statistics and what is left.
+"""Policies that weigh all arms at once: ``choose`` over what a run remembers.
 
-Three static functions over arrays of plain numbers, the same lines compiled and in plain Python:
+Three static functions over named arrays of plain numbers, the same lines in plain Python, compiled
+for the processor, and in a GPU's thread:
 
-    begin(constants, arms, left, own)        at the start of a run
-    choose(constants, arms, left, own, luck) -> the arm to pull, from 0
-    learn(constants, arms, left, own, arm)   after its outcomes are counted
+    begin(constants, state, scratch)          at the start of a run
+    choose(constants, state, scratch, words)  -> the arm to pull, from 0
+    learn(constants, state, scratch, arm)     after its outcomes are counted
 
-``arms`` [K, S] is what the run has seen of each arm, or remembers of it where a policy forgets
-(``memory``); see :class:`Seen` for its columns. ``learn`` follows for each arm whose row changed.
-``left`` [2 + M] is what is left: budget, pulls so far (that one counts up), then each limit's
-allowance, c_m B less the penalty so far. ``own`` is the policy's scratch, ``scratch(K, M)`` numbers
-that last for the run. ``luck`` [2] are two random whole numbers below 2^32 a step;
-:func:`hashed` makes as many more of them as are needed. Letters: K arms, M penalties.
+``state`` is a :class:`~tightrope.policies.state.State`: what is remembered of each arm and what
+remains of budget and allowances; only the engine writes to it. ``scratch`` is the policy's own
+memory for the run: its ``Scratch``, a record that it declares once, all zeros before ``begin``.
+``learn`` follows for each arm whose numbers changed. ``words`` [2] are two random whole numbers
+below 2^32, new at every step; :func:`hashed` makes as many more of them as are needed.
+
+Write them with ``math``, the arguments and other such functions alone: nothing is allocated, sliced
+or reshaped. Letters: K arms, M penalties, C = 2 + M channels.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.policies.base import Constants, Policy, Setup, Statistics
+from tightrope.policies.state import Array, NoScratch, State
 
-__all__ = ["ChoicePolicy", "Seen", "hashed", "record"]
+if TYPE_CHECKING:
+    from tightrope.problem import Task
 
-Array = Any  # of numbers: numpy's in plain Python, the machine's in a kernel
-WORDS = 2  # of luck, a step
+__all__ = ["WORDS", "ChoicePolicy", "hashed", "record"]
+
+WORDS = 2  # random ones, a step
 _MASK = 0xFFFFFFFF
 
 
-class Seen(NamedTuple):
-    """The columns of ``arms``: pulls, then groups of one column a channel."""
-
-    pulls: int
-    totals: int  # of the cost, the reward, each penalty
-    squares: int  # of the same
-    products: int  # of the cost with each penalty
-    columns: int  # how many
-
-    @classmethod
-    def of(cls, penalties: int) -> Seen:
-        """The columns for M penalties."""
-        channels = 2 + penalties
-        return cls(0, 1, 1 + channels, 1 + 2 * channels, 1 + 2 * channels + penalties)
-
-
-def record(arms: Array, left: Array, arm: int, outcomes: Array) -> None:
+def record(state: State, arm: int, outcomes: Array) -> None:
     """Count one pull's outcomes: cost, reward, penalties."""
-    channels = len(left)  # 2 + M, as many as outcomes
-    arms[arm, 0] += 1.0
+    penalties = len(state.remaining) - 1
+    channels, cost = 2 + penalties, outcomes[0]
+    state.pulls[arm] += 1.0
     for channel in range(channels):
         value = outcomes[channel]
-        arms[arm, 1 + channel] += value
-        arms[arm, 1 + channels + channel] += value * value
-        if channel >= 2:
-            arms[arm, 1 + 2 * channels + channel - 2] += outcomes[0] * value
-            left[channel] -= value
-    left[0] -= outcomes[0]
-    left[1] += 1.0
+        state.totals[arm * channels + channel] += value
+        state.squares[arm * channels + channel] += value * value
+    for m in range(penalties):
+        state.products[arm * penalties + m] += cost * outcomes[2 + m]
+        state.remaining[1 + m] -= outcomes[2 + m]
+    state.remaining[0] -= cost
+    state.steps[0] += 1.0
 
 
 def hashed(word: int, number: int) -> int:
@@ -75,27 +66,24 @@ class ChoicePolicy(Policy):
     """A policy by ``choose``; subclass as a frozen dataclass of parameters."""
 
     random: ClassVar[bool] = True
+    Scratch: ClassVar[type] = NoScratch
 
     @abstractmethod
-    def setup(self, problem: Any, budget: float) -> Setup:
-        """The constants for ``problem`` at ``budget`` (normalised); no exploration, no terms."""
-
-    def scratch(self, arms: int, penalties: int) -> int:
-        """How many numbers of its own a run of the policy keeps."""
-        return 0
+    def setup(self, task: Task, budget: float) -> Setup:
+        """The constants for ``task`` at ``budget`` (normalised); no exploration, no terms."""
 
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
-        """Prepare ``own``, all zeros, at the start of a run."""
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
+        """Prepare ``scratch``, all zeros, at the start of a run."""
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The arm to pull, from 0."""
         raise NotImplementedError
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
-        """Renew what ``own`` says about an arm whose row changed."""
+    def learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
+        """Renew what ``scratch`` says about an arm whose numbers changed."""
 
     @classmethod
     def functions(cls) -> tuple[Callable[..., Any], ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.rates import INFINITY, rate_terms
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["EpsilonGreedy"]
 
@@ -25,17 +25,19 @@ class EpsilonGreedy(IndexPolicy):
 
     name: ClassVar[str] = "epsilon-greedy"
     summary: ClassVar[str] = "the best empirical reward rate, a random arm with chance epsilon"
+    contestants: ClassVar[tuple[str, ...]] = ("epsilon-greedy",)
+    colour: ClassVar[str | None] = "#cc79a7"
     random: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self.require_number("epsilon", 0.0)
         self.require("epsilon", "in [0, 1]", self.epsilon <= 1.0)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """Epsilon and the width of each arm's slice of it; one pull of each arm."""
         return Setup(
-            constants=(self.epsilon, self.epsilon / problem.arm_count),
-            allowance=tuple(float(limit) for limit in problem.moments.limits),
+            constants=(self.epsilon, self.epsilon / task.arm_count),
+            allowance=limits_of(task),
             explore=1,
         )
 

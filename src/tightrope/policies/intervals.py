@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+from tightrope.policies.state import State
 
 __all__ = [
     "knapsack_radius",
@@ -15,17 +16,17 @@ __all__ = [
     "wilson_low",
 ]
 
-Array = Any
 FEW = 30.0  # pulls below which a variance is not trusted
 
 
-def untried(arms: Array) -> int:
+def untried(state: State) -> int:
     """The first arm without a pull, else without a cost: its rates are not known. -1 if none."""
-    for arm in range(len(arms)):
-        if arms[arm, 0] == 0.0:
+    channels = len(state.remaining) + 1
+    for arm in range(len(state.pulls)):
+        if state.pulls[arm] == 0.0:
             return arm
-    for arm in range(len(arms)):
-        if arms[arm, 1] <= 0.0:
+    for arm in range(len(state.pulls)):
+        if state.totals[arm * channels] <= 0.0:
             return arm
     return -1
 

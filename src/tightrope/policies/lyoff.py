@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tightrope.errors import PolicyError
-from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.policies.rates import Schedule
 from tightrope.problem import require_unchanging
 
@@ -19,7 +19,7 @@ __all__ = ["LyOff"]
 
 
 @dataclass(frozen=True)
-class LyOff(IndexPolicy):
+class LyOff(InformedPolicy, IndexPolicy):
     """Know the means, weigh reward against the queue (prop:offline-opt).
 
     ``v0``, ``delta0``: V = v0 sqrt(B), delta = delta0 / sqrt(B); ``v``, ``delta`` override them
@@ -33,6 +33,8 @@ class LyOff(IndexPolicy):
 
     name: ClassVar[str] = "lyoff"
     summary: ClassVar[str] = "the paper's policy for known means: a virtual queue, no learning"
+    contestants: ClassVar[tuple[str, ...]] = ("lyoff",)
+    colour: ClassVar[str | None] = "#0072b2"
     steady: ClassVar[bool] = True
     learns: ClassVar[bool] = False
 
@@ -50,8 +52,7 @@ class LyOff(IndexPolicy):
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""
         require_unchanging(problem, f"policy {self.name}: knows the means of", error=PolicyError)
-        moments = problem.moments
-        limits = tuple(float(limit) for limit in moments.limits)
+        moments, limits = problem.moments, limits_of(problem.task)
         v, delta = self.schedule.at(budget)
         rates = np.column_stack([moments.reward_rate, moments.penalty_rate])
         return Setup(

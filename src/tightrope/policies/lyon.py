@@ -13,12 +13,18 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms
+from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
 from tightrope.policies.memory import memory_at, require_memory
-from tightrope.policies.rates import Schedule, exploration, rate_and_width, rate_terms
+from tightrope.policies.rates import (
+    Schedule,
+    exploration,
+    rate_and_width,
+    rate_terms,
+    smallest_cost,
+)
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["LyOn"]
 
@@ -31,8 +37,9 @@ class LyOn(IndexPolicy):
     sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
     ``alpha``: the confidence radius is sqrt(2 alpha log n / pulls). ``beta0``: each arm is first
     pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost; ``None`` takes the problem's own. For arms that change, ``window0``
-    or ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``memory``.
+    units of the largest cost; ``None`` takes the one that the task declares, else 0.1. For arms
+    that change, ``window0`` or ``discount0``: rates come from about so many times sqrt(B log B)
+    pulls, see ``memory``.
     """
 
     v0: float = 1.0
@@ -48,6 +55,13 @@ class LyOn(IndexPolicy):
 
     name: ClassVar[str] = "lyon"
     summary: ClassVar[str] = "the paper's learning policy: confidence bounds and a virtual queue"
+    contestants: ClassVar[tuple[str, ...]] = ("lyon", "lyon:delta0=15")
+    forgetful: ClassVar[tuple[str, ...]] = (
+        "lyon:alpha=0.1",
+        "lyon:alpha=0.1,window0=8",
+        "lyon:alpha=0.1,discount0=8",
+    )
+    colour: ClassVar[str | None] = "#d55e00"
     steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -62,22 +76,25 @@ class LyOn(IndexPolicy):
         require_memory(self)
 
     @property
+    def knows(self) -> str:
+        """The smallest mean cost, unless it is given."""
+        return "smallest cost" if self.mu_min is None else ""
+
+    @property
     def schedule(self) -> Schedule:
         """How V and delta follow from the budget."""
         return Schedule(self.name, math.log, self.v0, self.delta0, self.v, self.delta)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
-        moments = problem.moments
-        limits = tuple(float(limit) for limit in moments.limits)
+        limits = limits_of(task)
         v, delta = self.schedule.at(budget)
-        smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
         window, fade = memory_at(self, budget)
         sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
         return Setup(
             constants=(v, sign, 2.0 * self.alpha),
             allowance=tuple(limit - delta for limit in limits),
-            explore=exploration(self.beta0, budget, smallest_cost),
+            explore=exploration(self.beta0, budget, smallest_cost(self.mu_min, task)),
             warning=self.schedule.outside(budget, limits),
             window=window,
             fade=fade,

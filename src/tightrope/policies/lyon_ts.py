@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.choice import Array
-from tightrope.policies.placeholder import QueuedPolicy, queues_in, renew_queues
+from tightrope.policies.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.sampling import drawn_mean
+from tightrope.policies.state import Array, State
 
 __all__ = ["LyOnTS"]
 
@@ -37,20 +37,19 @@ class LyOnTS(QueuedPolicy):
 
     name: ClassVar[str] = "lyon-ts"
     summary: ClassVar[str] = "LyOff's index with sampled rates; the queue starts where it would end"
+    contestants: ClassVar[tuple[str, ...]] = ("lyon-ts",)
+    colour: ClassVar[str | None] = "#a86f00"
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
         """The smallest sampled index; lowest number on ties."""
-        channels = len(left)
-        queues = queues_in(arms, left, own)
-        renew_queues(queues, arms, left, constants[0], constants[1], constants[2])
+        renew_queues(constants, state, scratch)
         best, chosen = math.inf, 0
-        for arm in range(len(arms)):
-            index = -constants[0] * drawn_mean(arms, arm, 1, channels, luck[0])
-            for m in range(channels - 2):
-                drawn = drawn_mean(arms, arm, 2 + m, channels, luck[0])
-                index += queues.length[m] * drawn
-            index /= drawn_mean(arms, arm, 0, channels, luck[0])
+        for arm in range(len(state.pulls)):
+            index = -constants[0] * drawn_mean(state, arm, 1, words[0])
+            for m in range(len(scratch.length)):
+                index += scratch.length[m] * drawn_mean(state, arm, 2 + m, words[0])
+            index /= drawn_mean(state, arm, 0, words[0])
             if index < best:
                 best, chosen = index, arm
         return chosen

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.choice import Array
 from tightrope.policies.intervals import spread, untried, wilson_high, wilson_low
-from tightrope.policies.placeholder import QueuedPolicy, queues_in, renew_queues
+from tightrope.policies.placeholder import QueuedPolicy, Queues, renew_queues
+from tightrope.policies.state import Array, State
 
 __all__ = ["LyOnWilson"]
 
@@ -41,6 +41,8 @@ class LyOnWilson(QueuedPolicy):
 
     name: ClassVar[str] = "lyon-wilson"
     summary: ClassVar[str] = "LyOn with asymmetric bounds; the queue starts where it would end"
+    contestants: ClassVar[tuple[str, ...]] = ("lyon-wilson",)
+    colour: ClassVar[str | None] = "#f4978e"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,31 +53,29 @@ class LyOnWilson(QueuedPolicy):
         return (2.0 * self.alpha,)
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
         """The smallest index; lowest number on ties."""
-        chosen = untried(arms)
+        chosen = untried(state)
         if chosen >= 0:
             return chosen
-        queues = queues_in(arms, left, own)
-        renew_queues(queues, arms, left, constants[0], constants[1], constants[2])
-        best, channels = math.inf, len(left)
-        squared = constants[3] * math.log(left[1])
-        for arm in range(len(arms)):
-            pulls = arms[arm, 0]
-            width = squared * _spread(arms, arm, 0, channels)
-            cost = arms[arm, 1] / pulls
-            low, high = wilson_low(cost, pulls, width), wilson_high(cost, pulls, width)
-            width = squared * _spread(arms, arm, 1, channels)
-            index = -constants[0] * wilson_high(arms[arm, 2] / pulls, pulls, width) / low
+        renew_queues(constants, state, scratch)
+        best, channels = math.inf, len(state.remaining) + 1
+        squared = constants[3] * math.log(state.steps[0])
+        for arm in range(len(state.pulls)):
+            pulls, first = state.pulls[arm], arm * channels
+            mean, width = _mean_and_width(state, pulls, first, squared)
+            low, high = wilson_low(mean, pulls, width), wilson_high(mean, pulls, width)
+            mean, width = _mean_and_width(state, pulls, first + 1, squared)
+            index = -constants[0] * wilson_high(mean, pulls, width) / low
             for m in range(channels - 2):
-                width = squared * _spread(arms, arm, 2 + m, channels)
-                bound = wilson_low(arms[arm, 3 + m] / pulls, pulls, width)
-                index += queues.length[m] * bound / high
+                mean, width = _mean_and_width(state, pulls, first + 2 + m, squared)
+                index += scratch.length[m] * wilson_low(mean, pulls, width) / high
             if index < best:
                 best, chosen = index, arm
         return chosen
 
 
-def _spread(arms: Array, arm: int, channel: int, channels: int) -> float:
-    """Eta of an arm's channel: 0 the cost, 1 the reward, 2 and on the penalties."""
-    return spread(arms[arm, 0], arms[arm, 1 + channel], arms[arm, 1 + channels + channel])
+def _mean_and_width(state: State, pulls: float, at: int, squared: float) -> tuple[float, float]:
+    """The mean, and eta z^2, of the channel whose total stands at ``at``."""
+    total = state.totals[at]
+    return total / pulls, squared * spread(pulls, total, state.squares[at])

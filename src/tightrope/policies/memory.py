@@ -5,10 +5,11 @@ arms they were of (Garivier and Moulines, "On upper-confidence bound policies fo
 problems", ALT 2011); *discounting* multiplies all counts by a factor g < 1 before each pull is
 added, so that about 1 / (1 - g) pulls are remembered (Kocsis and Szepesvari, "Discounted UCB",
 2006). Only what is known about the arms is forgotten: the cost and the penalties so far, and hence
-the queues and what is left of the limits, are facts.
+the queues and what remains of the allowances, are facts.
 
 Either is given relative to sqrt(B log B) pulls, as the paper's V is: longer budgets can afford to
-remember more, and should, but not in proportion. Letters: B budget, K arms, M penalties.
+remember more, and should, but not in proportion. Letters: B budget, K arms, M penalties,
+C = 2 + M channels, W pulls in a window.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Policy
-from tightrope.policies.choice import Array, record
+from tightrope.policies.choice import record
+from tightrope.policies.state import Array, State
 
 __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
@@ -62,29 +64,27 @@ def memory_at(policy: Policy, budget: float) -> tuple[int, float]:
     return math.ceil(pulls), 1.0
 
 
-def remember(
-    arms: Array, left: Array, history: Array, fade: float, arm: int, outcomes: Array
-) -> int:
+def remember(state: State, history: Array, fade: float, arm: int, outcomes: Array) -> int:
     """Count a pull's outcomes and forget what is too old.
 
-    ``history`` [W, 3 + M] holds the pulls in the window: the arm and its outcomes; no rows, no
-    window. Returns the arm that a pull was forgotten of, ``NO_ONE`` or ``EVERYONE``.
+    ``history`` [W, 1 + C], flat, holds the pulls in the window: the arm, then its outcomes; empty
+    without a window. Returns the arm that a pull was forgotten of, ``NO_ONE`` or ``EVERYONE``.
     """
     touched = NO_ONE
     if fade < 1.0:
         touched = EVERYONE
-        for one in range(len(arms)):
-            for column in range(arms.shape[1]):
-                arms[one, column] *= fade
+        _fade(state, fade)
     if len(history) > 0:
-        place = int(left[1]) % len(history)
-        if left[1] >= len(history):
-            touched = int(history[place, 0])
-            _forget(arms, touched, history, place)
-        history[place, 0] = arm
-        for channel in range(len(left)):
-            history[place, 1 + channel] = outcomes[channel]
-    record(arms, left, arm, outcomes)
+        row = len(state.remaining) + 2
+        window = len(history) // row
+        first = int(state.steps[0]) % window * row
+        if state.steps[0] >= window:
+            touched = int(history[first])
+            _forget(state, touched, history, first)
+        history[first] = arm
+        for channel in range(row - 1):
+            history[first + 1 + channel] = outcomes[channel]
+    record(state, arm, outcomes)
     return touched
 
 
@@ -96,37 +96,50 @@ def learner(count_in: Any, learn: Any) -> Any:
 
     def learned(
         constants: Any,
-        arms: Array,
-        left: Array,
-        own: Array,
+        state: State,
+        scratch: Any,
         history: Array,
         fade: float,
         arm: int,
         outcomes: Array,
     ) -> None:
-        touched = count_in(arms, left, history, fade, arm, outcomes)
-        if touched == EVERYONE:
-            for one in range(len(arms)):
-                learn(constants, arms, left, own, one)
-        else:
-            if touched != NO_ONE and touched != arm:
-                learn(constants, arms, left, own, touched)
-            learn(constants, arms, left, own, arm)
+        touched = count_in(state, history, fade, arm, outcomes)
+        everyone, other = touched == EVERYONE, touched >= 0 and touched != arm
+        turns = len(state.pulls) if everyone else 2 if other else 1
+        for turn in range(turns):  # one call: it is compiled where it stands
+            one = turn if everyone else touched if turn + 1 < turns else arm
+            learn(constants, state, scratch, one)
 
     return learned
 
 
-def _forget(arms: Array, arm: int, history: Array, place: int) -> None:
-    """Take a pull back; what rounding leaves is nothing."""
-    channels = history.shape[1] - 1
-    cost = history[place, 1]
-    arms[arm, 0] -= 1.0
+def _fade(state: State, fade: float) -> None:
+    """Let every pull so far count less."""
+    for arm in range(len(state.pulls)):
+        state.pulls[arm] *= fade
+    for at in range(len(state.totals)):
+        state.totals[at] *= fade
+        state.squares[at] *= fade
+    for at in range(len(state.products)):
+        state.products[at] *= fade
+
+
+def _forget(state: State, arm: int, history: Array, first: int) -> None:
+    """Take back the pull whose row starts at ``first``; what rounding leaves is nothing."""
+    penalties = len(state.remaining) - 1
+    channels, cost = 2 + penalties, history[first + 1]
+    pulls = state.pulls[arm] - 1.0
+    state.pulls[arm] = pulls
     for channel in range(channels):
-        value = history[place, 1 + channel]
-        arms[arm, 1 + channel] -= value
-        arms[arm, 1 + channels + channel] -= value * value
-        if channel >= 2:
-            arms[arm, 1 + 2 * channels + channel - 2] -= cost * value
-    for column in range(1, arms.shape[1]):
-        if arms[arm, column] < RESIDUE or arms[arm, 0] == 0.0:
-            arms[arm, column] = 0.0
+        value, at = history[first + 1 + channel], arm * channels + channel
+        state.totals[at] = _cleaned(state.totals[at] - value, pulls)
+        state.squares[at] = _cleaned(state.squares[at] - value * value, pulls)
+    for m in range(penalties):
+        at = arm * penalties + m
+        taken = cost * history[first + 3 + m]
+        state.products[at] = _cleaned(state.products[at] - taken, pulls)
+
+
+def _cleaned(total: float, pulls: float) -> float:
+    """A total without what rounding left of pulls that were taken back."""
+    return 0.0 if total < RESIDUE or pulls == 0.0 else total

@@ -10,73 +10,83 @@ allocated, the same lines in plain Python and in a kernel. Letters: K arms, M li
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, NamedTuple
 
-__all__ = ["best_mixture", "pick", "work_size"]
+from tightrope.policies.state import Array
 
-Array = Any
+__all__ = ["Mixture", "Program", "best_mixture", "pick"]
+
 TOLERANCE = 1e-9  # of a reduced price, relative
 SMALL = 1e-11  # a direction below this does not move
 INFINITY = float("inf")
 NOBODY = -1.0  # the number of the artificial arm
 
 
-def work_size(limits: int) -> int:
-    """How many numbers :func:`best_mixture` works with: weights and arms of the rows first."""
-    rows = limits + 1
-    return rows * rows + 4 * rows
+class Mixture(NamedTuple):
+    """Arms with their shares of cost, one a row; R = M + 1 rows.
+
+    A number of at least K is a limit's slack, -1 nothing: not arms.
+    """
+
+    shares: Annotated[Array, "R"]
+    arms: Annotated[Array, "R"]
 
 
-def best_mixture(rewards: Array, penalties: Array, limits: Array, work: Array) -> bool:
+class Program(NamedTuple):
+    """What :func:`best_mixture` finds, and works with."""
+
+    mixture: Mixture
+    prices: Annotated[Array, "R"]  # of the M limits: what one more unit of them would earn
+    direction: Annotated[Array, "R"]  # how the rows' shares fall as that of a new arm rises
+    inverse: Annotated[Array, "R", "R"]  # of the matrix of the rows' arms
+
+
+def best_mixture(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
     """Solve for ``rewards`` [K], ``penalties`` [K * M] (arm by arm) and positive ``limits`` [M].
 
-    True if some mixture keeps all limits. Otherwise what is found minimises the largest
-    y_m / l_m: the least violating mixture. In ``work``, row i of M + 1 then has the share
-    ``work[i]`` of arm ``work[M + 1 + i]`` (a number of at least K is a limit's slack, -1 nothing);
-    shares of arms sum to 1 where the limits can be kept, to less where not. Where they can,
-    ``work[2 (M + 1) + m]`` is what one more unit of limit m would earn.
+    True if some mixture keeps all limits; then ``program.prices`` hold too, and its shares of arms
+    sum to 1. Otherwise what is found minimises the largest y_m / l_m: the least violating mixture,
+    with shares that sum to less.
     """
     if len(limits) == 1:
-        return _on_envelope(rewards, penalties, limits[0], work)
-    rows = len(limits) + 1
-    basis = work[rows : 2 * rows]
-    _start(work, len(rewards), rows)
-    artificial = True
+        return _on_envelope(rewards, penalties, limits[0], program)
+    _start(program, len(rewards))
+    basis, artificial = program.mixture.arms, True
     enter = _first(rewards, penalties, limits)
-    for _ in range(20 + 10 * rows):  # far more than are needed; any stop is a valid mixture
-        _direct(penalties, limits, work, enter, len(rewards))
-        leave = _leaving(work, rows)
+    for _ in range(20 + 10 * len(basis)):  # far more than needed; any stop is a valid mixture
+        _direct(penalties, limits, program, enter, len(rewards))
+        leave = _leaving(program)
         if leave < 0:
             break
-        _pivot(work, rows, leave)
+        _pivot(program, leave)
         artificial = artificial and basis[leave] != NOBODY
         basis[leave] = enter
-        enter = _entering(rewards, penalties, limits, work, artificial)
+        enter = _entering(rewards, penalties, limits, program, artificial)
         if enter < 0:
             break
     return not artificial
 
 
-def pick(work: Array, limited: int, costs: Array, coin: float) -> int:
+def pick(mixture: Mixture, costs: Array, coin: float) -> int:
     """An arm by shares of pulls: share of cost over mean cost; ``coin`` in [0, 1)."""
-    rows, count = limited + 1, len(costs)
+    shares, arms, count = mixture.shares, mixture.arms, len(costs)
     total = 0.0
-    for i in range(rows):
-        arm = int(work[rows + i])
+    for i in range(len(shares)):
+        arm = int(arms[i])
         if 0 <= arm < count:
-            total += work[i] / costs[arm]
+            total += shares[i] / costs[arm]
     rest, chosen = coin * total, -1
-    for i in range(rows):
-        arm = int(work[rows + i])
-        if 0 <= arm < count and work[i] > 0.0:
+    for i in range(len(shares)):
+        arm = int(arms[i])
+        if 0 <= arm < count and shares[i] > 0.0:
             chosen = arm
-            rest -= work[i] / costs[arm]
+            rest -= shares[i] / costs[arm]
             if rest < 0.0:
                 break
     return chosen
 
 
-def _on_envelope(rewards: Array, penalties: Array, limit: float, work: Array) -> bool:
+def _on_envelope(rewards: Array, penalties: Array, limit: float, program: Program) -> bool:
     """One limit: start from the best arm that keeps it and the best of all, and go up from there.
 
     The arm farthest above the line through the two replaces the one on its side of the limit,
@@ -84,7 +94,7 @@ def _on_envelope(rewards: Array, penalties: Array, limit: float, work: Array) ->
     """
     under, over = _ends(rewards, penalties, limit)
     if penalties[under] > limit:
-        _note(work, under, limit / penalties[under], -1, 0.0)
+        _note(program, under, limit / penalties[under], -1, 0.0, 0.0)
         return False
     for _ in range(len(rewards)):
         if over == under:
@@ -99,14 +109,13 @@ def _on_envelope(rewards: Array, penalties: Array, limit: float, work: Array) ->
                 above, highest = k, height
         if above < 0:
             share = (limit - penalties[under]) / run
-            _note(work, under, 1.0 - share, over, share)
-            work[4] = slope
+            _note(program, under, 1.0 - share, over, share, slope)
             return True
         if penalties[above] <= limit:
             under = above
         else:
             over = above
-    _note(work, under, 1.0, -1, 0.0)
+    _note(program, under, 1.0, -1, 0.0, 0.0)
     return True
 
 
@@ -124,19 +133,22 @@ def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
     return under, (over if rewards[over] > rewards[under] else under)
 
 
-def _note(work: Array, arm: int, share: float, other: int, rest: float) -> None:
-    """Two arms and their shares, with no price on the limit."""
-    work[0], work[1], work[2], work[3], work[4] = share, rest, arm, other, 0.0
+def _note(program: Program, arm: int, share: float, other: int, rest: float, price: float) -> None:
+    """Two arms and their shares, and the price of the limit."""
+    shares, arms = program.mixture.shares, program.mixture.arms
+    shares[0], shares[1], arms[0], arms[1], program.prices[0] = share, rest, arm, other, price
 
 
-def _start(work: Array, count: int, rows: int) -> None:
+def _start(program: Program, count: int) -> None:
     """Begin with every limit's slack, and an artificial arm that has all shares."""
+    shares, arms = program.mixture.shares, program.mixture.arms
+    rows = len(shares)
     for i in range(rows):
-        work[i] = 1.0
-        work[rows + i] = count + i
+        shares[i] = 1.0
+        arms[i] = count + i
         for j in range(rows):
-            work[4 * rows + i * rows + j] = 1.0 if i == j else 0.0
-    work[2 * rows - 1] = NOBODY  # no penalty, no reward, to be driven out
+            program.inverse[i * rows + j] = 1.0 if i == j else 0.0
+    arms[rows - 1] = NOBODY  # no penalty, no reward, to be driven out
 
 
 def _first(rewards: Array, penalties: Array, limits: Array) -> int:
@@ -156,72 +168,75 @@ def _first(rewards: Array, penalties: Array, limits: Array) -> int:
 
 
 def _entering(
-    rewards: Array, penalties: Array, limits: Array, work: Array, artificial: bool
+    rewards: Array, penalties: Array, limits: Array, program: Program, artificial: bool
 ) -> int:
     """The arm (or K + m, a slack) that improves the mixture most; -1 if none does."""
-    count, limited = len(rewards), len(limits)
-    rows = limited + 1
-    basis, price = work[rows : 2 * rows], work[2 * rows : 3 * rows]
-    inverse = work[4 * rows :]
-    for j in range(rows):
-        value = 0.0
-        for i in range(rows):
-            if artificial:
-                value -= inverse[i * rows + j] if basis[i] == NOBODY else 0.0
-            elif basis[i] < count:
-                value += rewards[int(basis[i])] * inverse[i * rows + j]
-        price[j] = value
-    enter, best = -1, TOLERANCE * (1.0 + abs(price[limited]))
+    count, limited, prices = len(rewards), len(limits), program.prices
+    _price(rewards, program, artificial)
+    enter, best = -1, TOLERANCE * (1.0 + abs(prices[limited]))
     for m in range(limited):
-        if -price[m] > best:
-            enter, best = count + m, -price[m]
+        if -prices[m] > best:
+            enter, best = count + m, -prices[m]
     for m in range(limited):
-        price[m] /= limits[m]
+        prices[m] /= limits[m]
     for k in range(count):
-        gain = (0.0 if artificial else rewards[k]) - price[limited]
+        gain = (0.0 if artificial else rewards[k]) - prices[limited]
         for m in range(limited):
-            gain -= price[m] * penalties[k * limited + m]
+            gain -= prices[m] * penalties[k * limited + m]
         if gain > best:
             enter, best = k, gain
     return enter
 
 
-def _direct(penalties: Array, limits: Array, work: Array, enter: int, count: int) -> None:
+def _price(rewards: Array, program: Program, artificial: bool) -> None:
+    """What each row's bound is worth: rewards, or minus the artificial arm's share."""
+    basis, inverse, rows = program.mixture.arms, program.inverse, len(program.prices)
+    for j in range(rows):
+        value = 0.0
+        for i in range(rows):
+            if artificial:
+                value -= inverse[i * rows + j] if basis[i] == NOBODY else 0.0
+            elif basis[i] < len(rewards):
+                value += rewards[int(basis[i])] * inverse[i * rows + j]
+        program.prices[j] = value
+
+
+def _direct(penalties: Array, limits: Array, program: Program, enter: int, count: int) -> None:
     """How the rows' shares fall as that of the entering arm or slack rises."""
-    limited = len(limits)
+    limited, inverse = len(limits), program.inverse
     rows = limited + 1
-    direction, inverse = work[3 * rows : 4 * rows], work[4 * rows :]
     for i in range(rows):
         if enter >= count:
-            direction[i] = inverse[i * rows + enter - count]
+            moved = inverse[i * rows + enter - count]
         else:
             moved = inverse[i * rows + limited]
             for m in range(limited):
                 moved += inverse[i * rows + m] * penalties[enter * limited + m] / limits[m]
-            direction[i] = moved
+        program.direction[i] = moved
 
 
-def _leaving(work: Array, rows: int) -> int:
+def _leaving(program: Program) -> int:
     """The row whose share is used up first, the artificial arm's on ties; -1 if none is."""
+    shares, arms, direction = program.mixture.shares, program.mixture.arms, program.direction
     leave, reach = -1, INFINITY
-    for i in range(rows):
-        if work[3 * rows + i] > SMALL:
-            far = work[i] / work[3 * rows + i]
-            if far < reach or (work[rows + i] == NOBODY and far <= reach):
+    for i in range(len(shares)):
+        if direction[i] > SMALL:
+            far = shares[i] / direction[i]
+            if far < reach or (arms[i] == NOBODY and far <= reach):
                 leave, reach = i, far
     return leave
 
 
-def _pivot(work: Array, rows: int, leave: int) -> None:
+def _pivot(program: Program, leave: int) -> None:
     """Give the leaving row's place to what enters: shares and inverse."""
-    weight, direction, inverse = work[:rows], work[3 * rows : 4 * rows], work[4 * rows :]
-    pivot = direction[leave]
-    reach = weight[leave] / pivot
+    shares, direction, inverse = program.mixture.shares, program.direction, program.inverse
+    rows, pivot = len(shares), direction[leave]
+    reach = shares[leave] / pivot
     for j in range(rows):
         inverse[leave * rows + j] /= pivot
     for i in range(rows):
         if i != leave:
-            weight[i] = max(weight[i] - reach * direction[i], 0.0)
+            shares[i] = max(shares[i] - reach * direction[i], 0.0)
             for j in range(rows):
                 inverse[i * rows + j] -= direction[i] * inverse[leave * rows + j]
-    weight[leave] = reach
+    shares[leave] = reach

@@ -20,12 +20,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.state import Array, NoScratch, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["OmegaUCB"]
 
@@ -44,37 +45,43 @@ class OmegaUCB(ChoicePolicy):
 
     name: ClassVar[str] = "omega-ucb"
     summary: ClassVar[str] = "asymmetric confidence bounds of the reward rate; ignores the limits"
+    contestants: ClassVar[tuple[str, ...]] = ("omega-ucb",)
+    colour: ClassVar[str | None] = "#00a3a3"
 
     def __post_init__(self) -> None:
         self.require_number("rho", 0.0, open_low=True)
         self.require("eta", "estimated or one", self.eta in ("estimated", "one"))
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """2 rho, and whether eta is estimated."""
         return Setup(
             constants=(2.0 * self.rho, 1.0 if self.eta == "estimated" else 0.0),
-            allowance=tuple(float(limit) for limit in problem.moments.limits),
+            allowance=limits_of(task),
         )
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: NoScratch, words: Array) -> int:
         """The largest bound; lowest number on ties."""
-        chosen = untried(arms)
+        chosen = untried(state)
         if chosen >= 0:
             return chosen
-        best, squared = -1.0, constants[0] * math.log(left[1] + 1.0)
-        for arm in range(len(arms)):
-            high = wilson_high(*_interval(constants, arms, arm, 1, len(left), squared))
-            low = wilson_low(*_interval(constants, arms, arm, 0, len(left), squared))
+        best, squared = -1.0, constants[0] * math.log(state.steps[0] + 1.0)
+        channels = len(state.remaining) + 1
+        for arm in range(len(state.pulls)):
+            pulls = state.pulls[arm]
+            mean, width = _mean_and_width(constants, state, pulls, arm * channels + 1, squared)
+            high = wilson_high(mean, pulls, width)
+            mean, width = _mean_and_width(constants, state, pulls, arm * channels, squared)
+            low = wilson_low(mean, pulls, width)
             if high > best * low:
                 best, chosen = high / low, arm
         return chosen
 
 
-def _interval(
-    constants: Constants, arms: Array, arm: int, channel: int, channels: int, squared: float
-) -> tuple[float, float, float]:
-    """The mean, the pulls and eta z^2 of an arm's channel: 0 the cost, 1 the reward."""
-    pulls, total = arms[arm, 0], arms[arm, 1 + channel]
-    eta = spread(pulls, total, arms[arm, 1 + channels + channel]) if constants[1] > 0.0 else 1.0
-    return total / pulls, pulls, eta * squared
+def _mean_and_width(
+    constants: Constants, state: State, pulls: float, at: int, squared: float
+) -> tuple[float, float]:
+    """The mean, and eta z^2, of the channel whose total stands at ``at``."""
+    total = state.totals[at]
+    eta = spread(pulls, total, state.squares[at]) if constants[1] > 0.0 else 1.0
+    return total / pulls, eta * squared

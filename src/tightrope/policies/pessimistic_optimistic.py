@@ -24,28 +24,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.oracle import conflict
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.intervals import untried
 from tightrope.policies.rates import rate_and_width
+from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["PessimisticOptimistic"]
 
 LEAST_SLACK = 1e-3  # where no mixture keeps the limits, or only just
+# Of the tightest limit, where nothing is declared: the queue is weighed by its inverse, so a guess
+# below the truth costs reward, and one above it breaks the limits for longer.
+UNDECLARED_SLACK = 0.1
+
+
+class Queues(NamedTuple):
+    """The queues of M limits, and what remained before the last pull."""
+
+    limits: Annotated[Array, "M"]
+    length: Annotated[Array, "M"]
+    before: Annotated[Array, "R"]  # as the state's ``remaining``
 
 
 @dataclass(frozen=True)
 class PessimisticOptimistic(ChoicePolicy):
     """Weigh optimistic rates by a queue whose tightening and weight change with the cost spent.
 
-    ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the
-    problem's own. ``alpha``: the confidence bounds' scale.
+    ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the one that
+    the task declares, else a tenth of the tightest limit. ``alpha``: the confidence bounds' scale.
     """
 
     slack: float | None = None
@@ -53,15 +64,24 @@ class PessimisticOptimistic(ChoicePolicy):
 
     name: ClassVar[str] = "pessimistic-optimistic"
     summary: ClassVar[str] = "optimistic rates and a queue with a tightening that fades"
+    contestants: ClassVar[tuple[str, ...]] = ("pessimistic-optimistic",)
+    colour: ClassVar[str | None] = "#a0522d"
+
+    Scratch: ClassVar[type] = Queues
 
     def __post_init__(self) -> None:
         self.require_number("slack", 0.0, open_low=True, optional=True)
         self.require_number("alpha", 0.0)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    @property
+    def knows(self) -> str:
+        """The slack, unless it is given."""
+        return "slack" if self.slack is None else ""
+
+    def setup(self, task: Task, budget: float) -> Setup:
         """The scales of V_t and epsilon_t, alpha, the budget."""
-        limits = tuple(float(limit) for limit in problem.moments.limits)
-        slack = self.slack or slack_of(problem)
+        limits = limits_of(task)
+        slack = self.slack or slack_of(task)
         count = max(len(limits), 1)
         return Setup(
             constants=(
@@ -73,57 +93,53 @@ class PessimisticOptimistic(ChoicePolicy):
             allowance=limits,
         )
 
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The limits, the queues, the allowances and the budget that were left before the pull."""
-        return 3 * penalties + 1
+    @staticmethod
+    def begin(constants: Constants, state: State, scratch: Queues) -> None:
+        """Note the limits and what remains."""
+        scratch.before[0] = state.remaining[0]
+        for m in range(len(scratch.limits)):
+            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.before[1 + m] = state.remaining[1 + m]
 
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
-        """Note the limits and what is left."""
-        limited = len(left) - 2
-        for m in range(limited):
-            own[m] = left[2 + m] / left[0]
-            own[2 * limited + m] = left[2 + m]
-        own[3 * limited] = left[0]
-
-    @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
         """The largest optimistic reward rate less the queues' optimistic penalty rates."""
-        chosen = untried(arms)
+        chosen = untried(state)
         if chosen >= 0:
             return chosen
-        best, limited = -math.inf, len(left) - 2
-        weight = constants[0] * math.sqrt(max(constants[3] - left[0], 1.0))
-        clock = math.sqrt(constants[2] * math.log(left[1]))
-        for arm in range(len(arms)):
-            pulls, cost = arms[arm, 0], arms[arm, 1]
-            rate, width = rate_and_width(pulls, cost, arms[arm, 2], 0.0)
+        best, limited = -math.inf, len(scratch.length)
+        weight = constants[0] * math.sqrt(max(constants[3] - state.remaining[0], 1.0))
+        clock = math.sqrt(constants[2] * math.log(state.steps[0]))
+        for arm in range(len(state.pulls)):
+            pulls, first = state.pulls[arm], arm * (2 + limited)
+            cost = state.totals[first]
+            rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0)
             value = rate + clock * width
             for m in range(limited):
-                rate, width = rate_and_width(pulls, cost, arms[arm, 3 + m], 0.0)
-                value -= own[limited + m] / weight * max(rate - clock * width, 0.0)
+                rate, width = rate_and_width(pulls, cost, state.totals[first + 2 + m], 0.0)
+                value -= scratch.length[m] / weight * max(rate - clock * width, 0.0)
             if value > best:
                 best, chosen = value, arm
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Queues, arm: int) -> None:
         """Advance the queues by what the pull took from budget and allowances."""
-        limited = len(left) - 2
-        cost = own[3 * limited] - left[0]
-        tightened = constants[1] / math.sqrt(max(constants[3] - left[0], 1.0))
-        for m in range(limited):
-            penalty = own[2 * limited + m] - left[2 + m]
-            moved = own[limited + m] + penalty - (own[m] - tightened) * cost
-            own[limited + m] = max(moved, 0.0)
-            own[2 * limited + m] = left[2 + m]
-        own[3 * limited] = left[0]
+        remaining, before, length = state.remaining, scratch.before, scratch.length
+        cost = before[0] - remaining[0]
+        tightened = constants[1] / math.sqrt(max(constants[3] - remaining[0], 1.0))
+        for m in range(len(length)):
+            penalty = before[1 + m] - remaining[1 + m]
+            moved = length[m] + penalty - (scratch.limits[m] - tightened) * cost
+            length[m] = max(moved, 0.0)
+            before[1 + m] = remaining[1 + m]
+        before[0] = remaining[0]
 
 
-def slack_of(problem: Problem) -> float:
+def slack_of(task: Task) -> float:
     """Slater's constant: how far below every limit some mixture's penalty rate can stay."""
-    moments = problem.moments
-    if not len(moments.limits):
+    tightest = min(limits_of(task), default=None)
+    if tightest is None:
         return 1.0
-    found = conflict(moments.penalty_rate, moments.limits)
-    return max(float(moments.limits.min()) * (1.0 - found.excess), LEAST_SLACK)
+    slack = UNDECLARED_SLACK if task.slack is None else task.slack
+    return max(tightest * slack, LEAST_SLACK)

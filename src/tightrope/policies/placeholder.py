@@ -13,41 +13,41 @@ for the penalty Y_m and cost X so far, with lambda_m of the best mixture of the 
 now. So the penalty ends near c_m - delta per unit of cost as lambda_m settles. With a fixed ``q0``
 in place of V lambda_m it is the plain place-holder.
 
-Everything lives in a policy's ``own``; see :class:`Queues`.
+Everything lives in a policy's scratch: :class:`Queues`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup
+from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.mixture import best_mixture, work_size
+from tightrope.policies.mixture import Program, best_mixture
 from tightrope.policies.rates import Schedule
+from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
-__all__ = ["QueuedPolicy", "Queues", "queues_in", "renew_queues"]
+__all__ = ["QueuedPolicy", "Queues", "renew_queues"]
 
-Array = Any
 GROWTH = 1.02  # a multiplier is found again when the pulls have grown by so much
 LEAST_LIMIT = 1e-3  # of a limit: what is left of it at least when delta is taken off
 
 
 class Queues(NamedTuple):
-    """Views of a policy's scratch. K arms, M limits."""
+    """The queues of M limits, and what their multipliers are found from."""
 
-    due: Array  # [1] pulls from which the multipliers are found again
-    budget: Array  # [1] at the start
-    limits: Array  # [M] c_m
-    tight: Array  # [M] c_m - delta, kept positive
-    multiplier: Array  # [M]
-    length: Array  # [M]
-    reward: Array  # [K] rates as they look
-    penalty: Array  # [K, M] likewise
-    work: Array  # of the linear program
+    due: Annotated[Array, 1]  # pulls from which the multipliers are found again
+    budget: Annotated[Array, 1]  # at the start
+    limits: Annotated[Array, "M"]  # c_m
+    tight: Annotated[Array, "M"]  # c_m - delta, kept positive
+    multiplier: Annotated[Array, "M"]
+    length: Annotated[Array, "M"]
+    reward: Annotated[Array, "K"]  # rates as they look
+    penalty: Annotated[Array, "K", "M"]  # likewise
+    program: Program
 
 
 class QueuedPolicy(ChoicePolicy):
@@ -55,6 +55,8 @@ class QueuedPolicy(ChoicePolicy):
 
     Its constants start with V, delta and the place-holder, below 0 for V times the multipliers.
     """
+
+    Scratch: ClassVar[type] = Queues
 
     v0: float
     delta0: float
@@ -65,10 +67,10 @@ class QueuedPolicy(ChoicePolicy):
         self.require_number("delta0", 0.0)
         self.require_number("q0", 0.0, optional=True)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """V, delta and the place-holder, then what ``more`` adds."""
         schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
-        limits = tuple(float(limit) for limit in problem.moments.limits)
+        limits = limits_of(task)
         v, delta = schedule.at(budget)
         holder = -1.0 if self.q0 is None else float(self.q0)
         return Setup(
@@ -81,65 +83,41 @@ class QueuedPolicy(ChoicePolicy):
         """Further constants."""
         return ()
 
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The queues."""
-        return 2 + 4 * penalties + arms * (1 + penalties) + work_size(penalties)
-
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+    def begin(constants: Constants, state: State, scratch: Queues) -> None:
         """Note the budget and the limits."""
-        queues = queues_in(arms, left, own)
-        queues.budget[0] = left[0]
-        for m in range(len(queues.limits)):
-            limit = left[2 + m] / left[0]
-            queues.limits[m] = limit
-            queues.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
+        scratch.budget[0] = state.remaining[0]
+        for m in range(len(scratch.limits)):
+            limit = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = limit
+            scratch.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
 
 
-def queues_in(arms: Array, left: Array, own: Array) -> Queues:
-    """Views of the scratch ``own``."""
-    count, limited, limits = len(arms), len(left) - 2, 2
-    reward = limits + 4 * limited
-    penalty = reward + count
-    work = penalty + count * limited
-    return Queues(
-        own[:1],
-        own[1:limits],
-        own[limits : limits + limited],
-        own[limits + limited : limits + 2 * limited],
-        own[limits + 2 * limited : limits + 3 * limited],
-        own[limits + 3 * limited : reward],
-        own[reward:penalty],
-        own[penalty:work],
-        own[work:],
-    )
-
-
-def renew_queues(
-    queues: Queues, arms: Array, left: Array, v: float, delta: float, q0: float
-) -> None:
-    """The queues' lengths now; ``q0`` below 0 asks for V times the multipliers."""
-    if q0 < 0.0 and left[1] >= queues.due[0]:
-        queues.due[0] = max(left[1] + 1.0, GROWTH * left[1])
-        _find_multipliers(queues, arms)
-    spent = queues.budget[0] - left[0]
+def renew_queues(constants: Constants, state: State, queues: Queues) -> None:
+    """The queues' lengths now, by V, delta and the place-holder."""
+    v, delta, q0, steps = constants[0], constants[1], constants[2], state.steps[0]
+    if q0 < 0.0 and steps >= queues.due[0]:
+        queues.due[0] = max(steps + 1.0, GROWTH * steps)
+        _find_multipliers(state, queues)
+    spent = queues.budget[0] - state.remaining[0]
     for m in range(len(queues.limits)):
         holder = v * queues.multiplier[m] if q0 < 0.0 else q0
-        penalty = queues.limits[m] * queues.budget[0] - left[2 + m]
+        penalty = queues.limits[m] * queues.budget[0] - state.remaining[1 + m]
         queues.length[m] = max(holder + penalty - (queues.limits[m] - delta) * spent, 0.0)
 
 
-def _find_multipliers(queues: Queues, arms: Array) -> None:
+def _find_multipliers(state: State, queues: Queues) -> None:
     """Of the best mixture of the arms as they look; as before if none keeps the limits.
 
     Two outcomes are added to those seen of every mean, a 0 and a 1.
     """
-    limited = len(queues.limits)
-    for arm in range(len(arms)):
-        cost = arms[arm, 1] + 1.0
-        queues.reward[arm] = (arms[arm, 2] + 1.0) / cost
+    limited, totals = len(queues.limits), state.totals
+    for arm in range(len(state.pulls)):
+        first = arm * (2 + limited)
+        cost = totals[first] + 1.0
+        queues.reward[arm] = (totals[first + 1] + 1.0) / cost
         for m in range(limited):
-            queues.penalty[arm * limited + m] = (arms[arm, 3 + m] + 1.0) / cost
-    if best_mixture(queues.reward, queues.penalty, queues.tight, queues.work):
+            queues.penalty[arm * limited + m] = (totals[first + 2 + m] + 1.0) / cost
+    if best_mixture(queues.reward, queues.penalty, queues.tight, queues.program):
         for m in range(limited):
-            queues.multiplier[m] = max(queues.work[2 * (limited + 1) + m], 0.0)
+            queues.multiplier[m] = max(queues.program.prices[m], 0.0)

@@ -21,19 +21,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.intervals import knapsack_radius, log_term, untried
+from tightrope.policies.state import Array, State
 from tightrope.policies.words import as_flag
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["PrimalDualBwK"]
 
 INFINITY = math.inf
+
+
+class Resources(NamedTuple):
+    """The R = 1 + M resources: the cost, then each penalty."""
+
+    scale: Annotated[Array, "R"]  # the smallest budget over its own
+    used: Annotated[Array, "R"]  # so far, by the lower bounds
+    weight: Annotated[Array, "R"]
 
 
 @dataclass(frozen=True)
@@ -49,72 +58,71 @@ class PrimalDualBwK(ChoicePolicy):
 
     name: ClassVar[str] = "primal-dual-bwk"
     summary: ClassVar[str] = "reward per priced use of budget and allowances, by rising weights"
+    contestants: ClassVar[tuple[str, ...]] = ("primal-dual-bwk",)
+    colour: ClassVar[str | None] = "#332288"
+
+    Scratch: ClassVar[type] = Resources
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard_stop", as_flag(self.hard_stop))
         self.require("hard_stop", "true or false", isinstance(self.hard_stop, bool))
         self.require_number("gamma0", 0.0)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """log(1 + epsilon), gamma, and whether to stop hard."""
-        limits = tuple(float(limit) for limit in problem.moments.limits)
+        limits = limits_of(task)
         resources = 1 + len(limits)
         smallest = budget * min((1.0, *limits))
         return Setup(
             constants=(
                 math.log1p(math.sqrt(math.log(resources) / smallest)),
-                log_term(self.gamma0, problem.arm_count, resources, budget),
+                log_term(self.gamma0, task.arm_count, resources, budget),
                 1.0 if self.hard_stop else 0.0,
             ),
             allowance=limits,
         )
 
-    def scratch(self, arms: int, penalties: int) -> int:
-        """Each resource's scale, its use so far by the bounds, its weight."""
-        return 3 * (1 + penalties)
-
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+    def begin(constants: Constants, state: State, scratch: Resources) -> None:
         """The scales: the smallest budget over each one's own."""
-        resources = len(left) - 1
-        smallest = left[0]
-        for i in range(1, resources):
-            smallest = min(smallest, left[1 + i])
-        own[0] = smallest / left[0]
-        for i in range(1, resources):
-            own[i] = smallest / left[1 + i]
+        smallest = state.remaining[0]
+        for i in range(1, len(state.remaining)):
+            smallest = min(smallest, state.remaining[i])
+        for i in range(len(state.remaining)):
+            scratch.scale[i] = smallest / state.remaining[i]
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Resources, words: Array) -> int:
         """The best bang per buck, or the arm that adds least to what is used up."""
-        chosen = untried(arms)
+        chosen = untried(state)
         if chosen >= 0:
             return chosen
-        if constants[2] > 0.0 and _used_up(left):
-            return _least_harm(constants, arms, left)
-        _weigh(constants, own, len(left) - 1)
-        chosen = _best_bang(constants, arms, own, len(left) - 1)
-        _use(constants, arms, own, len(left) - 1, chosen)
+        if constants[2] > 0.0 and _used_up(state.remaining):
+            return _least_harm(constants, state)
+        _weigh(constants, scratch)
+        chosen = _best_bang(constants, state, scratch)
+        for i in range(len(scratch.used)):
+            scratch.used[i] += scratch.scale[i] * _lower(constants, state, chosen, i)
         return chosen
 
 
-def _weigh(constants: Constants, own: Array, resources: int) -> None:
+def _weigh(constants: Constants, scratch: Resources) -> None:
     """The weights, from the use so far; relative to the largest, so that none overflows."""
-    most = own[resources]
-    for i in range(1, resources):
-        most = max(most, own[resources + i])
-    for i in range(resources):
-        own[2 * resources + i] = math.exp(constants[0] * (own[resources + i] - most))
+    most = scratch.used[0]
+    for i in range(1, len(scratch.used)):
+        most = max(most, scratch.used[i])
+    for i in range(len(scratch.used)):
+        scratch.weight[i] = math.exp(constants[0] * (scratch.used[i] - most))
 
 
-def _best_bang(constants: Constants, arms: Array, own: Array, resources: int) -> int:
+def _best_bang(constants: Constants, state: State, scratch: Resources) -> int:
     chosen, best = 0, -1.0
-    for arm in range(len(arms)):
+    for arm in range(len(state.pulls)):
         buck = 0.0
-        for i in range(resources):
-            buck += own[2 * resources + i] * own[i] * _lower(constants, arms, arm, i)
-        pulls = arms[arm, 0]
-        reward = arms[arm, 2] / pulls
+        for i in range(len(scratch.scale)):
+            buck += scratch.weight[i] * scratch.scale[i] * _lower(constants, state, arm, i)
+        pulls = state.pulls[arm]
+        reward = state.totals[arm * (len(state.remaining) + 1) + 1] / pulls
         reward = min(reward + knapsack_radius(reward, pulls, constants[1]), 1.0)
         bang = reward / buck if buck > 0.0 else INFINITY
         if bang > best:
@@ -122,37 +130,32 @@ def _best_bang(constants: Constants, arms: Array, own: Array, resources: int) ->
     return chosen
 
 
-def _use(constants: Constants, arms: Array, own: Array, resources: int, arm: int) -> None:
-    for i in range(resources):
-        own[resources + i] += own[i] * _lower(constants, arms, arm, i)
-
-
-def _lower(constants: Constants, arms: Array, arm: int, resource: int) -> float:
+def _lower(constants: Constants, state: State, arm: int, resource: int) -> float:
     """The lower bound of an arm's mean use of a resource: 0 the cost, m penalty m."""
-    column = 1 if resource == 0 else 2 + resource
-    pulls = arms[arm, 0]
-    mean = arms[arm, column] / pulls
+    channel = 0 if resource == 0 else 1 + resource
+    pulls = state.pulls[arm]
+    mean = state.totals[arm * (len(state.remaining) + 1) + channel] / pulls
     lower: float = mean - knapsack_radius(mean, pulls, constants[1])
     return max(lower, 0.0)
 
 
-def _used_up(left: Array) -> bool:
+def _used_up(remaining: Array) -> bool:
     """Whether some allowance is."""
     least = INFINITY
-    for m in range(len(left) - 2):
-        least = min(least, left[2 + m])
+    for m in range(1, len(remaining)):
+        least = min(least, remaining[m])
     return least <= 0.0
 
 
-def _least_harm(constants: Constants, arms: Array, left: Array) -> int:
+def _least_harm(constants: Constants, state: State) -> int:
     chosen, least = 0, INFINITY
-    for arm in range(len(arms)):
-        pulls = arms[arm, 0]
-        cost = arms[arm, 1] / pulls
+    for arm in range(len(state.pulls)):
+        pulls = state.pulls[arm]
+        cost = state.totals[arm * (len(state.remaining) + 1)] / pulls
         harm = 0.0
-        for m in range(len(left) - 2):
-            if left[2 + m] <= 0.0:
-                harm += _lower(constants, arms, arm, 1 + m)
+        for m in range(1, len(state.remaining)):
+            if state.remaining[m] <= 0.0:
+                harm += _lower(constants, state, arm, m)
         harm /= cost + knapsack_radius(cost, pulls, constants[1])
         if harm < least:
             chosen, least = arm, harm

@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, Terms
 
-__all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms"]
+if TYPE_CHECKING:
+    from tightrope.problem import Task
+
+__all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms", "smallest_cost"]
 
 INFINITY = math.inf
+# Of the largest cost, where nothing is declared. The exploration grows with the log of its inverse:
+# a tenth of the truth adds 2.3 pulls of every arm, ten times the truth takes as many away.
+UNDECLARED_COST = 0.1
 
 
 def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
@@ -40,6 +47,12 @@ def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
     """How often each arm is pulled before the first decision."""
     # alg:LyOn, line 3.
     return max(0, math.ceil(beta0 * math.log(2.0 * budget / smallest_cost)))
+
+
+def smallest_cost(mu_min: float | None, task: Task) -> float:
+    """A lower bound on the mean costs: given, else declared by the task, else the default."""
+    declared = task.normal_smallest_cost if mu_min is None else mu_min
+    return UNDECLARED_COST if declared is None else declared
 
 
 @dataclass(frozen=True)

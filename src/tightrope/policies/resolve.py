@@ -20,21 +20,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy, hashed
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy, hashed
 from tightrope.policies.memory import memory_at, require_memory
-from tightrope.policies.mixture import best_mixture, pick, work_size
+from tightrope.policies.mixture import Mixture, Program, best_mixture, pick
+from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["Resolve", "barrier", "curse"]
 
-TERMS = 4  # numbers that describe the belief about a mean; see _believe
 BITS = 10  # of a random word, for one normal number
 CELLS = 1 << BITS
 DRAWS = 3  # normal numbers from one word of 32 bits
@@ -63,6 +63,25 @@ def _normals() -> Any:
 NORMAL = _normals()
 
 
+class Plan(NamedTuple):
+    """The policy's scratch."""
+
+    budget: Annotated[Array, 1]  # at the start
+    limits: Annotated[Array, "M"]  # c_m
+    promised: Annotated[Array, "M"]  # the penalty rates that the mixture has to keep
+    safe: Annotated[Array, "M"]  # the largest from which the safest mixture can rescue
+    scale: Annotated[Array, "K", "C"]  # the belief about the mean of each channel
+    width: Annotated[Array, "K", "C"]  # likewise; see _sample
+    rate: Annotated[Array, "K", "M"]  # penalty rate, expected
+    spread: Annotated[Array, "K", "M"]  # variance of Y - rate X, per unit of cost
+    cautious: Annotated[Array, "K", "M"]  # penalty rate, less optimistic the less is known
+    cost: Annotated[Array, "K"]  # drawn mean
+    reward: Annotated[Array, "K"]  # drawn rate
+    penalty: Annotated[Array, "K", "M"]  # drawn rates
+    safest: Mixture
+    program: Program
+
+
 @dataclass(frozen=True)
 class Resolve(ChoicePolicy):
     """Re-solve the best mixture of sampled arms against the budget and the allowances left.
@@ -81,6 +100,11 @@ class Resolve(ChoicePolicy):
 
     name: ClassVar[str] = "resolve"
     summary: ClassVar[str] = "re-solves the best mixture of sampled arms against what is left"
+    contestants: ClassVar[tuple[str, ...]] = ("resolve", "resolve:risk=0.01")
+    forgetful: ClassVar[tuple[str, ...]] = ("resolve:window0=2", "resolve:discount0=2")
+    colour: ClassVar[str | None] = "#d1006c"
+
+    Scratch: ClassVar[type] = Plan
 
     def __post_init__(self) -> None:
         self.require_number("risk", 0.0, open_low=True, optional=True)
@@ -89,59 +113,43 @@ class Resolve(ChoicePolicy):
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
         require_memory(self)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
-        arms, limits = problem.arm_count, problem.penalty_count
-        z = CALM if self.risk is None else barrier(self.risk, budget, limits)
+        z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
         window, fade = memory_at(self, budget)
         return Setup(
-            constants=(z, curse(arms), self.mu_min or 0.0),
-            allowance=tuple(float(limit) for limit in problem.moments.limits),
+            constants=(z, curse(task.arm_count), self.mu_min or 0.0),
+            allowance=limits_of(task),
             window=window,
             fade=fade,
         )
 
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The sizes of :class:`Parts`, in order."""
-        channels, each = 2 + penalties, arms * penalties
-        return (
-            1
-            + 3 * penalties
-            + arms * channels * TERMS
-            + 4 * each
-            + 2 * arms
-            + 2 * (penalties + 1)
-            + work_size(penalties)
-        )
-
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+    def begin(constants: Constants, state: State, scratch: Plan) -> None:
         """Note the budget and the limits; believe of every arm what is believed of a new one."""
-        parts = _parts(arms, left, own)
-        parts.budget[0] = left[0]
-        for m in range(len(parts.limits)):
-            parts.limits[m] = left[2 + m] / left[0]
-        for arm in range(len(arms)):
-            _renew(constants, arms, parts, arm)
+        scratch.budget[0] = state.remaining[0]
+        for m in range(len(scratch.limits)):
+            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+        for arm in range(len(state.pulls)):
+            _renew(constants, state, scratch, arm)
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Plan, words: Array) -> int:
         """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
-        parts = _parts(arms, left, own)
-        noise = math.sqrt(max(left[0], 0.0) / parts.budget[0])
-        _draw(constants, parts, luck[0], noise)
-        standing = _promise(constants, arms, left, parts)
+        noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
+        _draw(constants, scratch, words[0], noise)
+        standing = _promise(constants, state, scratch)
         if standing == LATE:
-            _take_care(parts, 1.0 - noise)
-        best_mixture(parts.reward, parts.penalty, parts.promised, parts.work)
-        if standing >= 0.0 and hashed(luck[1], 0) * COIN < _owed(parts):
-            return pick(parts.safest, len(parts.limits), parts.cost, luck[1] * COIN)
-        return pick(parts.work, len(parts.limits), parts.cost, luck[1] * COIN)
+            _take_care(scratch, 1.0 - noise)
+        best_mixture(scratch.reward, scratch.penalty, scratch.promised, scratch.program)
+        if standing >= 0.0 and hashed(words[1], 0) * COIN < _owed(scratch):
+            return pick(scratch.safest, scratch.cost, words[1] * COIN)
+        return pick(scratch.program.mixture, scratch.cost, words[1] * COIN)
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Plan, arm: int) -> None:
         """Renew the belief about the arm just pulled."""
-        _renew(constants, arms, _parts(arms, left, own), arm)
+        _renew(constants, state, scratch, arm)
 
 
 def barrier(risk: float, budget: float, limits: int) -> float:
@@ -173,82 +181,32 @@ def curse(arms: int) -> float:
     return NormalDist().inv_cdf((arms - 0.375) / (arms + 0.25))
 
 
-class Parts(NamedTuple):
-    """The policy's scratch, by name. C = 2 + M channels: cost, reward, penalties."""
-
-    budget: Array  # [1] at the start
-    limits: Array  # [M] c_m
-    promised: Array  # [M] the penalty rates that the mixture has to keep
-    safe: Array  # [M] the largest from which the safest mixture can rescue
-    belief: Array  # [K, C, TERMS] about the mean of each channel
-    rate: Array  # [K, M] penalty rate, expected
-    spread: Array  # [K, M] variance of Y - rate X, per unit of cost
-    cautious: Array  # [K, M] penalty rate, less optimistic the less is known
-    cost: Array  # [K] drawn mean
-    reward: Array  # [K] drawn rate
-    penalty: Array  # [K, M] drawn rates
-    safest: Array  # [2, M + 1] a mixture: shares of cost, then arms, as ``best_mixture`` leaves it
-    work: Array  # of the linear program
-
-
-def _parts(arms: Array, left: Array, own: Array) -> Parts:
-    """Views of the scratch ``own``."""
-    count, limited = len(arms), len(left) - 2
-    channels, each = 2 + limited, count * limited
-    belief = 1 + 3 * limited
-    rates = belief + count * channels * TERMS
-    drawn = rates + 3 * each
-    safest = drawn + 2 * count + each
-    work = safest + 2 * (limited + 1)
-    return Parts(
-        own[:1],
-        own[1 : 1 + limited],
-        own[1 + limited : 1 + 2 * limited],
-        own[1 + 2 * limited : belief],
-        own[belief:rates],
-        own[rates : rates + each],
-        own[rates + each : rates + 2 * each],
-        own[rates + 2 * each : drawn],
-        own[drawn : drawn + count],
-        own[drawn + count : drawn + 2 * count],
-        own[drawn + 2 * count : safest],
-        own[safest:work],
-        own[work:],
-    )
-
-
 # What is believed about an arm.
 
 
-def _renew(constants: Constants, arms: Array, parts: Parts, arm: int) -> None:
+def _renew(constants: Constants, state: State, plan: Plan, arm: int) -> None:
     """What is believed about an arm, from all that it has shown."""
-    limited = len(parts.limits)
-    channels = 2 + limited
-    first = arm * channels * TERMS
-    for channel in range(channels):
-        total, square = arms[arm, 1 + channel], arms[arm, 1 + channels + channel]
-        _believe(arms[arm, 0], total, square, parts.belief, first + channel * TERMS)
+    limited = len(plan.limits)
+    first = arm * (2 + limited)
+    pulls, cost, square = state.pulls[arm], state.totals[first], state.squares[first]
+    mean_cost = _believe(pulls, cost, square, plan, first)
+    _believe(pulls, state.totals[first + 1], state.squares[first + 1], plan, first + 1)
     for m in range(limited):
-        rate = _mean(parts.belief, first + (2 + m) * TERMS) / _mean(parts.belief, first)
-        spread = _spread(
-            rate,
-            arms[arm, 1],
-            arms[arm, 1 + channels],
-            arms[arm, 3 + channels + m],
-            arms[arm, 1 + 2 * channels + m],
-        )
-        at = arm * limited + m
-        parts.rate[at], parts.spread[at] = rate, spread
-        parts.cautious[at] = rate + constants[1] * math.sqrt(spread / (arms[arm, 1] + 1.0))
+        penalty_square = state.squares[first + 2 + m]
+        mean = _believe(pulls, state.totals[first + 2 + m], penalty_square, plan, first + 2 + m)
+        rate, at = mean / mean_cost, arm * limited + m
+        spread = _spread(rate, cost, square, penalty_square, state.products[at])
+        plan.rate[at], plan.spread[at] = rate, spread
+        plan.cautious[at] = rate + constants[1] * math.sqrt(spread / (cost + 1.0))
 
 
-def _believe(pulls: float, total: float, square: float, belief: Array, at: int) -> None:
-    """The belief about a mean, as start, scale, centre and width: see :func:`_sample`.
+def _believe(pulls: float, total: float, square: float, plan: Plan, at: int) -> float:
+    """Note the belief about a mean, as scale and width (see :func:`_sample`); its expectation.
 
     Two outcomes are added to those seen, a 0 and a 1. Where all are 0 or 1, mean and variance are
     those of Beta(1 + total, 1 + pulls - total); elsewhere the variance is the empirical one. The
     shape is a gamma law's, seen from the nearer end of [0, 1], by its cube root, which is nearly
-    normal (Wilson and Hilferty).
+    normal (Wilson and Hilferty). Both numbers are negative where the nearer end is 1.
     """
     weight = pulls + 2.0
     mean = (total + 1.0) / weight
@@ -256,15 +214,14 @@ def _believe(pulls: float, total: float, square: float, belief: Array, at: int) 
     near = mean <= 0.5
     base = mean if near else 1.0 - mean
     width = math.sqrt(variance) / (3.0 * base)
-    belief[at] = 0.0 if near else 1.0
-    belief[at + 1] = base if near else -base
-    belief[at + 2] = 1.0 - width * width
-    belief[at + 3] = width if near else -width
+    plan.scale[at] = base if near else -base
+    plan.width[at] = width if near else -width
+    return _mean(plan.scale[at])
 
 
-def _mean(belief: Array, at: int) -> float:
+def _mean(scale: float) -> float:
     """The expectation of a mean."""
-    return belief[at] + belief[at + 1]  # type: ignore[no-any-return]
+    return scale if scale > 0.0 else 1.0 + scale
 
 
 def _spread(
@@ -278,97 +235,97 @@ def _spread(
 # Draws.
 
 
-def _draw(constants: Constants, parts: Parts, word: int, noise: float) -> None:
+def _draw(constants: Constants, plan: Plan, word: int, noise: float) -> None:
     """Draw every arm's means, and from them its rates; ``noise``, from 1 to 0, narrows beliefs."""
-    limited, belief = len(parts.limits), parts.belief
+    limited, scale, width = len(plan.limits), plan.scale, plan.width
     words = (1 + limited) // DRAWS + 1  # an arm
     at = 0
-    for arm in range(len(parts.cost)):
+    for arm in range(len(plan.cost)):
         random = hashed(word, arm * words)
-        least = max(FLOOR * _mean(belief, at), constants[2])
-        cost = max(_sample(belief, at, noise, random), least)
-        parts.cost[arm] = cost
+        least = max(FLOOR * _mean(scale[at]), constants[2])
+        cost = max(_sample(scale[at], width[at], noise, random), least)
+        plan.cost[arm] = cost
         random = random >> BITS
-        parts.reward[arm] = _sample(belief, at + TERMS, noise, random) / cost
-        at += 2 * TERMS
+        plan.reward[arm] = _sample(scale[at + 1], width[at + 1], noise, random) / cost
+        at += 2
         for m in range(limited):
             random = random >> BITS
             if (2 + m) % DRAWS == 0:
                 random = hashed(word, arm * words + (2 + m) // DRAWS)
-            parts.penalty[arm * limited + m] = _sample(belief, at, noise, random) / cost
-            at += TERMS
+            plan.penalty[arm * limited + m] = _sample(scale[at], width[at], noise, random) / cost
+            at += 1
 
 
-def _sample(belief: Array, at: int, noise: float, random: int) -> float:
+def _sample(scale: float, width: float, noise: float, random: int) -> float:
     """A draw of a mean, in [0, 1], by the last ``BITS`` of a random word."""
     normal = noise * NORMAL[random & (CELLS - 1)]
-    root = max(belief[at + 2] + belief[at + 3] * normal, 0.0)
-    drawn: float = belief[at] + belief[at + 1] * root * root * root
+    root = max((1.0 - width * width) + width * normal, 0.0)
+    drawn: float = (0.0 if scale > 0.0 else 1.0) + scale * root * root * root
     return min(max(drawn, 0.0), 1.0)
 
 
 # What is safe to promise.
 
 
-def _promise(constants: Constants, arms: Array, left: Array, parts: Parts) -> float:
+def _promise(constants: Constants, state: State, plan: Plan) -> float:
     """The penalty rates that the mixture has to keep; rates that none can keep, if too late.
 
     Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
     """
-    limited, promised = len(parts.limits), parts.promised
-    ahead = _ahead(arms, left)
+    limited, promised, remaining = len(plan.limits), plan.promised, state.remaining
+    ahead = _ahead(state)
     for m in range(limited):
-        promised[m] = max(left[2 + m] / ahead, LEAST_LIMIT * parts.limits[m])
+        promised[m] = max(remaining[1 + m] / ahead, LEAST_LIMIT * plan.limits[m])
     if limited == 0:
         return 0.0
-    _find_safest(parts)
+    _find_safest(plan)
     standing = math.inf
     for m in range(limited):
-        parts.safe[m] = _safe_rate(constants, arms, parts, m, left[2 + m], ahead)
-        standing = min(standing, parts.safe[m])
+        plan.safe[m] = _safe_rate(constants, state, plan, m, remaining[1 + m], ahead)
+        standing = min(standing, plan.safe[m])
     for m in range(limited):
         if standing < 0.0:
             promised[m] *= SHUT
         else:
-            promised[m] = max(parts.safe[m], LEAST_LIMIT * parts.limits[m])
+            promised[m] = max(plan.safe[m], LEAST_LIMIT * plan.limits[m])
     return standing
 
 
-def _ahead(arms: Array, left: Array) -> float:
+def _ahead(state: State) -> float:
     """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
-    cost, squares, column = 1.0, 1.0, len(left) + 1
-    for arm in range(len(arms)):
-        cost += arms[arm, 1]
-        squares += arms[arm, column]
-    return left[0] + squares / cost  # type: ignore[no-any-return]
+    cost, squares, channels = 1.0, 1.0, len(state.remaining) + 1
+    for arm in range(len(state.pulls)):
+        cost += state.totals[arm * channels]
+        squares += state.squares[arm * channels]
+    return state.remaining[0] + squares / cost  # type: ignore[no-any-return]
 
 
-def _find_safest(parts: Parts) -> None:
+def _find_safest(plan: Plan) -> None:
     """The mixture with the least cautious rates, relative to what is promised."""
-    work, safest, limited = parts.work, parts.safest, len(parts.limits)
-    rows, count = limited + 1, len(parts.cost)
+    limited, count = len(plan.limits), len(plan.cost)
+    shares, arms = plan.safest.shares, plan.safest.arms
     if limited == 1:
         best = 0
         for arm in range(1, count):
-            if parts.cautious[arm] < parts.cautious[best]:
+            if plan.cautious[arm] < plan.cautious[best]:
                 best = arm
-        safest[0], safest[1], safest[2], safest[3] = 1.0, 0.0, best, -1.0
+        shares[0], shares[1], arms[0], arms[1] = 1.0, 0.0, best, -1.0
         return
     for m in range(limited):
-        parts.promised[m] *= SHUT
-    best_mixture(parts.reward, parts.cautious, parts.promised, work)
-    total = 0.0
-    for i in range(rows):
-        if 0 <= work[rows + i] < count:
-            total += work[i]
-    for i in range(rows):
-        safest[i], safest[rows + i] = work[i] / total, work[rows + i]
+        plan.promised[m] *= SHUT
+    best_mixture(plan.reward, plan.cautious, plan.promised, plan.program)
+    found, total = plan.program.mixture, 0.0
+    for i in range(limited + 1):
+        if 0 <= found.arms[i] < count:
+            total += found.shares[i]
+    for i in range(limited + 1):
+        shares[i], arms[i] = found.shares[i] / total, found.arms[i]
     for m in range(limited):
-        parts.promised[m] /= SHUT
+        plan.promised[m] /= SHUT
 
 
 def _safe_rate(
-    constants: Constants, arms: Array, parts: Parts, m: int, allowance: float, ahead: float
+    constants: Constants, state: State, plan: Plan, m: int, allowance: float, ahead: float
 ) -> float:
     """The largest rate of penalty m from which the safest mixture can rescue; LATE or LOST.
 
@@ -377,15 +334,15 @@ def _safe_rate(
     not at its end: there it has z deviations left at the rate returned.
     """
     z, kappa = constants[0], constants[1]
-    limited, count = len(parts.limits), len(parts.cost)
-    rows, learning = limited + 1, min(LEARNING, 1.0 / len(parts.cost))
+    limited, count = len(plan.limits), len(plan.cost)
+    learning = min(LEARNING, 1.0 / count)
     expected = noise = unsure = 0.0
-    for i in range(rows):
-        arm = int(parts.safest[rows + i])
+    for i in range(limited + 1):
+        arm = int(plan.safest.arms[i])
         if 0 <= arm < count:
-            share, spread = parts.safest[i], parts.spread[arm * limited + m]
-            known = max(arms[arm, 1] + 1.0, learning * ahead)
-            expected += share * parts.rate[arm * limited + m]
+            share, spread = plan.safest.shares[i], plan.spread[arm * limited + m]
+            known = max(state.totals[arm * (2 + limited)] + 1.0, learning * ahead)
+            expected += share * plan.rate[arm * limited + m]
             noise += share * spread
             unsure += share * share * spread / known
     if expected * ahead > allowance:
@@ -402,13 +359,13 @@ def _safe_rate(
 # What exploring costs.
 
 
-def _take_care(parts: Parts, weight: float) -> None:
+def _take_care(plan: Plan, weight: float) -> None:
     """Move drawn penalty rates to cautious ones: at the end of a budget nothing is to be learnt."""
-    for i in range(len(parts.penalty)):
-        parts.penalty[i] += weight * (parts.cautious[i] - parts.penalty[i])
+    for i in range(len(plan.penalty)):
+        plan.penalty[i] += weight * (plan.cautious[i] - plan.penalty[i])
 
 
-def _owed(parts: Parts) -> float:
+def _owed(plan: Plan) -> float:
     """The chance to pull the safest mixture instead, so that what is promised is kept on average.
 
     The mixture was chosen by drawn rates, and looks better by them than it is. What it is expected
@@ -416,23 +373,23 @@ def _owed(parts: Parts) -> float:
     limit itself to the least that can be promised: there is no need to pay as long as the
     allowance is whole.
     """
-    limited, owed = len(parts.limits), 0.0
-    for m in range(limited):
-        promised, limit = parts.promised[m], parts.limits[m]
-        rate, low = _expected(parts, parts.work, m), _expected(parts, parts.safest, m)
+    owed = 0.0
+    for m in range(len(plan.limits)):
+        promised, limit = plan.promised[m], plan.limits[m]
+        rate, low = _expected(plan, plan.program.mixture, m), _expected(plan, plan.safest, m)
         if rate > promised and rate > low and limit > promised:
             worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
             owed = max(owed, worn * (rate - promised) / (rate - low))
     return owed
 
 
-def _expected(parts: Parts, mixture: Array, m: int) -> float:
+def _expected(plan: Plan, mixture: Mixture, m: int) -> float:
     """The rate of penalty m that a mixture is expected to have."""
-    limited, count = len(parts.limits), len(parts.cost)
+    limited, count = len(plan.limits), len(plan.cost)
     rate = total = 0.0
     for i in range(limited + 1):
-        arm = int(mixture[limited + 1 + i])
+        arm = int(mixture.arms[i])
         if 0 <= arm < count:
-            rate += mixture[i] * parts.rate[arm * limited + m]
-            total += mixture[i]
+            rate += mixture.shares[i] * plan.rate[arm * limited + m]
+            total += mixture.shares[i]
     return rate / total

@@ -1,35 +1,33 @@
 """Random numbers for policies that sample, and what they sample from: Beta posteriors.
 
-Everything comes from the step's ``luck`` by :func:`~tightrope.policies.choice.hashed`, so that
+Everything comes from the step's ``words`` by :func:`~tightrope.policies.choice.hashed`, so that
 plain Python and compiled code draw the same. A Beta is made of two Gammas by the method of
 Marsaglia and Tsang ("A simple method for generating gamma variables", ACM TOMS 2000).
 
 The posteriors start at Beta(1, 1) and count outcomes of 0 and 1. An outcome v in between counts as
 1 with chance v (Agrawal and Goyal, "Analysis of Thompson sampling for the multi-armed bandit
-problem", COLT 2012). They live in a policy's ``own``, from the start: a word of luck for the coins,
-then for each of K arms and 2 + M channels the total so far, then the successes.
+problem", COLT 2012). :class:`Posteriors` is a policy's record of them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.choice import hashed
+from tightrope.policies.state import Array, State
 
 __all__ = [
+    "Posteriors",
     "beta",
     "coin",
     "count_outcomes",
     "drawn_mean",
-    "keep_word",
     "normal",
-    "posterior_size",
     "sampled_mean",
     "uniform",
 ]
 
-Array = Any
 TRIES = 8  # of a Gamma; each succeeds with a chance of at least 0.95
 WORDS_A_GAMMA = 2 * TRIES
 STEP = 2.0**-32
@@ -37,7 +35,7 @@ TAIL = 0.02425  # where Acklam's approximation changes its form
 
 
 def coin(word: int) -> float:
-    """A word of luck as a number in [0, 1)."""
+    """A random word as a number in [0, 1)."""
     return word * STEP
 
 
@@ -98,40 +96,37 @@ def beta(successes: float, failures: float, word: int, number: int) -> float:
     return yes / (yes + no)
 
 
-def posterior_size(arms: int, penalties: int) -> int:
-    """How many numbers of ``own`` the posteriors take."""
-    return 1 + 2 * arms * (2 + penalties)
+class Posteriors(NamedTuple):
+    """What was counted of every arm's channels, for outcomes that are not 0 or 1."""
+
+    word: Annotated[Array, 1]  # random, for the coins of the next outcomes
+    counted: Annotated[Array, "K", "C"]  # the totals that were counted
+    successes: Annotated[Array, "K", "C"]
 
 
-def keep_word(own: Array, word: int) -> None:
-    """Put a word by for the coins of :func:`count_outcomes`."""
-    own[0] = word
-
-
-def count_outcomes(arms: Array, own: Array, arm: int, channels: int) -> None:
+def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
     """Count what the arm just gave in each channel as a success or not."""
-    first, cells = 1 + arm * channels, arms.shape[0] * channels
-    word = int(own[0])
+    channels, word = len(state.remaining) + 1, int(posteriors.word[0])
     for channel in range(channels):
-        total = arms[arm, 1 + channel]
-        if total - own[first + channel] > uniform(word, channel):
-            own[first + cells + channel] += 1.0
-        own[first + channel] = total
+        at = arm * channels + channel
+        total = state.totals[at]
+        if total - posteriors.counted[at] > uniform(word, channel):
+            posteriors.successes[at] += 1.0
+        posteriors.counted[at] = total
 
 
-def drawn_mean(arms: Array, arm: int, channel: int, channels: int, word: int) -> float:
+def sampled_mean(state: State, posteriors: Posteriors, arm: int, channel: int, word: int) -> float:
+    """A draw from the posterior of an arm's mean in a channel: 0 the cost, 1 the reward, ..."""
+    at = arm * (len(state.remaining) + 1) + channel
+    successes = posteriors.successes[at]
+    return beta(successes, max(state.pulls[arm] - successes, 0.0), word, at)
+
+
+def drawn_mean(state: State, arm: int, channel: int, word: int) -> float:
     """As :func:`sampled_mean`, without coins: an outcome v counts as v successes.
 
     The same for zeros and ones; elsewhere wider than the truth, but free of the coins' own luck.
     """
-    total = arms[arm, 1 + channel]
-    return beta(total, max(arms[arm, 0] - total, 0.0), word, arm * channels + channel)
-
-
-def sampled_mean(
-    arms: Array, own: Array, arm: int, channel: int, channels: int, word: int
-) -> float:
-    """A draw from the posterior of an arm's mean in a channel: 0 the cost, 1 the reward, ..."""
-    place = arm * channels + channel
-    successes = own[1 + arms.shape[0] * channels + place]
-    return beta(successes, max(arms[arm, 0] - successes, 0.0), word, place)
+    at = arm * (len(state.remaining) + 1) + channel
+    total = state.totals[at]
+    return beta(total, max(state.pulls[arm] - total, 0.0), word, at)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import PolicyError, nearest
 from tightrope.oracle import oracle
-from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Problem, Task
 
 __all__ = ["FixedArm", "Stationary", "UniformRandom"]
 
@@ -29,18 +29,18 @@ class _Odds(IndexPolicy):
     random: ClassVar[bool] = True
     learns: ClassVar[bool] = False
 
-    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
-        """The probability of pulling each arm [K]."""
+    def odds(self, known: Any) -> npt.NDArray[np.float64]:
+        """The probability of pulling each arm [K], from a task or, if informed, a problem."""
         raise NotImplementedError
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, known: Task | Problem, budget: float) -> Setup:
         """The cumulative shares as terms; the queues only watch."""
-        shares = self.odds(problem)
+        shares = self.odds(known)
         reach = np.cumsum(shares)
         reach[np.flatnonzero(shares)[-1] :] = 1.0  # whatever the sum's rounding
-        terms = np.zeros((len(shares), 1 + problem.penalty_count, 2))
+        terms = np.zeros((len(shares), 1 + known.task.penalty_count, 2))
         terms[:, 0, 0] = reach
-        return Setup((), tuple(float(limit) for limit in problem.moments.limits), terms=terms)
+        return Setup((), limits_of(known.task), terms=terms)
 
     @staticmethod
     def reward_index(
@@ -51,7 +51,7 @@ class _Odds(IndexPolicy):
 
 
 @dataclass(frozen=True)
-class Stationary(_Odds):
+class Stationary(_Odds, InformedPolicy):
     """Pull arm k with probability ``shares[k]``, whatever happened (prop:srp).
 
     ``shares`` are shares of *pulls*, one an arm, summing to 1; ``None`` takes the oracle's: pi*.
@@ -61,6 +61,8 @@ class Stationary(_Odds):
 
     name: ClassVar[str] = "stationary"
     summary: ClassVar[str] = "fixed pull shares; the oracle's by default, which is pi*"
+    contestants: ClassVar[tuple[str, ...]] = ("stationary",)
+    colour: ClassVar[str | None] = "#1a1b1e"
 
     def __post_init__(self) -> None:
         if self.shares is not None:
@@ -70,20 +72,25 @@ class Stationary(_Odds):
             self.require("shares", "numbers of at least 0, 1 in sum", good)
             object.__setattr__(self, "shares", tuple(float(share) for share in numbers))
 
-    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+    @property
+    def knows(self) -> str:
+        """The laws, unless the shares are given."""
+        return "laws" if self.shares is None else ""
+
+    def odds(self, known: Any) -> npt.NDArray[np.float64]:
         """``shares``, or the oracle's."""
         if self.shares is None:
             require_unchanging(
-                problem,
+                known,
                 f"policy {self.name}: shares = None takes the best mixture of",
                 error=PolicyError,
                 instead="; state the shares",
             )
-            return np.asarray(oracle(problem).pull_share, float)
+            return np.asarray(oracle(known).pull_share, float)
         self.require(
             "shares",
-            f"{problem.arm_count} numbers, one an arm",
-            len(self.shares) == problem.arm_count,
+            f"{known.arm_count} numbers, one an arm",
+            len(self.shares) == known.arm_count,
         )
         return np.asarray(self.shares)
 
@@ -94,10 +101,11 @@ class UniformRandom(_Odds):
 
     name: ClassVar[str] = "uniform-random"
     summary: ClassVar[str] = "every arm with the same probability"
+    colour: ClassVar[str | None] = "#56b4e9"
 
-    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+    def odds(self, task: Task) -> npt.NDArray[np.float64]:
         """1 / K each."""
-        return np.full(problem.arm_count, 1.0 / problem.arm_count)
+        return np.full(task.arm_count, 1.0 / task.arm_count)
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ class FixedArm(_Odds):
 
     name: ClassVar[str] = "fixed-arm"
     summary: ClassVar[str] = "one arm for ever, by its number from 1 or its name"
+    colour: ClassVar[str | None] = "#e69f00"
     random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -115,17 +124,17 @@ class FixedArm(_Odds):
             object.__setattr__(self, "arm", int(self.arm))
         self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
 
-    def odds(self, problem: Problem) -> npt.NDArray[np.float64]:
+    def odds(self, task: Task) -> npt.NDArray[np.float64]:
         """1 for the arm."""
         if isinstance(self.arm, str):
-            if self.arm not in problem.names:
-                hint = nearest(self.arm, problem.names)
+            if self.arm not in task.names:
+                hint = nearest(self.arm, task.names)
                 raise PolicyError(f"policy {self.name}: arm = {self.arm!r} is not an arm; {hint}")
-            chosen = problem.names.index(self.arm)
+            chosen = task.names.index(self.arm)
         else:
-            count = problem.arm_count
+            count = task.arm_count
             self.require("arm", f"a number from 1 to {count}", 1 <= self.arm <= count)
             chosen = self.arm - 1
-        odds = np.zeros(problem.arm_count)
+        odds = np.zeros(task.arm_count)
         odds[chosen] = 1.0
         return odds

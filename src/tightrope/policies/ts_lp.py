@@ -16,26 +16,33 @@ other than 0 and 1 are turned into coins (see ``sampling``). No arm is pulled by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
-from tightrope.policies.mixture import best_mixture, pick, work_size
-from tightrope.policies.sampling import (
-    coin,
-    count_outcomes,
-    keep_word,
-    posterior_size,
-    sampled_mean,
-)
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.mixture import Program, best_mixture, pick
+from tightrope.policies.sampling import Posteriors, coin, count_outcomes, sampled_mean
+from tightrope.policies.state import Array, State
 from tightrope.policies.words import as_flag
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["TSLP"]
 
 LEAST = 1e-6  # of a limit: what is promised when nothing is left of it
+
+
+class Drawn(NamedTuple):
+    """The posteriors, what was drawn from them, and the program of it."""
+
+    posteriors: Posteriors
+    limits: Annotated[Array, "M"]
+    promised: Annotated[Array, "M"]  # what the mixture has to keep
+    cost: Annotated[Array, "K"]  # mean
+    reward: Annotated[Array, "K"]  # rate
+    penalty: Annotated[Array, "K", "M"]  # rates
+    program: Program
 
 
 @dataclass(frozen=True)
@@ -50,83 +57,51 @@ class TSLP(ChoicePolicy):
 
     name: ClassVar[str] = "ts-lp"
     summary: ClassVar[str] = "the best mixture of sampled arms, solved anew at every step"
+    contestants: ClassVar[tuple[str, ...]] = ("ts-lp",)
+    colour: ClassVar[str | None] = "#8fb339"
+
+    Scratch: ClassVar[type] = Drawn
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "update", as_flag(self.update))
         self.require("update", "true or false", isinstance(self.update, bool))
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """Whether the limits follow what is left."""
-        limits = tuple(float(limit) for limit in problem.moments.limits)
-        return Setup(constants=(1.0 if self.update else 0.0,), allowance=limits)
-
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The posteriors, then the sizes of ``Parts``, in order."""
-        own = 2 * penalties + 2 * arms + arms * penalties + work_size(penalties)
-        return posterior_size(arms, penalties) + own
+        return Setup(constants=(1.0 if self.update else 0.0,), allowance=limits_of(task))
 
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+    def begin(constants: Constants, state: State, scratch: Drawn) -> None:
         """Note the limits."""
-        parts = _parts(arms, left, own)
-        for m in range(len(parts.limits)):
-            parts.limits[m] = left[2 + m] / left[0]
+        for m in range(len(scratch.limits)):
+            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
         """An arm of the best sampled mixture."""
-        keep_word(own, luck[1])
-        parts = _parts(arms, left, own)
-        limited = len(parts.limits)
-        _draw(arms, own, parts, luck[0])
-        for m in range(limited):
-            parts.promised[m] = parts.limits[m]
-            if constants[0] > 0.0 and left[0] > 0.0:
-                parts.promised[m] = max(left[2 + m] / left[0], LEAST * parts.limits[m])
-        best_mixture(parts.reward, parts.penalty, parts.promised, parts.work)
-        return pick(parts.work, limited, parts.cost, coin(luck[1]))
+        scratch.posteriors.word[0] = words[1]
+        _draw(state, scratch, words[0])
+        budget, limits = state.remaining[0], scratch.limits
+        for m in range(len(limits)):
+            scratch.promised[m] = limits[m]
+            if constants[0] > 0.0 and budget > 0.0:
+                scratch.promised[m] = max(state.remaining[1 + m] / budget, LEAST * limits[m])
+        best_mixture(scratch.reward, scratch.penalty, scratch.promised, scratch.program)
+        return pick(scratch.program.mixture, scratch.cost, coin(words[1]))
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Drawn, arm: int) -> None:
         """Update the posteriors of the arm just pulled."""
-        count_outcomes(arms, own, arm, len(left))
+        count_outcomes(state, scratch.posteriors, arm)
 
 
-def _draw(arms: Array, own: Array, parts: Parts, word: int) -> None:
+def _draw(state: State, scratch: Drawn, word: int) -> None:
     """Draw every arm's means, and from them its rates."""
-    limited = len(parts.limits)
-    channels = 2 + limited
-    for arm in range(len(arms)):
-        cost = sampled_mean(arms, own, arm, 0, channels, word)
-        parts.cost[arm] = cost
-        parts.reward[arm] = sampled_mean(arms, own, arm, 1, channels, word) / cost
+    posteriors, limited = scratch.posteriors, len(scratch.limits)
+    for arm in range(len(state.pulls)):
+        cost = sampled_mean(state, posteriors, arm, 0, word)
+        scratch.cost[arm] = cost
+        scratch.reward[arm] = sampled_mean(state, posteriors, arm, 1, word) / cost
         for m in range(limited):
-            drawn = sampled_mean(arms, own, arm, 2 + m, channels, word)
-            parts.penalty[arm * limited + m] = drawn / cost
-
-
-class Parts(NamedTuple):
-    """What follows the posteriors in the policy's scratch, by name."""
-
-    limits: Array  # [M]
-    promised: Array  # [M] what the mixture has to keep
-    cost: Array  # [K] drawn mean
-    reward: Array  # [K] drawn rate
-    penalty: Array  # [K, M] drawn rates
-    work: Array  # of the linear program
-
-
-def _parts(arms: Array, left: Array, own: Array) -> Parts:
-    count, limited = len(arms), len(left) - 2
-    first = 1 + 2 * count * (2 + limited)
-    cost = first + 2 * limited
-    penalty = cost + 2 * count
-    work = penalty + count * limited
-    return Parts(
-        own[first : first + limited],
-        own[first + limited : cost],
-        own[cost : cost + count],
-        own[cost + count : penalty],
-        own[penalty:work],
-        own[work:],
-    )
+            drawn = sampled_mean(state, posteriors, arm, 2 + m, word)
+            scratch.penalty[arm * limited + m] = drawn / cost

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, IndexPolicy, Setup
+from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.lyon import LyOn
-from tightrope.policies.rates import exploration, rate_terms
+from tightrope.policies.rates import exploration, rate_terms, smallest_cost
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["UCBBwI"]
 
@@ -32,6 +32,8 @@ class UCBBwI(IndexPolicy):
 
     name: ClassVar[str] = "ucb-bwi"
     summary: ClassVar[str] = "upper confidence bound of the reward rate; ignores the limits"
+    contestants: ClassVar[tuple[str, ...]] = ("ucb-bwi",)
+    colour: ClassVar[str | None] = "#009e73"
     steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -39,14 +41,14 @@ class UCBBwI(IndexPolicy):
         self.require_number("beta0", 0.0)
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    knows = LyOn.knows
+
+    def setup(self, task: Task, budget: float) -> Setup:
         """The bonus's scale and the exploration, as LyOn's."""
-        moments = problem.moments
-        smallest_cost = moments.smallest_cost if self.mu_min is None else self.mu_min
         return Setup(
             constants=(1.0, 1.0, 2.0 * self.alpha),
-            allowance=tuple(float(limit) for limit in moments.limits),
-            explore=exploration(self.beta0, budget, smallest_cost),
+            allowance=limits_of(task),
+            explore=exploration(self.beta0, budget, smallest_cost(self.mu_min, task)),
         )
 
     clock = staticmethod(LyOn.clock)

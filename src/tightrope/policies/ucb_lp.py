@@ -19,18 +19,29 @@ takes the least violating one. gamma = gamma0 log(K (1 + M) B), where B stands f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup
-from tightrope.policies.choice import Array, ChoicePolicy
+from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.intervals import log_term, rate_radius, untried
-from tightrope.policies.mixture import best_mixture, pick, work_size
+from tightrope.policies.mixture import Program, best_mixture, pick
 from tightrope.policies.sampling import coin
+from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Problem
+    from tightrope.problem import Task
 
 __all__ = ["UCBLP"]
+
+
+class Bounds(NamedTuple):
+    """The arms' bounds, and the program of them."""
+
+    limits: Annotated[Array, "M"]  # less the reserve
+    cost: Annotated[Array, "K"]  # mean
+    reward: Annotated[Array, "K"]  # upper bound of the rate
+    penalty: Annotated[Array, "K", "M"]  # lower bounds of the rates
+    program: Program
 
 
 @dataclass(frozen=True)
@@ -45,75 +56,52 @@ class UCBLP(ChoicePolicy):
 
     name: ClassVar[str] = "ucb-lp"
     summary: ClassVar[str] = "the best mixture of optimistic arms, solved anew at every step"
+    contestants: ClassVar[tuple[str, ...]] = ("ucb-lp",)
+    colour: ClassVar[str | None] = "#117733"
+
+    Scratch: ClassVar[type] = Bounds
 
     def __post_init__(self) -> None:
         self.require_number("gamma0", 0.0)
         self.require_number("epsilon", 0.0)
         self.require("epsilon", "in [0, 1)", self.epsilon < 1.0)
 
-    def setup(self, problem: Problem, budget: float) -> Setup:
+    def setup(self, task: Task, budget: float) -> Setup:
         """Gamma and epsilon."""
-        resources = 1 + problem.penalty_count
+        resources = 1 + task.penalty_count
         return Setup(
-            constants=(log_term(self.gamma0, problem.arm_count, resources, budget), self.epsilon),
-            allowance=tuple(float(limit) for limit in problem.moments.limits),
+            constants=(log_term(self.gamma0, task.arm_count, resources, budget), self.epsilon),
+            allowance=limits_of(task),
         )
 
-    def scratch(self, arms: int, penalties: int) -> int:
-        """The sizes of ``Parts``, in order."""
-        return penalties + 2 * arms + arms * penalties + work_size(penalties)
-
     @staticmethod
-    def begin(constants: Constants, arms: Array, left: Array, own: Array) -> None:
+    def begin(constants: Constants, state: State, scratch: Bounds) -> None:
         """Note the limits, less the reserve."""
-        parts = _parts(arms, left, own)
-        for m in range(len(parts.limits)):
-            parts.limits[m] = (1.0 - constants[1]) * left[2 + m] / left[0]
+        for m in range(len(scratch.limits)):
+            reserved = (1.0 - constants[1]) * state.remaining[1 + m]
+            scratch.limits[m] = reserved / state.remaining[0]
 
     @staticmethod
-    def choose(constants: Constants, arms: Array, left: Array, own: Array, luck: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
         """An arm of the best optimistic mixture."""
-        arm = untried(arms)
+        arm = untried(state)
         if arm >= 0:
             return arm
-        parts = _parts(arms, left, own)
-        best_mixture(parts.reward, parts.penalty, parts.limits, parts.work)
-        return pick(parts.work, len(parts.limits), parts.cost, coin(luck[0]))
+        best_mixture(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
+        return pick(scratch.program.mixture, scratch.cost, coin(words[0]))
 
     @staticmethod
-    def learn(constants: Constants, arms: Array, left: Array, own: Array, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Bounds, arm: int) -> None:
         """The bounds of the arm just pulled; those of the others stay."""
-        pulls, parts = arms[arm, 0], _parts(arms, left, own)
-        cost, limited = arms[arm, 1] / pulls, len(parts.limits)
+        limited, pulls, gamma = len(scratch.limits), state.pulls[arm], constants[0]
+        first = arm * (2 + limited)
+        cost = state.totals[first] / pulls
         if cost <= 0.0:
             return
-        reward = arms[arm, 2] / pulls
-        parts.cost[arm] = cost
-        parts.reward[arm] = reward / cost + rate_radius(reward, cost, pulls, constants[0])
+        reward = state.totals[first + 1] / pulls
+        scratch.cost[arm] = cost
+        scratch.reward[arm] = reward / cost + rate_radius(reward, cost, pulls, gamma)
         for m in range(limited):
-            penalty = arms[arm, 3 + m] / pulls
-            lower = penalty / cost - rate_radius(penalty, cost, pulls, constants[0])
-            parts.penalty[arm * limited + m] = max(lower, 0.0)
-
-
-class Parts(NamedTuple):
-    """The policy's scratch, by name."""
-
-    limits: Array  # [M] less the reserve
-    cost: Array  # [K] mean
-    reward: Array  # [K] upper bound of the rate
-    penalty: Array  # [K, M] lower bounds of the rates
-    work: Array  # of the linear program
-
-
-def _parts(arms: Array, left: Array, own: Array) -> Parts:
-    count, limited = len(arms), len(left) - 2
-    penalty = limited + 2 * count
-    work = penalty + count * limited
-    return Parts(
-        own[:limited],
-        own[limited : limited + count],
-        own[limited + count : penalty],
-        own[penalty:work],
-        own[work:],
-    )
+            penalty = state.totals[first + 2 + m] / pulls
+            lower = penalty / cost - rate_radius(penalty, cost, pulls, gamma)
+            scratch.penalty[arm * limited + m] = max(lower, 0.0)

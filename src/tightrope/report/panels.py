@@ -153,8 +153,15 @@ def metric_panels(problem: Problem, rows: Sequence[Row], metric: str) -> list[Pa
         references = [*stationary_line(problem, metric, number), *limit_line(metric)]
         if metric == "reward_rate":
             references = [*optimum_line(rows), *references]
-        panels.append(_placed(Panel(title, METRICS[metric], curves, references)))
+        panels.append(_placed(Panel(title, _y_label(problem, metric), curves, references)))
     return panels
+
+
+def _y_label(problem: Problem, metric: str) -> str:
+    """What the axis shows; where there is one limit, by its name."""
+    if metric == "violation" and problem.penalty_count == 1:
+        return METRICS[metric].replace("penalty", problem.limit_names[0])
+    return METRICS[metric]
 
 
 def _placed(panel: Panel) -> Panel:
@@ -191,7 +198,7 @@ def _parts(problem: Problem, rows: Sequence[Row], metric: str) -> list[tuple[int
     chosen = np.sort(np.argsort(-values.max(axis=0), kind="stable")[:MOST_PARTS])
     if metric.endswith("_share"):
         return [(int(k), f"arm {k + 1}: {problem.names[k]}") for k in chosen]
-    return [(int(m), f"penalty {m + 1}, limit {problem.limits[m]:g}") for m in chosen]
+    return [(int(m), f"{problem.limit_names[m]}, limit {problem.limits[m]:g}") for m in chosen]
 
 
 def _feasible_oracle(problem: Problem) -> Oracle | None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.problem import channel_names
 from tightrope.results import NORMAL_95, Floats, Results
 
-__all__ = ["Row", "detailed", "half_width", "optimum_rate", "part"]
+__all__ = ["Row", "detailed", "half_width", "of_limits", "optimum_rate", "part"]
 
 Row = Mapping[str, Any]
 
@@ -32,6 +33,19 @@ def part(row: Row, key: str, number: int | None) -> Any:
     """A row's value, or the part ``number`` (from 0) of one that is a list."""
     value = row[key]
     return value if number is None else value[number]
+
+
+def of_limits(what: str, names: Sequence[str]) -> list[str]:
+    """What to call a number of each limit: by its name, or by its order where it has none.
+
+    >>> of_limits("violation", ["penalty"]), of_limits("violation", ["penalty 1", "penalty 2"])
+    (['violation'], ['violation 1', 'violation 2'])
+    >>> of_limits("violation", ["bad"])
+    ['violation of bad']
+    """
+    if tuple(names) != channel_names(len(names))[2:]:
+        return [f"{what} of {name}" for name in names]
+    return [what] if len(names) == 1 else [f"{what} {m + 1}" for m in range(len(names))]
 
 
 def half_width(interval: Sequence[float] | None) -> float | None:

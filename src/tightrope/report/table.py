@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
 from tightrope.files import write_text
-from tightrope.report.rows import Row, half_width, part
+from tightrope.problem import channel_names
+from tightrope.report.rows import Row, half_width, of_limits, part
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,6 +60,9 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         _shares(rows),
         Column("pulls", _numbers([row["pulls"] for row in rows])),
     ]
+    if any(row.get("knows") for row in rows):
+        known = [row.get("knows") or NOTHING for row in rows]
+        found.append(Column("knows", known, number=False))
     problems = [row.get("problem", "") for row in rows]
     return [Column("problem", problems, number=False)] * (len(set(problems)) > 1) + found
 
@@ -109,17 +113,23 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     phases = row.get("phases", [])
     _print(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
     facts = {
-        "reward rate": row["reward_rate"],
-        "penalty rate": row["penalty_rate"],
-        "limit": problem.limits,
-        "multiplier": row["multiplier"],
+        "reward rate": f"{row['reward_rate']:,.6g}",
+        "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
+        "limit": _by_limit(problem, problem.limits, 6),
+        "multiplier": _by_limit(problem, row["multiplier"], 6),
     }
     if "optimum" in row:
-        facts[f"optimum at budget {budget:,g}"] = row["optimum"]
-    for name, value in facts.items():
-        values = value if isinstance(value, list | tuple) else [value]
-        if values:
-            print(f"{name}: {', '.join(f'{number:,.6g}' for number in values)}")
+        facts[f"optimum at budget {budget:,g}"] = f"{row['optimum']:,.6g}"
+    for name, text in facts.items():
+        if text:
+            print(f"{name}: {text}")
+
+
+def _by_limit(problem: Problem, values: float | Sequence[float], digits: int) -> str:
+    """A number of each limit, with the limits' names if they have some."""
+    numbers = values if isinstance(values, list | tuple) else [values]
+    named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
+    return ", ".join(f"{a}{one:,.{digits}g}" for a, one in zip(named, numbers, strict=True))
 
 
 def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None) -> None:
@@ -195,7 +205,7 @@ def _caption(rows: Sequence[Row], without: Sequence[str]) -> list[str]:
 
 
 def flat(row: Row) -> dict[str, Any]:
-    """A row without lists: intervals as ``_low`` and ``_high``, parts numbered from 1.
+    """A row of plain values: intervals as ``_low`` and ``_high``, parts numbered from 1.
 
     >>> flat({"violation": 0.1, "violation_interval": [0.0, 0.2], "pull_share": [0.75, 0.25]})
     {'violation': 0.1, 'violation_low': 0.0, 'violation_high': 0.2, \
@@ -205,6 +215,8 @@ def flat(row: Row) -> dict[str, Any]:
     for key, value in row.items():
         if key.endswith("_interval"):
             line |= _flat_interval(key.removesuffix("_interval"), value)
+        elif isinstance(value, dict):
+            continue  # by name what is there in order
         elif isinstance(value, list | tuple):
             line |= {f"{key}_{i}": one for i, one in enumerate(value, start=1)}
         else:
@@ -226,10 +238,13 @@ def _flat_interval(name: str, value: Any) -> dict[str, Any]:
 def _violations(rows: Sequence[Row]) -> list[Column]:
     """One column a penalty."""
     value = rows[0]["violation"] if rows else 0.0
-    if not isinstance(value, list):
-        return [_estimate("violation", rows, "violation", sign="+")]
+    several = isinstance(value, list)
+    unnamed = channel_names(len(value) if isinstance(value, list) else 1)[2:]
+    names = rows[0].get("violations", unnamed) if rows else unnamed
+    headings = of_limits("violation", list(names))
     return [
-        _estimate(f"violation {m + 1}", rows, "violation", m, sign="+") for m in range(len(value))
+        _estimate(heading, rows, "violation", m if several else None, sign="+")
+        for m, heading in enumerate(headings)
     ]
 
 
@@ -296,8 +311,7 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
     from rich.table import Table
 
     shown = Table(title=f"pi* of {problem.name or 'the problem'}", box=_box(), pad_edge=False)
-    rates = [f"penalty rate {m + 1}" for m in range(problem.penalty_count)]
-    rates = ["penalty rate"] if len(rates) == 1 else rates
+    rates = of_limits("penalty rate", problem.limit_names)
     shown.add_column("arm")
     for heading in ["reward rate", *rates, "pull share", "cost share"]:
         shown.add_column(heading, justify="right")
@@ -326,9 +340,6 @@ def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
         shown.add_column(heading, justify="right")
     shown.add_column("cost shares")
     for one in phases:
-        rates = (
-            one["penalty_rate"] if isinstance(one["penalty_rate"], list) else [one["penalty_rate"]]
-        )
         pulled = [
             f"{_escaped(name)} {share:.3f}"
             for name, share in zip(problem.names, one["cost_share"], strict=True)
@@ -337,7 +348,7 @@ def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
         shown.add_row(
             f"{one['start']:g}",
             f"{one['reward_rate']:,.5g}",
-            ", ".join(f"{rate:,.5g}" for rate in rates),
+            _by_limit(problem, one["penalty_rate"], 5),
             ", ".join(pulled),
         )
     return shown

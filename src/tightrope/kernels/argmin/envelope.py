@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.compiled import compile_kernel
-from tightrope.decision.index import by_scan, clock_at
-from tightrope.decision.memory import ARMS, Field, Store, constants_of, view
-from tightrope.decision.spec import Spec
+from tightrope.kernels.argmin.index import by_scan
+from tightrope.kernels.run_state import Field, first_terms, view
+from tightrope.kernels.spec import Spec
+from tightrope.policies.base import Setup
 
 __all__ = ["Envelope", "by_envelope", "envelope_of", "make_envelope"]
 
@@ -158,29 +159,29 @@ def _segments(
 @cache
 def _liner(spec: Spec) -> Any:
     """A kernel that writes every arm's reward part and penalty part into ``lines``."""
-    number, channels, clock = spec.dtype, spec.channels, clock_at(spec)
+    number, clock = spec.dtype, spec.formula(spec.policy.clock)
     reward_index = spec.formula(spec.policy.reward_index, number)
     penalty_index = spec.formula(spec.policy.penalty_index, number)
-    places_of, lines_of = view(spec, Field.PLACES), view(spec, Field.LINES)
-    constants_at = constants_of(spec, Field.CONSTANTS)
 
-    def lines(address, count):
-        places, out, constants = places_of(address), lines_of(address), constants_at(address)
-        now, luck = clock(address, 1), number(0)
-        for arm in range(count):
-            level, width = places[0, arm], places[1, arm]
-            number_of_arm = places[2 * channels, arm]
-            out[0, arm] = reward_index(constants, now, luck, number_of_arm, level, width)
-            out[1, arm] = penalty_index(constants, now, places[2, arm], places[3, arm])
+    def lines(terms, wide, constants, out):
+        now, luck = number(clock(wide, 1.0)), number(0)
+        for arm in range(terms.shape[0]):
+            level, width = terms[arm, 0], terms[arm, 1]
+            out[0, arm] = reward_index(constants, now, luck, number(arm), level, width)
+            out[1, arm] = penalty_index(constants, now, terms[arm, 2], terms[arm, 3])
 
     return compile_kernel(lines, spec.digest)
 
 
-def envelope_of(store: Store) -> Envelope:
-    """The envelope for the terms in a store."""
-    arms = int(store.counts[ARMS])
-    lines = store.lines(arms)
-    _liner(store.spec)(store.address, arms)
+def envelope_of(spec: Spec, setup: Setup) -> Envelope:
+    """The envelope for known terms."""
+    number = spec.dtype
+    known = first_terms(spec.policy, spec.penalties, number, setup)
+    terms: Any = np.zeros((len(known), 4), number)
+    terms[:, : known.shape[1]] = known
+    wide = (*map(float, setup.constants), 0.0)
+    lines: Any = np.zeros((2, len(terms)), number)
+    _liner(spec)(terms, wide, tuple(number(value) for value in wide), lines)
     return make_envelope(lines)
 
 

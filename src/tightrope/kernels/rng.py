@@ -8,18 +8,16 @@ stream. Seeds go through splitmix64, so neighbouring runs share nothing.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint32
+from numba import njit
 
 from tightrope.compiled import OPTIONS, compile_kernel, fingerprint
 
-__all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "scramble", "seed_words"]
+__all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "seed_words"]
 
-SOURCE = Path(__file__).read_bytes()
 OUTCOMES, LUCK = 0, 1  # the two streams of a run
 WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF
@@ -46,7 +44,7 @@ def _fill(seed: Any, stream: Any, runs: Any, words: Any) -> None:
         words[3, at] = np.uint32(second >> np.uint64(32))
 
 
-_seed = compile_kernel(_fill, fingerprint((), (SOURCE,), ()))
+_seed = compile_kernel(_fill, fingerprint((), ("seeds",)))
 
 
 @njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
@@ -55,13 +53,6 @@ def _splitmix(x: Any) -> Any:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
-
-
-@njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
-def scramble(oldest: Any, newest: Any) -> Any:
-    """The next word of the state, from its oldest and its newest."""
-    mixed = uint32(oldest ^ uint32(oldest << uint32(11)))
-    return uint32(newest ^ uint32(newest >> uint32(19)) ^ mixed ^ uint32(mixed >> uint32(8)))
 
 
 class Generator:

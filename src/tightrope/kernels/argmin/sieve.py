@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 
 from tightrope.compiled import first_of, select
-from tightrope.decision.index import clock_at, scanner
-from tightrope.decision.memory import (
+from tightrope.kernels.argmin.index import clock_at, scanner
+from tightrope.kernels.run_state import (
     ABOVE,
     BEFORE,
     BELOW,
@@ -60,7 +60,7 @@ from tightrope.decision.memory import (
     constants_of,
     view,
 )
-from tightrope.decision.spec import Spec
+from tightrope.kernels.spec import Spec
 
 __all__ = ["by_sieve", "toucher"]
 

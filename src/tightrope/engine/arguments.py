@@ -1,4 +1,4 @@
-"""What a caller asks for, checked: each complaint is one line that names the value."""
+"""The arguments of ``simulate`` and others, checked: an error is one line that names the value."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
+from tightrope.laws import shown
 from tightrope.policies.base import Policy
-from tightrope.problem import check_budget
+from tightrope.problem import Problem, Task, check_budget
 
 __all__ = [
     "budget_list",
     "cluster_address",
     "named_policies",
     "one_of",
+    "require_problem",
     "run_numbers",
     "seed_number",
     "thread_count",
 ]
+
+
+def require_problem(problem: object) -> Problem:
+    """``problem``, if it has laws to draw from."""
+    if isinstance(problem, Problem):
+        return problem
+    given = "a Task" if isinstance(problem, Task) else shown(problem)
+    raise InputError(
+        f"problem: {given} cannot be simulated; must be a Problem, with laws of the arms"
+    )
 
 
 def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:

@@ -1,0 +1,59 @@
+"""The laws of a problem's outcomes as kernels take them, of all its phases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.problem import Problem, Tables
+
+__all__ = ["phase_laws", "phase_starts"]
+
+
+def phase_laws(problem: Problem) -> Any:
+    """Thresholds [J * K * C] if all outcomes are 0 or 1, else tables of cells: see :func:`_cells`.
+
+    J phases; C = 2 + M channels for M penalties, at least 1: a problem without a limit gets a
+    penalty of nothing.
+    """
+    phases = [phase.problem for phase in problem.phases]
+    odds = [one.bernoulli() for one in phases]
+    if any(one is None for one in odds):
+        return _cells([one.tables() for one in phases])
+    return _thresholds(np.concatenate(odds))  # type: ignore[arg-type]
+
+
+def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """31-bit thresholds: a word at or below one is a 1. Never for probability 0."""
+    if odds.shape[1] == 2:
+        odds = np.column_stack([odds, np.zeros(len(odds))])
+    whole = np.rint(odds * 2.0**31).astype(np.int64) - 1
+    return whole.astype(np.int32).reshape(-1)
+
+
+def _cells(tables: list[Tables]) -> tuple[npt.NDArray[Any], ...]:
+    """Where the cells of each phase, arm and channel are [J * K * C], and the cells."""
+    shifts = np.cumsum([0, *(len(one.split) for one in tables[:-1])])
+    offset = np.concatenate([one.offset + s for one, s in zip(tables, shifts, strict=True)])
+    count, source = (
+        np.concatenate([getattr(one, n) for one in tables]) for n in ("count", "source")
+    )
+    values = [
+        np.concatenate([getattr(one, name) for one in tables])
+        for name in ("split", "first", "second", "slope")
+    ]
+    if count.shape[1] == 2:
+        nothing = np.full((len(count), 1), len(values[0]))
+        count = np.hstack([count, np.ones_like(nothing)])
+        offset = np.hstack([offset, nothing])
+        source = np.hstack([source, np.full_like(nothing, 2)])
+        values = [np.append(column, 0.0) for column in values]
+    return *(column.reshape(-1) for column in (count, offset, source)), *values
+
+
+def phase_starts(problem: Problem, budget: float) -> npt.NDArray[np.float64]:
+    """What is spent when each phase starts [J], the first for ever before."""
+    starts = problem.phase_starts(budget)
+    return np.asarray(starts, np.float64)

@@ -1,0 +1,155 @@
+"""The CPU engine's runs one at a time: the host side of ``kernels.single_run``.
+
+For policies that choose over the whole state, for those that forget, for arms that change, and for
+so many arms that a decision should not look at all of them. The same runs as side by side, to the
+bit, where both can make them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.engine.backend import compile_seconds
+from tightrope.engine.job import Job
+from tightrope.engine.laws import phase_laws
+from tightrope.errors import PolicyError
+from tightrope.kernels.argmin import envelope_of
+from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.run_state import RunState, Sizes
+from tightrope.kernels.single_run import Ends, kernel
+from tightrope.kernels.spec import ENVELOPE, Spec, spec_of
+from tightrope.results import Runs
+
+__all__ = ["SingleRun", "SingleRunPlan", "plan_single", "wrong_arm"]
+
+ARMS_PER_CHUNK = 200_000  # looked at in a unit of work: some tens of milliseconds
+FOREVER = 2**62
+NO_BLOCK = np.zeros(0, np.uint8)
+SIZES = Sizes()
+
+
+def wrong_arm(label: str, arm: int, step: int, count: int) -> PolicyError:
+    """What to raise when a policy answers an arm that does not exist."""
+    return PolicyError(
+        f"policy {label}: chose arm {arm} at step {step}; must be a number from 0 to {count - 1}"
+    )
+
+
+def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
+    """The plan of a job; with ``many_arms`` a decision need not look at all of them."""
+    return SingleRunPlan(job, spec_of(job.policy, job.setup, job.dtype, many_arms))
+
+
+@dataclass(frozen=True)
+class SingleRunPlan:
+    """All that the runs of one job share; ``spec`` says which kernel."""
+
+    job: Job
+    spec: Spec
+    sizes: Sizes = SIZES
+
+    @cached_property
+    def fresh(self) -> RunState:
+        """What each run starts from."""
+        job, spec = self.job, self.spec
+        return RunState.new(
+            spec,
+            job.arm_count,
+            job.setup,
+            job.budget,
+            job.problem.moments.limits,
+            last=job.last_spent,
+            sizes=self.sizes,
+            envelope=envelope_of(spec, job.setup) if spec.method == ENVELOPE else None,
+        )
+
+    @cached_property
+    def law(self) -> Any:
+        """The outcomes' laws; slow for continuous ones, so once a plan."""
+        return phase_laws(self.job.problem)
+
+    @property
+    def chunk(self) -> int:
+        """How many runs make a unit of work."""
+        return max(1, round(ARMS_PER_CHUNK / self.job.steps / (10 + self.job.arm_count)))
+
+    def compile(self) -> float:
+        """Compile the kernel or read it from the disk; the seconds of compiling."""
+        made = kernel(self.spec, self.job.bernoulli)
+        run = SingleRun(self, np.array([0]))
+        return compile_seconds(made, lambda: run.advance(0, np.zeros(1, np.uint8)))
+
+    def run(
+        self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
+    ) -> tuple[Runs | None, float]:
+        """The runs and the seconds they took; None if ``stop[0]`` was set before the end."""
+        start, batch = time.perf_counter(), SingleRun(self, runs)
+        finished = batch.advance(FOREVER, stop)
+        return (batch.read() if finished else None), time.perf_counter() - start
+
+
+class SingleRun:
+    """Some runs of a plan, made one after another; a single one can be made in parts."""
+
+    def __init__(self, plan: SingleRunPlan, runs: npt.NDArray[np.int64]) -> None:
+        job = plan.job
+        self.plan, self._fresh = plan, plan.fresh.block
+        self.state = plan.fresh.copy()
+        self._seeds = tuple(seed_words(job.seed, stream, runs) for stream in (OUTCOMES, LUCK))
+        self._ends = np.zeros((len(runs), Ends.of(plan.spec.penalties).size))
+        self._counts = np.zeros((len(runs), job.arm_count, 2))
+
+    def advance(self, until: int, stop: npt.NDArray[np.uint8]) -> bool:
+        """Make the runs, each up to step ``until``; False if ``stop[0]`` was set before the end."""
+        plan, fresh = self.plan, self._fresh
+        finished = kernel(plan.spec, plan.job.bernoulli)(
+            self.state.block,
+            fresh,
+            *self._seeds,
+            plan.law,
+            plan.job.problem.phase_starts(plan.job.budget),
+            self._ends,
+            self._counts,
+            until,
+            stop,
+        )
+        self._fresh = NO_BLOCK  # from now on it goes on
+        columns = Ends.of(plan.spec.penalties)
+        if finished < len(self._ends) and self._ends[finished, columns.wrong]:
+            arm, step = self._ends[finished, [columns.wrong_arm, columns.step]].astype(int)
+            raise wrong_arm(plan.job.policy.label, arm, step, plan.job.arm_count)
+        return bool(finished == len(self._ends))
+
+    @property
+    def step(self) -> int:
+        """How many pulls the last run has made."""
+        return int(self._ends[-1, Ends.of(self.plan.spec.penalties).step])
+
+    @property
+    def running(self) -> bool:
+        """Whether the last run has not spent its budget yet."""
+        layout, run = self.state.layout, self.state["run"]
+        return bool(run[layout.spent] <= run[layout.budget])
+
+    def read(self) -> Runs:
+        """What the runs have earned, spent and pulled so far."""
+        ends, at, penalties = (
+            self._ends,
+            Ends.of(self.plan.spec.penalties),
+            self.plan.job.penalty_count,
+        )
+        return Runs(
+            reward=ends[:, at.totals].copy(),
+            cost=ends[:, at.cost].copy(),
+            penalty=ends[:, at.totals + 1 : at.totals + 1 + penalties].copy(),
+            pulls=self._counts[:, :, 0].astype(np.int64),
+            arm_cost=self._counts[:, :, 1].copy(),
+            queue=ends[:, at.queue : at.queue + penalties].copy(),
+            queue_max=ends[:, at.peak : at.peak + penalties].copy(),
+        )

@@ -1,0 +1,82 @@
+"""All arms compared: compiled, one run at a time."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from tightrope.compiled import keep, select
+from tightrope.kernels.run_state import ARMS, BLOCK, Field, constants_of, view
+from tightrope.kernels.spec import Spec
+
+__all__ = ["by_scan", "clock_at", "scanner"]
+
+
+@cache
+def clock_at(spec: Spec) -> Any:
+    """The number that all arms share after ``step`` pulls."""
+    clock, number = spec.formula(spec.policy.clock), spec.dtype
+    wide = constants_of(spec, Field.WIDE)
+
+    def clock_now(address, step):
+        return number(clock(wide(address), float(max(step, 1))))
+
+    return spec.part(clock_now)
+
+
+@cache
+def scanner(spec: Spec) -> Any:
+    """The smallest index of ``count`` places from ``start`` on, and whose it is.
+
+    The arm with the lowest number on ties. A block of places at a time, each in a lane of its own,
+    so that LLVM makes SIMD code of it; what lies past the end of the list counts for nothing.
+    """
+    number, index, row = spec.dtype, spec.target.index(), 2 * spec.channels
+    nothing = number(math.inf)
+    terms_of, places_of, run_of, best_of = (
+        view(spec, field) for field in (Field.TERMS, Field.PLACES, Field.RUN, Field.BEST)
+    )
+    constants_at = constants_of(spec, Field.CONSTANTS)
+
+    def scan(address, start, count, now, luck):
+        best, run, constants = best_of(address), run_of(address), constants_at(address)
+        terms, stride = terms_of(address), places_of(address).shape[1]
+        for lane in range(BLOCK):
+            best[0, lane] = nothing
+            best[1, lane] = nothing
+        for base in range(0, count, BLOCK):
+            for lane in range(BLOCK):
+                place = start + base + lane
+                arm, old, holder = terms[row * stride + place], best[0, lane], best[1, lane]
+                value = index(terms, place, stride, run, 0, 1, constants, now, luck, arm)
+                better = (value < old) | ((value == old) & (arm < holder))
+                better = better & (base + lane < count)
+                best[0, lane] = keep(better, value, old)
+                best[1, lane] = keep(better, arm, holder)
+        half = BLOCK // 2
+        while half > 0:
+            for lane in range(half):
+                value, arm = best[0, lane + half], best[1, lane + half]
+                old, holder = best[0, lane], best[1, lane]
+                better = (value < old) | ((value == old) & (arm < holder))
+                best[0, lane] = select(better, value, old)
+                best[1, lane] = select(better, arm, holder)
+            half //= 2
+        value, arm = best[0, 0], best[1, 0]
+        chosen = int(arm) if arm < nothing else 0  # every index not a number
+        return value, chosen
+
+    return spec.routine(scan)
+
+
+@cache
+def by_scan(spec: Spec) -> Any:
+    """Decide by looking at every arm."""
+    clock, scan, counts_of = clock_at(spec), scanner(spec), view(spec, Field.COUNTS)
+
+    def decide(address, step, luck):
+        _, arm = scan(address, 0, counts_of(address)[ARMS], clock(address, step), luck)
+        return arm
+
+    return spec.part(decide)

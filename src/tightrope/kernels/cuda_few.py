@@ -1,0 +1,253 @@
+"""The GPU's kernel for few arms: one thread a run, its arms in registers.
+
+Letters: K arms, M penalties (at least 1), R runs of one launch. K is a constant of the kernel,
+every loop over arms unrolls, and the arm just pulled is picked out by selection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numba
+import numpy as np
+from numba import cuda, int32, uint32, uint64
+
+from tightrope.compiled import fingerprint
+from tightrope.kernels.cuda import device_options, device_part, device_target
+from tightrope.kernels.rng import WEYL
+from tightrope.kernels.step import coin_of, next_word
+from tightrope.policies.base import IndexPolicy
+
+__all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
+
+REGISTERS = 160  # up to here a thread keeps its arms' numbers to itself
+_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class DeviceKernel:
+    """What a kernel for an index policy is compiled for."""
+
+    policy: type[IndexPolicy]
+    penalties: int
+    arms: int  # 0: read at run time
+    bits: int  # of a word that decide an outcome of 0 or 1; 0: outcomes are not all 0 or 1
+    dtype: type
+    tabled: bool  # whether the policy's clock is read from a table, as all runs share it
+    group: int = 1  # threads that share a run
+
+    @property
+    def term_rows(self) -> int:
+        """How many terms an arm has: a level and a width for the reward and each penalty."""
+        return 2 * (1 + self.penalties)
+
+    @property
+    def book_rows(self) -> int:
+        """How many numbers an arm's book has: pulls, cost, reward, penalties."""
+        return 3 + self.penalties
+
+    @property
+    def end_rows(self) -> int:
+        """What a run ends with: cost, totals, queues, the largest they were."""
+        return 2 + 3 * self.penalties
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells it from every other kernel."""
+        policy = self.policy
+        facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled, self.group)
+        return fingerprint(policy.functions(), (*facts, policy.learns, policy.random))
+
+
+def fits(arms: int, penalties: int) -> bool:
+    """Whether a thread can keep all numbers of its arms in registers."""
+    return arms * (2 * (1 + penalties) + 3 + penalties) <= REGISTERS
+
+
+def build_clocks(spec: DeviceKernel) -> Any:
+    """A kernel that fills a table [steps] with the policy's clock."""
+    clock, number = device_part(spec.digest)(spec.policy.clock), numba.from_dtype(spec.dtype)
+
+    def fill(clocks, wide):
+        step = cuda.grid(1)
+        if step < clocks.shape[0]:
+            clocks[step] = number(clock(wide, float(max(step, 1))))
+
+    return cuda.jit(fill)
+
+
+def clock_at(spec: DeviceKernel) -> Any:
+    """The clock of a step, from the table or computed."""
+    part, number, tabled = device_part(spec.digest), numba.from_dtype(spec.dtype), spec.tabled
+    clock = part(spec.policy.clock)
+
+    def now_at(clocks, wide, step):
+        return clocks[step] if tabled else number(clock(wide, float(max(step, 1))))
+
+    return part(now_at)
+
+
+def _by_selection(spec: DeviceKernel) -> dict[str, Any]:
+    """How to reach the rows of the arm just pulled: all arms' rows are gone through."""
+    few, term_rows, book_rows = spec.arms, spec.term_rows, spec.book_rows
+    one, zero, channels = spec.dtype(1), spec.dtype(0), 2 + spec.penalties
+
+    def add(book, at, stride, row, more, arm):
+        """A multiplication by 0 or 1 is exact, and cheaper than a selection."""
+        total = zero
+        for k in range(few):
+            mine = one if arm == int32(k) else zero
+            value = book[k * book_rows + row] + more * mine
+            book[k * book_rows + row] = value
+            total = value if k == 0 or arm == int32(k) else total
+        return total
+
+    def put(terms, at, stride, row, value, arm):
+        for k in range(few):
+            old = terms[k * term_rows + row]
+            terms[k * term_rows + row] = value if arm == int32(k) else old
+
+    def threshold(law, arm, row):
+        value = law[row]
+        for k in range(1, few):
+            other = law[k * channels + row]
+            value = other if arm == int32(k) else value
+        return value
+
+    return {"add": add, "put": put, "threshold": threshold}
+
+
+def build_few(spec: DeviceKernel) -> Any:
+    """The kernel, compiled when it is first launched.
+
+    Its arguments: the runs' generators [4, R] (``seeds``, ``luck``), the ``law`` of the outcomes,
+    the terms that arms ``start`` with [K * rows]; what comes out: pulls and cost of each arm in
+    ``counts`` [K, 2, R], the rest in ``ends`` [rows, R]; the clock's table, the policy's numbers.
+    """
+    play, number = _play(spec), numba.from_dtype(spec.dtype)
+    term_size, book_size = spec.arms * spec.term_rows, spec.arms * spec.book_rows
+    law_size = max(spec.arms * (2 + spec.penalties), 1) if spec.bits else 1
+    copied = bool(spec.bits)
+
+    def few_arms(seeds, luck, law, start, counts, ends, clocks, game):
+        run = cuda.grid(1)
+        if run < seeds.shape[1]:
+            terms = cuda.local.array(term_size, number)
+            book = cuda.local.array(book_size, number)
+            odds = cuda.local.array(law_size, uint32)
+            for at in range(term_size):
+                terms[at] = start[at]
+            for at in range(book_size):
+                book[at] = number(0)
+            if copied:
+                for at in range(law_size):
+                    odds[at] = law[at]
+                play(terms, book, run, seeds, luck, odds, counts, ends, clocks, game)
+            else:
+                play(terms, book, run, seeds, luck, law, counts, ends, clocks, game)
+
+    numbers = term_size + book_size
+    capped = device_options(max_registers=64) if numbers <= 24 else {}  # a better order, measured
+    return cuda.jit(fastmath=True, **capped)(few_arms)
+
+
+def _play(spec: DeviceKernel) -> Any:
+    """One run: decide, draw, learn, settle, until its cost exceeds the budget or clocks run out."""
+    number, penalties, channels = numba.from_dtype(spec.dtype), spec.penalties, 2 + spec.penalties
+    part, random, zero, one = (
+        device_part(spec.digest),
+        spec.policy.random,
+        spec.dtype(0),
+        spec.dtype(1),
+    )
+    target = device_target(spec.policy, penalties, spec.dtype, spec.digest, **_by_selection(spec))
+    draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
+    learn, settle, decide, report = (
+        target.learn(),
+        target.settle(),
+        _decide(spec, target),
+        _report(spec),
+    )
+    now_at, word_of, coin = clock_at(spec), part(next_word), part(coin_of)
+    rows, own_law, law_step = 3 * penalties + 1, bool(spec.bits), np.uint64(channels * WEYL)
+    weyl_step = np.uint64(WEYL)
+
+    def play(terms, book, run, seeds, luck, law, counts, ends, clocks, game):
+        wide, constants, allowance, budget, count, explore, last = game
+        state = cuda.local.array(rows, number)
+        drain = cuda.local.array(penalties, number)
+        outcomes = cuda.local.array(channels, number)
+        words = cuda.local.array(4, uint32)
+        own = cuda.local.array(4, uint32)
+        for row in range(rows):
+            state[row] = zero
+        for m in range(penalties):
+            drain[m] = allowance[m]
+        for at in range(4):
+            words[at], own[at] = seeds[at, run], luck[at, run]
+        step, uniform, weyl, toss = uint32(0), zero, uint64(0), uint64(0)
+        spent = zero
+        now = now_at(clocks, wide, 0)
+        while spent <= budget and step < last:
+            if random:
+                toss = (toss + weyl_step) & _MASK
+                uniform = number(coin(word_of(own, 0, 1, toss)))
+            arm = int32(step % count)
+            if step >= explore:
+                arm = decide(terms, state, now, uniform, constants)
+            step = uint32(step + uint32(1))
+            now = now_at(clocks, wide, step)  # of the next step, read while this one is going on
+            row = 0 if own_law else int32(arm) * channels
+            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, row, one)
+            weyl = (weyl + law_step) & _MASK
+            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
+            spent = settle(state, 0, 1, drain, 0, outcomes, 0, 1, step > explore)
+        report(book, run, seeds.shape[1], spent, state, counts, ends)
+
+    return part(play)
+
+
+def _decide(spec: DeviceKernel, target: Any) -> Any:
+    """The arm with the smallest index, lowest number on ties."""
+    few, rows, number, index = (
+        spec.arms,
+        spec.term_rows,
+        numba.from_dtype(spec.dtype),
+        target.index(),
+    )
+
+    def decide(terms, state, now, uniform, constants):
+        best, chosen = number(0), int32(0)
+        for arm in range(few):
+            value = index(terms, arm * rows, 1, state, 0, 1, constants, now, uniform, number(arm))
+            if arm == 0 or value < best:
+                best, chosen = value, int32(arm)
+        return chosen
+
+    return device_part(spec.digest)(decide)
+
+
+def _report(spec: DeviceKernel) -> Any:
+    """Write what came out: the rows of ``ends`` are cost, totals, queues, the largest queues."""
+    number, few, rows = numba.from_dtype(spec.dtype), spec.arms, spec.book_rows
+    penalties, channels = spec.penalties, 1 + spec.penalties
+
+    def report(book, run, runs, spent, state, counts, ends):
+        totals = cuda.local.array(channels, number)
+        for channel in range(channels):
+            totals[channel] = number(0)
+        for arm in range(few):
+            counts[2 * arm * runs + run] = book[arm * rows]
+            counts[(2 * arm + 1) * runs + run] = book[arm * rows + 1]
+            for channel in range(channels):
+                totals[channel] += book[arm * rows + 2 + channel]
+        ends[run] = spent
+        for channel in range(channels):
+            ends[(1 + channel) * runs + run] = totals[channel]
+        for m in range(penalties):
+            ends[(1 + channels + m) * runs + run] = state[m]
+            ends[(1 + channels + penalties + m) * runs + run] = state[2 * penalties + m]
+
+    return device_part(spec.digest)(report)

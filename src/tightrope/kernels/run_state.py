@@ -1,0 +1,424 @@
+"""All that one run or one live campaign remembers: named arrays in one block of memory.
+
+Letters: K arms, M penalties (at least 1: a problem without a limit gets an idle one), C = 1 + M
+channels beside the cost, N places. A *place* holds a copy of an arm's terms; the first K places are
+the arms themselves, in order, and the sieve's levels own the rest (see ``argmin.sieve``).
+
+The block starts with a table of where each array is, relative to its own start. So it can be
+copied, compared, saved and restored as it is, and a call from Python into compiled code passes one
+array: each one more would cost as much as a whole decision between two arms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import IntEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.compiled import array_behind, first_of
+from tightrope.errors import InputError
+from tightrope.kernels.spec import CHOICE, SIEVE, Spec
+from tightrope.policies.base import IndexPolicy, Setup
+from tightrope.policies.state import State, field_starts, record_maker
+
+if TYPE_CHECKING:
+    from tightrope.kernels.argmin.envelope import Envelope
+
+__all__ = [
+    "Field",
+    "Run",
+    "RunState",
+    "Sizes",
+    "aligned_zeros",
+    "constants_of",
+    "first_terms",
+    "view",
+]
+
+BLOCK = 16  # places compared at once; every level starts and ends at a multiple of it
+CACHE_LINE = 64  # bytes
+LARGEST = 2**24  # an arm's number is exact in single precision up to here
+
+# columns of ``links``: where a place's copy is one level down, whose copy it is itself, and
+# its neighbours in the chain of arms with the same terms
+BELOW, ABOVE, NEXT, BEFORE = range(4)
+# columns of ``levels``: first place, how many it may hold, how many it holds, how often to go
+# without a look for equal terms, and without the level
+START, ROOM, COUNT, PATIENCE, REST = range(5)
+# of ``counts``: arms, pulls to explore, pulls told, decisions asked for, phase of the problem; then
+# the sieve's; then an arm that a policy chose though it does not exist, and whether it did
+ARMS, EXPLORE, STEP, ASKED, PHASE, DEPTH, LEVELS, SMALLEST, FACTOR, EVALUATED, BUILT, FAILED = (
+    range(12)
+)
+WRONG_ARM, WRONG = 12, 13
+
+
+class Field(IntEnum):
+    """The arrays, in the order of the table."""
+
+    PLACES = 0  # [2 C + 1, N] level and width of every channel, then the arm's number
+    TOTALS = 1  # [K, 2 + C] pulls, cost, reward, penalties: all that was seen
+    RUN = 2  # the queues and what goes with them; ``Run`` numbers them
+    CONSTANTS = 3  # the policy's numbers, in the precision at hand
+    WIDE = 4  # the same in double precision
+    COUNTS = 5  # see above
+    BEST = 6  # [2, BLOCK] smallest index so far and whose it is
+    LINKS = 7  # [N, 4]
+    LEVELS = 8  # [L + 1, 5]
+    WINDOWS = 9  # [L + 1, ...] where each level holds; see ``argmin.sieve``
+    TABLE = 10  # the sieve's hash table
+    SAMPLE = 11  # the sieve's sample of keys, or a block of them
+    EDGES = 12  # [S] the envelope's segments
+    FIRST = 13  # [S + 2] each segment's first candidate
+    CANDIDATES = 14  # the envelope's arms
+    LINES = 15  # [2, K] what each arm's index is made of, for the envelope
+    ROUNDED = 16  # CONSTANTS in double precision
+    WORDS = 17  # [8] the generators: of the outcomes, of the policy
+    STATE = 18  # what a policy that chooses or forgets remembers: a ``State``
+    SCRATCH = 19  # the policy's own record
+    STARTS = 20  # where the fields of STATE start, one after the other
+    OWN_STARTS = 21  # likewise of SCRATCH
+    HISTORY = 22  # [W, 3 + M] the pulls in a window
+    PAIR = 23  # [2] the policy's random words of a step
+    BITS = 24  # PLACES as whole numbers
+    TERMS = 25  # PLACES, flat
+    BOOK = 26  # TOTALS, flat
+
+
+class Run(NamedTuple):
+    """Where things are in ``run``; ``step`` settles the first four."""
+
+    queue: int  # for each penalty
+    lost: int  # what the queues' rounding lost
+    peak: int  # the largest queues so far
+    spent: int
+    outcome: int  # the last pull's cost, reward and penalties
+    allowance: int  # for each penalty
+    scale: int  # the largest cost, reward and penalties, in the user's units
+    budget: int
+    fade: int
+    size: int
+
+    @classmethod
+    def of(cls, penalties: int) -> Run:
+        """For M penalties."""
+        sizes = (*[penalties] * 3, 1, 2 + penalties, penalties, 2 + penalties, 1, 1)
+        return cls(*(sum(sizes[:at]) for at in range(len(sizes) + 1)))
+
+
+KINDS: Mapping[Field, type] = {
+    Field.WIDE: np.float64,
+    Field.ROUNDED: np.float64,
+    Field.COUNTS: np.int64,
+    Field.SAMPLE: np.float64,
+    Field.LINKS: np.int32,
+    Field.LEVELS: np.int64,
+    Field.WINDOWS: np.float64,
+    Field.TABLE: np.int32,
+    Field.EDGES: np.float64,
+    Field.FIRST: np.int32,
+    Field.CANDIDATES: np.int32,
+    Field.WORDS: np.uint32,
+    Field.PAIR: np.int64,
+    Field.STATE: np.float64,
+    Field.SCRATCH: np.float64,
+    Field.STARTS: np.int64,
+    Field.OWN_STARTS: np.int64,
+    Field.HISTORY: np.float64,
+}  # all others are of the precision at hand
+WHOLE: Mapping[type, type] = {np.float32: np.uint32, np.float64: np.uint64}
+ROWS = {
+    Field.PLACES,
+    Field.TOTALS,
+    Field.BEST,
+    Field.LINKS,
+    Field.LEVELS,
+    Field.WINDOWS,
+    Field.LINES,
+    Field.BITS,
+}  # fields with two dimensions
+SAME_MEMORY = {Field.BITS: Field.PLACES, Field.TERMS: Field.PLACES, Field.BOOK: Field.TOTALS}
+
+
+def _kind(spec: Spec, field: Field) -> type:
+    return KINDS.get(field, WHOLE[spec.dtype] if field is Field.BITS else spec.dtype)
+
+
+@cache
+def view(spec: Spec, field: Field) -> Any:
+    """For compiled code: a function from the block's address to one of the arrays."""
+    return array_behind(int(field), _kind(spec, field), field in ROWS)
+
+
+@cache
+def constants_of(spec: Spec, field: Field) -> Any:
+    """A compiled function from the block's address to the policy's constants."""
+    numbers, as_tuple = view(spec, field), first_of(spec.constants)
+
+    def constants(address):
+        return as_tuple(numbers(address))
+
+    constants.__name__ = f"{field.name.lower()}_tuple"
+    return spec.part(constants)
+
+
+class RunState:
+    """The block on Python's side. Its arrays go by name: ``state["totals"]`` is part of it."""
+
+    def __init__(self, spec: Spec, block: npt.NDArray[np.uint8]) -> None:
+        self.spec, self.layout, self.block = spec, Run.of(spec.penalties), block
+        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
+        self._arrays = {}
+        for field, (offset, rows, columns) in zip(Field, table, strict=True):
+            kind = np.dtype(_kind(spec, field))
+            array = block[offset : offset + rows * columns * kind.itemsize].view(kind)
+            self._arrays[field.name.lower()] = (
+                array.reshape(rows, columns) if field in ROWS else array
+            )
+
+    @classmethod
+    def new(
+        cls,
+        spec: Spec,
+        arms: int,
+        setup: Setup,
+        budget: float,
+        limits: npt.NDArray[np.float64],
+        *,
+        last: float | None = None,
+        scales: Sequence[float] = (),
+        sizes: Sizes | None = None,
+        envelope: Envelope | None = None,
+    ) -> RunState:
+        """At the start of a run.
+
+        ``budget`` and ``limits`` [M] are the task's, normalised; ``last`` is the largest cost at
+        which the run goes on, the budget by default. ``scales`` [2 + M] are the largest outcomes
+        in the units in which outcomes are told; ``sizes`` are the sieve's, ``envelope`` is what
+        decisions are read off where that is the method.
+        """
+        if arms >= LARGEST:
+            raise InputError(f"arms = {arms}: must be below {LARGEST}")
+        shapes = _shapes(spec, arms, setup, sizes or Sizes(), envelope)
+        state = cls(spec, _block(spec, shapes))
+        state._fill(setup, arms, budget if last is None else last, scales)
+        state._fill_sieve(arms, sizes or Sizes())
+        if envelope is not None:
+            for name, values in envelope._asdict().items():
+                state[name][...] = values
+        if spec.remembers:
+            remaining = state.record.remaining
+            remaining[0], remaining[1 : 1 + len(limits)] = budget, limits * budget
+        if spec.method == CHOICE:
+            own: Any = spec.policy
+            own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)
+        return state
+
+    @property
+    def setup(self) -> Setup:
+        """The policy's setup, as far as decisions need it."""
+        spec, run, layout = self.spec, self["run"], self.layout
+        learns = getattr(spec.policy, "learns", True)
+        arms, rows = len(self["totals"]), 2 * spec.channels
+        terms = (
+            None
+            if learns or not spec.indexed
+            else self["places"][:rows, :arms].T.reshape(arms, -1, 2)
+        )
+        return Setup(
+            constants=tuple(self["wide"][:-1].tolist()),
+            allowance=tuple(run[layout.allowance :][: spec.limited].tolist()),
+            explore=int(self["counts"][EXPLORE]) // arms,
+            terms=terms,
+            window=len(self["history"]) // (3 + spec.limited),
+            fade=float(run[layout.fade]),
+        )
+
+    @property
+    def record(self) -> State:
+        """What a policy that chooses or forgets remembers."""
+        made: State = record_maker(State)(self["state"], self["starts"])
+        return made
+
+    @property
+    def scratch(self) -> Any:
+        """The record of a policy that chooses."""
+        own: Any = self.spec.policy
+        return record_maker(own.Scratch)(self["scratch"], self["own_starts"])
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self._arrays[name]
+
+    def copy(self) -> RunState:
+        """Another one with the same numbers."""
+        return RunState(self.spec, aligned_copy(self.block))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RunState)
+            and self.spec == other.spec
+            and np.array_equal(self.block, other.block)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _fill(self, setup: Setup, arms: int, budget: float, scales: Sequence[float]) -> None:
+        layout, spec, run = self.layout, self.spec, self["run"]
+        if spec.indexed:
+            flat = first_terms(spec.policy, spec.penalties, spec.dtype, setup)
+            self["places"][: flat.shape[1], :arms] = flat.T
+            self["places"][2 * spec.channels, :arms] = np.arange(arms)
+        for name in ("constants", "wide", "rounded"):
+            self[name][:-1] = setup.constants
+        self["rounded"][:] = self["constants"]
+        run[layout.allowance : layout.allowance + len(setup.allowance)] = setup.allowance
+        run[layout.scale : layout.budget] = 1.0
+        run[layout.scale : layout.scale + len(scales)] = scales
+        run[layout.budget], run[layout.fade] = budget, setup.fade
+        self["counts"][[ARMS, EXPLORE]] = arms, setup.explore * arms
+        if spec.remembers:
+            self["starts"][:] = field_starts(State, arms, spec.limited)
+        if spec.method == CHOICE:
+            own: Any = spec.policy
+            self["own_starts"][:] = field_starts(own.Scratch, arms, spec.limited)
+
+    def _fill_sieve(self, arms: int, sizes: Sizes) -> None:
+        if self.spec.method != SIEVE:
+            return
+        rooms = sizes.rooms(arms)
+        levels, windows = self["levels"], self["windows"]
+        levels[0, : COUNT + 1] = 0, _whole_blocks(arms), arms
+        for at, room in enumerate(rooms):
+            levels[at + 1, [START, ROOM]] = levels[at, START] + levels[at, ROOM], room
+        # Nowhere yet; at first a level is to last as long as it would take to pull all its arms.
+        life = np.array([1e15, *rooms])  # the first is that of all arms: no window is wider
+        windows[:, 4] = life
+        for m in range(self.spec.penalties):
+            windows[:, 8 + 5 * m : 10 + 5 * m] = 0.05 * life[:, np.newaxis]
+        self["counts"][[LEVELS, SMALLEST, FACTOR]] = len(rooms), sizes.smallest, sizes.factor
+
+
+def _shapes(
+    spec: Spec, arms: int, setup: Setup, sizes: Sizes, envelope: Envelope | None
+) -> dict[Field, tuple[int, int]]:
+    """Rows and columns of the fields that are there; one row for those of one dimension."""
+    rooms = sizes.rooms(arms) if spec.method == SIEVE else []
+    places = sum(rooms, _whole_blocks(arms))
+    shapes = {
+        Field.TOTALS: (arms, 2 + spec.channels),
+        Field.RUN: (1, Run.of(spec.penalties).size),
+        Field.CONSTANTS: (1, spec.constants),
+        Field.WIDE: (1, spec.constants),
+        Field.ROUNDED: (1, spec.constants),
+        Field.COUNTS: (1, 16),
+        Field.WORDS: (1, 8),
+        Field.PAIR: (1, 2),
+    }
+    if spec.indexed:
+        shapes |= {Field.PLACES: (2 * spec.channels + 1, places), Field.BEST: (2, BLOCK)}
+    if rooms or spec.method == SIEVE:
+        shapes |= {
+            Field.LINKS: (places, 4),
+            Field.LEVELS: (len(rooms) + 1, 5),
+            Field.WINDOWS: (len(rooms) + 1, 5 + 5 * spec.penalties),
+            Field.TABLE: (1, sizes.table(rooms)),
+            Field.SAMPLE: (1, SAMPLE),
+        }
+    if envelope is not None:
+        for name, values in envelope._asdict().items():
+            shapes[Field[name.upper()]] = (1, *values.shape)[-2:]
+    if spec.remembers:
+        starts = field_starts(State, arms, spec.limited)
+        shapes |= {Field.STATE: (1, starts[-1]), Field.STARTS: (1, len(starts))}
+        shapes[Field.HISTORY] = (1, setup.window * (3 + spec.limited))
+    if spec.method == CHOICE:
+        own: Any = spec.policy
+        starts = field_starts(own.Scratch, arms, spec.limited)
+        shapes |= {Field.SCRATCH: (1, starts[-1]), Field.OWN_STARTS: (1, len(starts))}
+    return shapes
+
+
+def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:
+    """Zeros, behind the table that says where the fields are."""
+    table = np.zeros((len(Field), 3), np.int64)
+    end = _whole_lines(table.nbytes)
+    for field, (rows, columns) in shapes.items():
+        table[field] = end, rows, columns
+        end += _whole_lines(rows * columns * np.dtype(_kind(spec, field)).itemsize)
+    for field, other in SAME_MEMORY.items():
+        offset, rows, columns = table[other]
+        table[field] = (offset, rows, columns) if field in ROWS else (offset, 1, rows * columns)
+    block = aligned_zeros((end,), np.uint8)
+    block[: table.nbytes] = table.reshape(-1).view(np.uint8)
+    return block
+
+
+class Sizes(NamedTuple):
+    """How the sieve's levels shrink: by ``factor`` each, down to about ``smallest`` arms."""
+
+    factor: int = 8
+    smallest: int = 64
+
+    def rooms(self, arms: int) -> list[int]:
+        """How many places each level owns: twice what it aims at, since arms join later."""
+        aims = []
+        aim = arms
+        while aim > self.smallest:
+            aim = max(aim // self.factor, self.smallest)
+            aims.append(aim)
+        return [_whole_blocks(2 * aim + BLOCK) for aim in aims]
+
+    def table(self, rooms: Sequence[int]) -> int:
+        """The size of the hash table: a power of 2, at least twice the largest level."""
+        return 1 << (2 * max(rooms, default=1) - 1).bit_length()
+
+
+SAMPLE = 128  # keys that a level's threshold is guessed from
+
+
+def first_terms(
+    policy: type[IndexPolicy], penalties: int, dtype: type, setup: Setup
+) -> npt.NDArray[np.float64]:
+    """The terms at the start, [K, rows] where they are known, else [1, rows] of any arm.
+
+    A policy that pulls every arm before it decides need not have any.
+    """
+    if setup.terms is not None:
+        known = np.asarray(setup.terms, np.float64)
+        return known.reshape(len(known), -1)
+    zero, constants = dtype(0), tuple(dtype(value) for value in setup.constants)
+    with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+        reward = policy.reward_terms(constants, zero, zero, zero)
+        penalty = policy.penalty_terms(constants, zero, zero, zero)
+        return np.array([[*reward, *penalty * penalties]], np.float64)
+    return np.zeros((1, 2 * (1 + penalties)))
+
+
+def _whole_blocks(count: int) -> int:
+    return -(-count // BLOCK) * BLOCK
+
+
+def _whole_lines(size: int) -> int:
+    return -(-size // CACHE_LINE) * CACHE_LINE
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    """Zeros that start on a cache line: a vector across two of them takes twice as long."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    made: npt.NDArray[Any] = raw[start : start + size].view(dtype).reshape(shape)
+    return made
+
+
+def aligned_copy(block: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The same bytes, on a cache line of their own."""
+    copy = aligned_zeros(block.shape, np.uint8)
+    copy[:] = block
+    return copy

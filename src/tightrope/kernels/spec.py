@@ -1,0 +1,129 @@
+"""What the compiled parts of a single run are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from numba import njit
+
+from tightrope.compiled import OPTIONS, compile_function, fingerprint
+from tightrope.kernels.step import Target
+from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.choice import WORDS, ChoicePolicy
+from tightrope.policies.memory import remember
+
+__all__ = ["CHOICE", "ENVELOPE", "SCAN", "SIEVE", "Spec", "argmin_method", "spec_of"]
+
+# How the arm is found: by a policy's ``choose`` over the whole state, or the smallest index by a
+# look at every arm, on an envelope of lines, or in short lists of those that can still win.
+CHOICE, SCAN, ENVELOPE, SIEVE = "choice", "scan", "envelope", "sieve"
+PLAIN = "plain"  # by ``decide``, which is not compiled
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A policy and how its runs are made, one at a time.
+
+    ``penalties``: how many channels there are beside cost and reward, at least 1; ``limited``: how
+    many limits a policy's state knows of. ``constants`` is how many numbers the policy's functions
+    receive, and one more, so that there is always one. ``forgets``: whether what is remembered of
+    the arms is less than all that was seen.
+    """
+
+    policy: Any  # a class of policies
+    penalties: int
+    dtype: type
+    method: str
+    constants: int
+    forgets: bool = False
+    limited: int = 1
+
+    @property
+    def channels(self) -> int:
+        """The reward and the penalties."""
+        return 1 + self.penalties
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the policy has an index."""
+        return self.method in (SCAN, ENVELOPE, SIEVE)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a ``State``: for policies that choose over it, and those that forget."""
+        return self.forgets or self.method == CHOICE
+
+    @property
+    def words(self) -> int:
+        """Random words that the policy takes a step."""
+        return WORDS if self.method == CHOICE else int(self.policy.random)
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells it from every other: what it is for and the text it is made of."""
+        policy: Any = self.policy
+        facts = (
+            self.penalties,
+            self.limited,
+            self.dtype.__name__,
+            self.method,
+            self.constants,
+            self.forgets,
+            policy.random,
+            getattr(policy, "learns", True),
+        )
+        return fingerprint((*policy.functions(), remember), facts)
+
+    @cached_property
+    def target(self) -> Target:
+        """The step functions, for one run."""
+        return Target(self.policy, self.penalties, self.dtype, self.formula)
+
+    def part(self, function: Callable[..., Any]) -> Any:
+        """Compile a part that is copied to where it is called, before types are known.
+
+        numba compiles each function on its own and optimises it again with every caller; to
+        copy the small ones early takes half the time.
+        """
+        return compile_function(function, self.digest, jit=njit(inline="always", **OPTIONS))
+
+    def routine(self, function: Callable[..., Any]) -> Any:
+        """Compile a part that is long or called from several places, and stays on its own."""
+        return compile_function(function, self.digest, jit=njit(**OPTIONS))
+
+    def formula(self, function: Callable[..., Any], dtype: type | None = None) -> Any:
+        """Compile a function of the policy, with its float constants in a precision."""
+        return compile_function(function, self.digest, dtype)
+
+
+def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
+    """How to find the smallest index: a look at every arm unless the policy is ``steady``."""
+    if not policy.steady or policy.random or setup.forgets:
+        return SCAN
+    timeless = policy.clock is IndexPolicy.clock
+    if not policy.learns and timeless and len(setup.allowance) <= 1:
+        return ENVELOPE
+    return SIEVE
+
+
+def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
+    """How to make a policy's runs; with ``many_arms`` a decision need not look at all of them."""
+    penalties = len(setup.allowance)
+    kind = type(policy)
+    if isinstance(policy, IndexPolicy):
+        method = argmin_method(kind, setup) if many_arms else SCAN  # type: ignore[arg-type]
+        limited = max(penalties, 1)
+    else:
+        method, limited = CHOICE if isinstance(policy, ChoicePolicy) else PLAIN, penalties
+    return Spec(
+        policy=kind,
+        penalties=max(penalties, 1),
+        dtype=dtype,
+        method=method,
+        constants=len(setup.constants) + 1,
+        forgets=setup.forgets,
+        limited=limited,
+    )

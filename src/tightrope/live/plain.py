@@ -1,0 +1,89 @@
+"""A live run in plain Python, on the same state: for policies that cannot be compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tightrope.kernels.live import NOTHING, REFUSED, in_range
+from tightrope.kernels.rng import WEYL
+from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
+from tightrope.kernels import step
+from tightrope.policies.base import Policy, Statistics, advance
+from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.memory import learner, remember
+
+__all__ = ["PlainCalls"]
+
+
+class PlainCalls:
+    """``tell`` and ``ask`` as ``kernels.live`` has them."""
+
+    def __init__(self, policy: Policy, state: RunState) -> None:
+        self._policy, self._state = policy, state
+        learn = policy.learn if isinstance(policy, ChoicePolicy) else lambda *_: None
+        self._learn = learner(remember, learn)
+
+    def tell(self, arm: int, cost: float, reward: float, penalty: Any) -> int:
+        """Take the outcome of a pull, or refuse it and change nothing."""
+        state, layout = self._state, self._state.layout
+        run, counts = state["run"], state["counts"]
+        told = np.array([cost, reward, *np.atleast_1d(penalty)])
+        scales = run[layout.scale : layout.scale + len(told)]
+        if not (0 <= arm < counts[ARMS] and all(map(in_range, told, scales))):
+            return REFUSED
+        outcome = run[layout.outcome : layout.outcome + len(told)]
+        outcome[:] = told / scales
+        state["totals"][arm] += [1.0, *outcome]
+        if state.spec.remembers:
+            own = state.scratch if isinstance(self._policy, ChoicePolicy) else None
+            history, fade = state["history"], float(run[layout.fade])
+            self._learn(self._constants, state.record, own, history, fade, arm, outcome)
+        run[layout.spent] += outcome[0]
+        if counts[STEP] >= counts[EXPLORE]:
+            self._move_queues(outcome)
+        counts[STEP] += 1
+        return NOTHING
+
+    def _move_queues(self, outcome: Any) -> None:
+        run, layout = self._state["run"], self._state.layout
+        for m in range(self._state.spec.penalties):
+            drain, at = run[layout.allowance + m], layout.lost + m
+            run[m], run[at] = advance(run[m], run[at], drain, outcome[0], outcome[2 + m])
+            run[layout.peak + m] = max(run[layout.peak + m], run[m])
+
+    @property
+    def _constants(self) -> tuple[float, ...]:
+        return tuple(self._state["wide"].tolist())
+
+    def ask(self) -> int:
+        """The arm of the next decision: each in turn at first, then the policy's."""
+        state, counts = self._state, self._state["counts"]
+        asked = int(counts[ASKED])
+        counts[ASKED] += 1
+        words = state.spec.words
+        for word in range(words):
+            weyl = (asked * words + word + 1) * WEYL
+            state["pair"][word] = step.next_word(state["words"], 4, 1, weyl)
+        if asked < counts[EXPLORE]:
+            return asked % int(counts[ARMS])
+        if isinstance(self._policy, ChoicePolicy):
+            chosen = self._policy.choose(
+                self._constants, state.record, state.scratch, state["pair"]
+            )
+            return int(chosen)
+        return self._decide(step.coin_of(int(state["pair"][0])) if words else 0.0)
+
+    def _decide(self, uniform: float) -> int:
+        state, setup = self._state, self._state.setup
+        limited = len(setup.allowance)
+        pulls, *totals = state["totals"].T.tolist()
+        if state.spec.remembers:
+            pulls = state.record.pulls.tolist()
+            totals = state.record.totals.reshape(len(pulls), -1).T.tolist()
+        penalties = [list(row) for row in zip(*totals[2 : 2 + limited], strict=True)]
+        seen = Statistics(pulls, totals[0], totals[1], penalties or [[] for _ in pulls])
+        remembered = sum(pulls) if setup.forgets else int(state["counts"][STEP])
+        queues = state["run"][:limited].tolist()
+        return int(self._policy.decide(setup, remembered, seen, queues, uniform))

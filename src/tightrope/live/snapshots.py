@@ -1,0 +1,89 @@
+"""A controller as bytes: a line that says what it is, a line of JSON, and the state as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from tightrope.errors import InputError
+from tightrope.kernels.run_state import RunState, aligned_copy
+from tightrope.kernels.spec import Spec
+from tightrope.policies.base import Policy
+from tightrope.problem import Task
+from tightrope.version import __version__
+
+__all__ = ["pack", "unpack"]
+
+MAGIC = b"tightrope controller\n"
+FORMAT = 1  # a reader refuses what it does not know
+
+
+def pack(task: Task, policy: Policy, budget: float, state: RunState) -> bytes:
+    """The bytes."""
+    spec, kind = state.spec, type(policy)
+    block = state.block.tobytes()
+    head = {
+        "format": FORMAT,
+        "version": __version__,
+        "task": task.to_toml(),
+        "policy": [kind.__module__, kind.__qualname__],
+        "parameters": {f.name: getattr(policy, f.name) for f in fields(policy)},  # type: ignore[arg-type]
+        "budget": budget,
+        "spec": {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in NAMED},
+        "dtype": np.dtype(spec.dtype).name,
+        "digest": hashlib.sha256(block).hexdigest(),
+    }
+    return MAGIC + json.dumps(head).encode() + b"\n" + block
+
+
+NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
+
+
+def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, RunState]:
+    """Task, policy, budget and state; one line says why bytes cannot be read."""
+    if not isinstance(saved, bytes | bytearray | memoryview):
+        raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() gave")
+    saved = bytes(saved)
+    if not saved.startswith(MAGIC):
+        raise InputError(f"snapshot: {len(saved)} bytes must be what snapshot() gave")
+    line, _, block = saved[len(MAGIC) :].partition(b"\n")
+    try:
+        head = json.loads(line)
+        known = head["format"] == FORMAT
+    except (ValueError, KeyError, TypeError):
+        raise InputError("snapshot: is damaged; its first lines cannot be read") from None
+    if not known:
+        raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT}")
+    if hashlib.sha256(block).hexdigest() != head["digest"]:
+        raise InputError(f"snapshot: is damaged; {len(block)} bytes do not have their checksum")
+    found = policy or _policy(head)
+    spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
+    state = RunState(spec, aligned_copy(np.frombuffer(block, np.uint8)))
+    return Task.from_toml(head["task"]), found, float(head["budget"]), state
+
+
+def _policy(head: dict[str, Any]) -> Policy:
+    """The policy, of a class that this process knows; none is imported for a file's sake."""
+    module, name = head["policy"]
+    for kind in _kinds(Policy):  # type: ignore[type-abstract]
+        if (kind.__module__, kind.__qualname__) == (module, name):
+            plain = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in head["parameters"].items()
+            }
+            return kind(**plain)
+    raise InputError(
+        f"snapshot: its policy {module}.{name} is not known here; import it, or give restore the"
+        " policy"
+    )
+
+
+def _kinds(kind: type[Policy]) -> Iterator[type[Policy]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _kinds(one)

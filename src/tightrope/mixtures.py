@@ -1,0 +1,208 @@
+"""The best mixture of points under limits: the linear programs of the oracle, over plain arrays.
+
+With one limit the optimum is the point at c of the upper concave envelope of the points
+(y_k, r_k): at most two of them, one on either side of c. No solver is needed. Start from the best
+point of all and the best that keeps the limit, look for the point farthest above the line through
+the two, let it replace the one on its side of c, and stop when none lies above: each look is one
+pass over the points.
+
+Ties go to fewer points, then to the lower penalty, then to the lower number; numbers that differ
+by less than ``ROUNDING``, relatively, are ties, because quotients of means are no more exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import TightropeError
+
+__all__ = [
+    "INFEASIBLE",
+    "ROUNDING",
+    "ZERO",
+    "Conflict",
+    "Mixture",
+    "best_mixture",
+    "conflict",
+    "program",
+]
+
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
+INFEASIBLE = 2  # the solver's status
+ZERO = 1e-12  # a solver's share or price below this is a zero
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Some of N points and their weights: what they earn together, and the limits' prices [M]."""
+
+    reward: float
+    members: npt.NDArray[np.intp]
+    weights: Floats
+    multiplier: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Conflict:
+    """Why no mixture of N points keeps every limit.
+
+    ``prices`` [M], not negative, not all 0: weighed with them, every point's penalty exceeds the
+    limits', and the limits with a price above 0 are those that cannot be kept; priced, the limits
+    add up to 1. ``excess``: a mixture's largest penalty relative to its limit, at its least.
+    ``nearest``: the point for which that is least, as far as the blamed limits go.
+    """
+
+    prices: Floats
+    excess: float
+    nearest: int
+
+
+def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> Mixture | None:
+    """The mixture of N points with the highest reward that keeps M limits; None if none does.
+
+    ``reward`` [N], ``penalty`` [N, M] not negative, ``limits`` [M] positive; M may be 0.
+
+    >>> best = best_mixture(np.array([2.0, 1.0]), np.array([[1.5], [0.5]]), np.array([0.8]))
+    >>> round(best.reward, 9), best.weights.round(9).tolist(), best.multiplier.tolist()
+    (1.3, [0.7, 0.3], [1.0])
+    """
+    allowed = np.all(penalty <= limits * (1.0 + ROUNDING), axis=1)
+    if not (len(limits) > 1 or allowed.any()):
+        return None
+    top = float(reward.max())
+    free = np.flatnonzero(allowed & (reward >= top - ROUNDING * abs(top)))
+    if len(free):  # the limits do not bind
+        least = free[np.argmin((penalty[free] / limits).sum(axis=1))]
+        return _single(reward, int(least), np.zeros(len(limits)))
+    if len(limits) == 1:
+        return _on_envelope(reward, penalty[:, 0], float(limits[0]), allowed)
+    return _by_program(reward, penalty, limits, allowed)
+
+
+def conflict(penalty: Floats, limits: Floats) -> Conflict:
+    """Which limits [M] the points ``penalty`` [N, M] cannot keep together.
+
+    The mixture whose largest relative penalty is least is again a linear program; its dual weighs
+    the limits that stand in the way.
+    """
+    relative = penalty / limits
+    if len(limits) == 1:
+        return Conflict(1.0 / limits, float(relative.min()), int(relative.argmin()))
+    objective = np.append(np.zeros(len(relative)), 1.0)
+    columns = np.column_stack([relative.T, -np.ones(len(limits))])
+    mass = (1.0 - objective)[np.newaxis]
+    result = program(objective, columns, np.zeros(len(limits)), mass)
+    prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
+    prices[prices < ZERO] = 0.0
+    nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
+    return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
+
+
+def _single(reward: Floats, point: int, multiplier: Floats) -> Mixture:
+    return Mixture(float(reward[point]), np.array([point]), np.ones(1), multiplier)
+
+
+def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> Mixture:
+    """One limit that binds: the envelope's point above it."""
+    left, right = _support(reward, penalty, limit, allowed)
+    slope = _slope(reward, penalty, left, right)
+    score = reward - slope * penalty
+    size = max(abs(float(reward[right])), slope * float(penalty[right]))
+    tied = score >= score.max() - ROUNDING * size
+    exact = np.flatnonzero(tied & allowed & (penalty >= limit * (1.0 - ROUNDING)))
+    if len(exact):
+        return _single(reward, int(exact[0]), np.array([slope]))
+    left, right = int(np.argmax(tied & allowed)), int(np.argmax(tied & ~allowed))
+    share = _share(penalty, limit, left, right)
+    weights = np.array([1.0 - share, share])
+    members = np.array([left, right])
+    return Mixture(float(weights @ reward[members]), members, weights, np.array([slope]))
+
+
+def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> tuple[int, int]:
+    """The two points, one on either side of the limit, with no point above their line."""
+    right = _first_best(reward, penalty, np.ones(len(reward), dtype=np.bool_))
+    left = _first_best(reward, penalty, allowed)
+    reached = _progress(reward, penalty, limit, left, right)
+    while True:
+        height = reward - reached[1] * penalty
+        far = int(np.argmax(height))
+        pair = (far, right) if allowed[far] else (left, far)
+        # A point above the line raises the value at the limit or, where the left point sits at
+        # the limit, the slope. Asking for exactly that ends the search whatever the rounding.
+        raised = _progress(reward, penalty, limit, *pair)
+        if not (height[far] > max(height[left], height[right]) and raised > reached):
+            return left, right
+        (left, right), reached = pair, raised
+
+
+def _first_best(reward: Floats, penalty: Floats, among: Flags) -> int:
+    """The highest reward; ties to the lower penalty, then to the lower number."""
+    best = np.flatnonzero(among & (reward == reward[among].max()))
+    return int(best[np.argmin(penalty[best])])
+
+
+def _progress(
+    reward: Floats, penalty: Floats, limit: float, left: int, right: int
+) -> tuple[float, float]:
+    """The line through two points: its height at the limit, and its slope."""
+    share = _share(penalty, limit, left, right)
+    height = (1.0 - share) * float(reward[left]) + share * float(reward[right])
+    return height, _slope(reward, penalty, left, right)
+
+
+def _share(penalty: Floats, limit: float, left: int, right: int) -> float:
+    """The weight of the right point that brings the penalty to the limit."""
+    low, high = float(penalty[left]), float(penalty[right])
+    return max(0.0, (limit - low) / (high - low))
+
+
+def _slope(reward: Floats, penalty: Floats, left: int, right: int) -> float:
+    return float((reward[right] - reward[left]) / (penalty[right] - penalty[left]))
+
+
+def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags) -> Mixture | None:
+    """Two or more limits: the linear program, scaled so that the solver's tolerances bite."""
+    size = float(np.abs(reward).max()) or 1.0
+    ones = np.ones((1, len(reward)))
+    result = program(-reward / size, (penalty / limits).T, np.ones(len(limits)), ones)
+    if result.status == INFEASIBLE:
+        return None
+    prices = np.maximum(-np.asarray(result.ineqlin.marginals, dtype=np.float64), 0.0)
+    shares = np.asarray(result.x, dtype=np.float64)
+    best = -size * float(result.fun)
+    alone = np.flatnonzero(allowed & (reward >= best - ZERO * size))
+    if len(alone):
+        return _single(reward, int(alone[0]), prices * size / limits)
+    members = np.flatnonzero(shares > ZERO)
+    weights = shares[members] / shares[members].sum()
+    return Mixture(float(weights @ reward[members]), members, weights, prices * size / limits)
+
+
+def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:
+    """Minimise objective . w over w >= 0 with columns w <= bounds and mass w = 1, row by row."""
+    from scipy.optimize import linprog
+
+    for tolerance in (1e-10, 1e-7):  # the tighter one is now and then too much to ask
+        result = linprog(
+            objective,
+            A_ub=columns,
+            b_ub=bounds,
+            A_eq=mass,
+            b_eq=np.ones(len(mass)),
+            method="highs",
+            options={
+                "primal_feasibility_tolerance": tolerance,
+                "dual_feasibility_tolerance": tolerance,
+            },
+        )
+        if result.success or result.status == INFEASIBLE:
+            return result
+    raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")

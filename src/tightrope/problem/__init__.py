@@ -1,0 +1,30 @@
+"""Tasks and problems: what is known, and the truth behind it, in the user's own units.
+
+Dimension letters: K arms, M penalties. A channel is one number that a pull gives, in the order
+cost, reward, then the penalties by the names of their limits. *Normalised* values are divided by
+the channel's scale, so that every outcome lies in [0, 1]; only ``moments``, ``tables``,
+``bernoulli`` and what is called normal speak of them.
+
+The arms may change while the budget is spent. The pulls between two changes are a *phase*, and a
+phase is a problem of its own, whose arms stay what they are.
+"""
+
+from tightrope.problem.arms import Arm, Coins
+from tightrope.problem.problem import Change, Moments, Phase, Problem, Tables, require_unchanging
+from tightrope.problem.task import Scales, Task, channel_names, check_budget, holds_task
+
+__all__ = [
+    "Arm",
+    "Change",
+    "Coins",
+    "Moments",
+    "Phase",
+    "Problem",
+    "Scales",
+    "Tables",
+    "Task",
+    "channel_names",
+    "check_budget",
+    "holds_task",
+    "require_unchanging",
+]

@@ -1,0 +1,353 @@
+"""One arm: the laws of what a pull gives; and very many arms with zero-one outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import ProblemError
+from tightrope.laws import (
+    LEAST_MEAN,
+    Bernoulli,
+    Cells,
+    Empirical,
+    Floats,
+    Law,
+    OneCell,
+    Outcome,
+    at,
+    known_keys,
+    number,
+    outcome_from_toml,
+    shown,
+)
+from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
+from tightrope.problem.toml import alone, entries_text
+
+__all__ = ["Arm", "Coins", "arm_texts", "odds_of", "read_arms"]
+
+
+@cache
+def _is_a(kind: type, base: type) -> bool:
+    """``issubclass``, remembered: slow for abstract classes, and there may be 10^6 arms."""
+    return issubclass(kind, base)
+
+
+def _one_or_more(penalty: Any) -> tuple[Outcome, ...] | Named[Outcome]:
+    """One outcome or several as a tuple, or those of a mapping by their names."""
+    kind: type = type(penalty)
+    if _is_a(kind, Outcome) or not isinstance(penalty, Iterable):
+        return (penalty,)
+    return Named(penalty) if isinstance(penalty, Mapping) else tuple(penalty)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm: what a pull costs, earns and incurs, independently unless the laws say else.
+
+    ``penalty``: one outcome, or one for each limit, in their order or by their names.
+
+    >>> Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6)).name
+    'bold'
+    """
+
+    name: str
+    cost: Law
+    reward: Outcome
+    penalty: Outcome | Sequence[Outcome] | Mapping[str, Outcome] = ()  # kept as a tuple or Named
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ProblemError(f"arm name {shown(self.name)}: must be a string, not empty")
+        object.__setattr__(self, "penalty", _one_or_more(self.penalty))
+        outcomes = self.outcomes
+        if not _is_a(type(self.cost), Law) or not all(_is_a(type(o), Outcome) for o in outcomes):
+            self._refuse_outcome()
+        rows = [o.values for o in outcomes if type(o) is Empirical]
+        if rows and (len(rows) < len(outcomes) or len(set(map(len, rows))) > 1):
+            raise ProblemError(
+                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
+                " rows, or none of them"
+            )
+
+    def _refuse_outcome(self) -> None:
+        for channel, outcome in zip(self.channels, self.outcomes, strict=True):
+            if not isinstance(outcome, Law if channel == "cost" else Outcome):
+                allowed = "a law of its own" if channel == "cost" else "a law"
+                raise ProblemError(
+                    f"arm {self.name!r}, {channel}: {shown(outcome)} must be {allowed},"
+                    " such as Bernoulli(0.4)"
+                )
+
+    @classmethod
+    def from_rows(cls, name: str, rows: npt.ArrayLike, penalties: Sequence[str] = ()) -> Arm:
+        """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M], equally likely.
+
+        ``penalties``: the names of the columns after cost and reward; without them they are in
+        the order of the limits.
+
+        >>> Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)]).cost.mean
+        0.6
+        """
+        table = np.array(rows, dtype=object)
+        if table.ndim != 2 or table.shape[1] < 2 or not table.size:
+            raise ProblemError(
+                f"arm {name!r}, rows: {shown(rows)} must be rows of equal length:"
+                " cost, reward and a penalty for each limit"
+            )
+        channels = ("cost", "reward", *penalties)
+        if not penalties:
+            channels = channel_names(table.shape[1] - 2)
+        if len(channels) != table.shape[1]:
+            raise ProblemError(
+                f"arm {name!r}, rows: columns = {table.shape[1]}, must be {', '.join(channels)}"
+            )
+        with at(f"arm {name!r}, rows"):
+            columns = [
+                Empirical(
+                    tuple(number(v, f"{channel} in row {i + 1}") for i, v in enumerate(column))
+                )
+                for channel, column in zip(channels, table.T, strict=True)
+            ]
+        cost, reward, *rest = columns
+        named = dict(zip(penalties, rest, strict=True)) if penalties else rest
+        return cls(name, cost, reward, named)
+
+    @property
+    def penalties(self) -> tuple[Outcome, ...]:
+        """The M penalties; those of an arm of a problem are in the order of its limits."""
+        given = self.penalty
+        if isinstance(given, Mapping):
+            return tuple(given.values())
+        return cast(tuple[Outcome, ...], given)
+
+    def in_order(self, task: Task) -> Arm:
+        """The same arm, with its penalties in the order of the limits; all must be there."""
+        if isinstance(self.penalty, Mapping):
+            with at(f"arm {self.name!r}"):
+                ordered = Named(self.penalty).in_order(task.limit_names, "penalty", None)
+            return replace(self, penalty=tuple(ordered))
+        task.require_as_many(self.penalties, f"arm {self.name!r}")
+        return self
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Every channel as it was declared, [2 + M]."""
+        return (self.cost, self.reward, *self.penalties)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of the channels, [2 + M]."""
+        if isinstance(self.penalty, Mapping):
+            return ("cost", "reward", *self.penalty)
+        return channel_names(len(self.penalties))
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """The law of every channel on its own, [2 + M]; what ties them together is left out."""
+        return self.marginals()
+
+    def marginals(self) -> tuple[Law, ...]:
+        """As ``laws``, without remembering them: there may be 10^6 arms."""
+        return tuple([outcome.marginal(self.cost) for outcome in self.outcomes])
+
+    def cells(self) -> tuple[Cells, ...]:
+        """The table of every channel, [2 + M], in the user's units."""
+        cuts = [cut for outcome in self.outcomes for cut in outcome.cuts]
+        with at(f"arm {self.name!r}, cost"):
+            cost = self.cost.cells(cuts)
+        return (cost, *(outcome.cells_beside(cost) for outcome in self.outcomes[1:]))
+
+    def short_cells(self) -> Sequence[OneCell | Cells]:
+        """As ``cells``, but plain numbers for every channel if each of them is one cell."""
+        short = [outcome.one_cell() for outcome in self.outcomes]
+        return self.cells() if None in short else cast(list[OneCell], short)
+
+    @property
+    def sources(self) -> list[int]:
+        """The uniform that each channel is drawn with, [2 + M]: its own, or the cost's."""
+        return [0 if o.shares_cost_draw else j for j, o in enumerate(self.outcomes)]
+
+    def check_range(self, task: Task) -> None:
+        """Raise a ``ProblemError`` unless outcomes lie in [0, scale] and a cost is spent."""
+        laws, scales = self.marginals(), task.scales.channels
+        fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
+        if not fine or self.cost.mean < self.cost.least_mean() * scales[0]:
+            self._refuse_range(task)
+
+    def _refuse_range(self, task: Task) -> None:
+        for channel, law, scale in zip(task.channels, self.laws, task.scales.channels, strict=True):
+            if law.low < 0:
+                raise ProblemError(
+                    f"arm {self.name!r}, {channel}: outcome {law.low!r} must not be below 0"
+                )
+            if law.high > scale:
+                raise ProblemError(
+                    f"arm {self.name!r}, {channel}: outcome {law.high!r} must lie in"
+                    f" [0, {scale!r}]; declare a scale of {channel} of at least {law.high!r}"
+                )
+        mean = self.cost.mean
+        if mean <= 0:
+            allowed = "mean 0.0 must be positive"
+        else:
+            least = f"{self.cost.least_mean() * task.scales.cost:.3g}"
+            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least}"
+        raise ProblemError(
+            f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"
+        )
+
+
+class Coins(Sequence[Arm]):
+    """Arms with zero-one outcomes as an array of probabilities; each is made when looked at."""
+
+    def __init__(self, odds: Floats, names: Sequence[str] | None = None) -> None:
+        self.odds = odds
+        self.names = NumberedNames(len(odds)) if names is None else tuple(names)
+
+    def check_names(self) -> None:
+        """Raise a ``ProblemError`` unless there are as many names as arms, all different."""
+        if len(self.names) != len(self):
+            raise ProblemError(f"names: {len(self.names)} must be {len(self)}, one an arm")
+        if len(self):
+            with at("names"):
+                check_names(self.names)
+
+    def check(self, task: Task) -> None:
+        """Raise a ``ProblemError`` unless every number is as an ``Arm`` needs it."""
+        task.require_as_many(range(self.odds.shape[1] - 2), "penalties")
+        fine = (self.odds >= 0.0) & (self.odds <= 1.0)
+        fine[:, 0] &= self.odds[:, 0] >= LEAST_MEAN
+        if not fine.all():
+            k, channel = np.argwhere(~fine)[0]
+            value = float(self.odds[k, channel])
+            least = f"at least {LEAST_MEAN:.3g}" if value > 0 else "positive"
+            allowed = "lie in [0, 1]" if channel else f"be {least}, at most 1"
+            raise ProblemError(
+                f"arm {k + 1}, {task.channels[channel]}: bernoulli p = {value!r}: must {allowed}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.odds)
+
+    @overload
+    def __getitem__(self, place: int) -> Arm: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Arm]: ...
+    def __getitem__(self, place: int | slice) -> Arm | Sequence[Arm]:
+        if isinstance(place, slice):
+            return tuple(self[k] for k in range(*place.indices(len(self))))
+        cost, reward, *penalties = map(Bernoulli, self.odds[place].tolist())
+        return Arm(self.names[place], cost, reward, penalties)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Coins):
+            return np.array_equal(self.odds, other.odds) and self.names == other.names
+        return tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def odds_of(
+    costs: npt.ArrayLike, rewards: npt.ArrayLike, penalties: npt.ArrayLike | None
+) -> Floats:
+    """The probabilities [K, 2 + M], read-only."""
+    columns = {}
+    for place, given in (("costs", costs), ("rewards", rewards), ("penalties", penalties)):
+        if given is not None:
+            try:
+                columns[place] = np.asarray(given, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ProblemError(f"{place} = {shown(given)}: must be numbers") from None
+    for place, column in columns.items():
+        shape = column.shape
+        if (
+            len(shape) != 1 + (place == "penalties" and len(shape) == 2)
+            or shape[:1] != columns["costs"].shape
+        ):
+            raise ProblemError(
+                f"{place}: shape {shape} must be one number an arm, as many as the"
+                f" {len(np.ravel(columns['costs']))} costs"
+            )
+    odds = np.column_stack(list(columns.values()))
+    odds.flags.writeable = False
+    return odds
+
+
+# --- TOML ---------------------------------------------------------------------------------
+
+_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows")
+
+
+def read_arms(tables: object, place: str, limit_names: Sequence[str]) -> tuple[Arm, ...]:
+    """The arms of a list of TOML tables; ``place`` is what the header of each is called."""
+    if not isinstance(tables, list):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
+    return tuple(_read_arm(table, k, limit_names) for k, table in enumerate(tables, start=1))
+
+
+def _read_arm(table: object, k: int, limit_names: Sequence[str]) -> Arm:
+    """Arm number ``k``, counted from 1, out of its TOML table."""
+    with at(f"arm {k}"):
+        entries = dict(known_keys(table, _KEYS))
+    name = entries.pop("name", f"arm {k}")
+    if set(entries) == {"rows"}:
+        return Arm.from_rows(name, entries["rows"], limit_names)
+    if (
+        "rows" in entries
+        or not {"cost", "reward"} <= set(entries)
+        or {"penalty", "penalties"} <= set(entries)
+    ):
+        given = ", ".join(entries) or "nothing"
+        raise ProblemError(
+            f"arm {name!r}: has {given}; must have cost, reward and a penalty for each limit,"
+            " or rows alone"
+        )
+    penalty = _read_penalties(name, entries, limit_names)
+    cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
+    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that it is one
+
+
+def _read_penalties(
+    name: object, entries: Mapping[str, Any], limit_names: Sequence[str]
+) -> list[Outcome] | dict[str, Outcome]:
+    """In the order of the limits, or by their names."""
+    if "penalties" in entries:
+        named = entries["penalties"]
+        if not isinstance(named, dict):
+            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
+        return {key: _read_outcome(name, key, law) for key, law in named.items()}
+    laws = entries.get("penalty", [])
+    laws = laws if isinstance(laws, list) else [laws]
+    known = len(limit_names) == len(laws)
+    channels = limit_names if known else channel_names(len(laws))[2:]
+    return [_read_outcome(name, key, law) for key, law in zip(channels, laws, strict=True)]
+
+
+def _read_outcome(name: object, channel: str, law: object) -> Outcome:
+    with at(f"arm {name!r}, {channel}"):
+        return outcome_from_toml(law)
+
+
+def arm_texts(arms: Iterable[Arm], place: str, task: Task) -> list[str]:
+    """The arms as TOML, each under the header of its table."""
+    return [f"\n[[{place}]]\n{_arm_text(arm, task)}" for arm in arms]
+
+
+def _arm_text(arm: Arm, task: Task) -> str:
+    columns = [outcome.values for outcome in arm.outcomes if isinstance(outcome, Empirical)]
+    if columns:
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        return entries_text({"name": arm.name, "rows": rows})
+    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
+    penalties = [penalty.to_toml() for penalty in arm.penalties]
+    if not task.has_named_limits:
+        return entries_text(laws | {"penalty": alone(penalties)})
+    named = entries_text(dict(zip(task.limit_names, penalties, strict=True)))
+    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.splitlines())

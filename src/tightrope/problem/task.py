@@ -1,0 +1,467 @@
+"""What a decision maker knows: the arms' names, the limits, the scales, declared facts. No laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import InitVar, dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar, cast, overload
+
+import numpy as np
+
+from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.laws import Floats, at, known_keys, number, shown
+from tightrope.problem.toml import alone, entries_text, table_of
+
+__all__ = [
+    "FACT_KEYS",
+    "HEAD_KEYS",
+    "Named",
+    "NumberedNames",
+    "Scales",
+    "Task",
+    "channel_names",
+    "check_budget",
+    "check_names",
+    "holds_task",
+    "read_head",
+]
+
+HEAD_KEYS = ("name", "limit", "limits", "scales", "arms")  # of a task's TOML and of a problem's
+FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
+Value = TypeVar("Value")
+_ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
+
+
+def check_budget(budget: object, place: str = "budget") -> float:
+    """``budget`` as a positive, finite float, or an ``InputError`` that calls it ``place``."""
+    with suppress(ProblemError):
+        value = number(budget, place)
+        if value > 0:
+            return value
+    raise InputError(f"{place} = {shown(budget)}: must be a positive, finite number")
+
+
+def channel_names(penalty_count: int) -> tuple[str, ...]:
+    """The channels where limits have no names: cost, reward, penalty (or penalty 1, 2, ...)."""
+    if penalty_count == 1:
+        return ("cost", "reward", "penalty")
+    return ("cost", "reward", *(f"penalty {m + 1}" for m in range(penalty_count)))
+
+
+class Named(Mapping[str, Value], Generic[Value]):
+    """Values by name, in an order that counts; it cannot be changed, and has a hash.
+
+    >>> Named({"bad": 0.05})["bad"]
+    0.05
+    """
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and list(self.items()) == list(other.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+    def in_order(self, names: Sequence[str], what: str, default: Value | None) -> list[Value]:
+        """The values of ``names``; unknown names are refused, as are missing ones with no default.
+
+        >>> Named({"bad": 2.0}).in_order(["dollars", "bad"], "scale", 1.0)
+        [1.0, 2.0]
+        """
+        for name in self:
+            if name not in names:
+                raise ProblemError(f"unknown {what} {name!r}; {_known(name, names)}")
+        for name in names:
+            if default is None and name not in self:
+                raise ProblemError(f"{what} {name!r} is missing; must have {', '.join(names)}")
+        return [self._values.get(name, cast(Value, default)) for name in names]
+
+
+def _known(name: str, names: Sequence[str]) -> str:
+    return nearest(name, names) if names else "there are no limits"
+
+
+class NumberedNames(Sequence[str]):
+    """Names of very many arms, made when they are looked at: arm 1, arm 2, ..."""
+
+    def __init__(self, count: int) -> None:
+        self._numbers = range(1, count + 1)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        if isinstance(place, slice):
+            return tuple(f"arm {k}" for k in self._numbers[place])
+        return f"arm {self._numbers[place]}"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumberedNames):
+            return self._numbers == other._numbers
+        return tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"NumberedNames({len(self)})"
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The largest value that one outcome of each channel can have, in the user's units.
+
+    ``penalty``: one number, or M in the order of the limits, or some by the limits' names; a
+    penalty without a scale has 1. A task keeps M of them, in order.
+    """
+
+    cost: float = 1.0
+    reward: float = 1.0
+    penalty: float | Sequence[float] | Mapping[str, float] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "penalty", _one_or_more(self.penalty, "scale of", "penalty"))
+        for channel in ("cost", "reward"):
+            value = number(getattr(self, channel), f"scale of {channel}")
+            object.__setattr__(self, channel, value)
+        for channel, value in zip(self._names, self.channels, strict=True):
+            if value <= 0:
+                raise ProblemError(f"scale of {channel} = {value!r}: must be positive")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        if isinstance(self.penalty, Mapping):
+            return ("cost", "reward", *self.penalty)
+        return channel_names(len(self.penalties))
+
+    @property
+    def penalties(self) -> tuple[float, ...]:
+        """The M scales of the penalties."""
+        given = self.penalty
+        return tuple(given.values() if isinstance(given, Mapping) else cast(Sequence[float], given))
+
+    @property
+    def channels(self) -> tuple[float, ...]:
+        """The scale of every channel, [2 + M]."""
+        return (self.cost, self.reward, *self.penalties)
+
+    def for_limits(self, names: Sequence[str]) -> Scales:
+        """The same, with a scale for each limit in order."""
+        if isinstance(self.penalty, Mapping):
+            with at("scales"):
+                in_order = Named(self.penalty).in_order(names, "penalty", 1.0)
+        else:
+            in_order = list(self.penalties) or [1.0] * len(names)
+        if len(in_order) != len(names):
+            raise ProblemError(
+                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be as many"
+            )
+        return replace(self, penalty=tuple(in_order))
+
+
+def _one_or_more(value: object, place: str, what: str = "") -> tuple[float, ...] | Named[float]:
+    """None, a number or several as a tuple of floats, or those of a mapping by their names."""
+    if isinstance(value, Mapping):
+        return Named({name: number(v, f"{place} {name}") for name, v in value.items()})
+    place = f"{place} {what}" if what else place
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (number(value, place),)
+    return tuple(number(v, f"{place} {m}") for m, v in enumerate(value, start=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is known before the first pull; no laws. All in the user's units.
+
+    ``limits``: the penalty allowed per unit of cost, by name; ``limit=0.8`` is short for one limit
+    called penalty, ``limit=(a, b)`` for penalty 1 and penalty 2. ``smallest_cost``: a lower bound
+    on every arm's mean cost, if one is known. ``slack``: some mixture of the arms keeps every
+    penalty below (1 - slack) times its limit, if that is known; 0 or less says that none does.
+
+    >>> task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004},
+    ...             Scales(penalty={"dollars": 0.05}))
+    >>> task.channels
+    ('cost', 'reward', 'bad', 'dollars')
+    >>> task.normal_limits.round(6).tolist()
+    [0.05, 0.08]
+    """
+
+    arms: Sequence[str]  # [K] all different; kept as a tuple
+    limits: Mapping[str, float] | None = None  # [M]; kept as Named
+    scales: Scales = Scales()
+    name: str = ""
+    smallest_cost: float | None = None
+    slack: float | None = None
+    limit: InitVar[float | Sequence[float] | Mapping[str, float] | None] = None
+
+    def __post_init__(self, limit: object) -> None:
+        for field, kind, allowed in (
+            ("arms", Iterable, "a list of names"),
+            ("scales", Scales, "a Scales"),
+            ("name", str, "a string"),
+        ):
+            value = getattr(self, field)
+            if not isinstance(value, kind) or (field == "arms" and isinstance(value, str)):
+                raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
+        if not isinstance(self.arms, NumberedNames):
+            object.__setattr__(self, "arms", tuple(self.arms))
+        check_names(self.arms)
+        object.__setattr__(self, "limits", _read_limits(self.limits, limit))
+        object.__setattr__(self, "scales", self.scales.for_limits(self.limit_names))
+        self._check_facts()
+
+    def _check_facts(self) -> None:
+        if self.smallest_cost is not None:
+            cost, most = number(self.smallest_cost, "smallest_cost"), self.scales.cost
+            if not 0 < cost <= most * _ROUNDING:
+                allowed = f"lie above 0, at most {most!r}, the scale of cost"
+                raise ProblemError(f"smallest_cost = {cost!r}: must {allowed}")
+            object.__setattr__(self, "smallest_cost", cost)
+        if self.slack is not None:
+            slack = number(self.slack, "slack")
+            if slack > 1:
+                raise ProblemError(f"slack = {slack!r}: must be at most 1, a share of the limits")
+            object.__setattr__(self, "slack", slack)
+
+    @property
+    def _values(self) -> tuple[Any, ...]:
+        """All that it is made of, in the order of the constructor."""
+        facts = (self.smallest_cost, self.slack)
+        return (self.arms, self.limits, self.scales, self.name, *facts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @property
+    def task(self) -> Task:
+        """Itself: what takes a task takes a problem too, and asks for its task."""
+        return self
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"task {self.name!r}" if self.name else "the task"
+
+    @property
+    def arm_count(self) -> int:
+        """K, at least 1."""
+        return len(self.arms)
+
+    @property
+    def penalty_count(self) -> int:
+        """M, at least 0."""
+        return len(self.limit_names)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the arms, [K], all different."""
+        return self.arms
+
+    @cached_property
+    def limit_names(self) -> tuple[str, ...]:
+        """The names of the limits, [M], which are those of the penalties."""
+        return tuple(cast(Named[float], self.limits))
+
+    @property
+    def limit_values(self) -> tuple[float, ...]:
+        """The M limits, penalty per unit of cost, in the user's units."""
+        return tuple(cast(Named[float], self.limits).values())
+
+    @property
+    def has_named_limits(self) -> bool:
+        """Whether the limits have names of their own."""
+        return self.channels != channel_names(self.penalty_count)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
+        return ("cost", "reward", *self.limit_names)
+
+    @cached_property
+    def normal_limits(self) -> Floats:
+        """The limits in normalised units, [M]."""
+        limits, scales = np.array(self.limit_values), np.array(self.scales.penalties)
+        return np.asarray(limits * self.scales.cost / scales, dtype=np.float64)
+
+    @property
+    def normal_smallest_cost(self) -> float | None:
+        """The smallest mean cost in normalised units, in (0, 1], if it is known."""
+        return None if self.smallest_cost is None else self.smallest_cost / self.scales.cost
+
+    def require_as_many(self, penalties: Sequence[object], place: str) -> None:
+        """Raise a ``ProblemError`` that names the place unless there are M of them."""
+        if len(penalties) != self.penalty_count:
+            raise ProblemError(
+                f"{place}: penalties = {len(penalties)}, limits = {self.penalty_count};"
+                " must be as many"
+            )
+
+    def limit_text(self, m: int) -> str:
+        """Limit number m, from 0, with its value, as messages show it."""
+        return f"{_limit_title(self.limit_names, m)} = {self.limit_values[m]!r}"
+
+    def to_toml(self) -> str:
+        """The task as TOML, such that ``from_toml`` gives it back exactly.
+
+        >>> print(Task(["haiku", "opus"], {"bad": 0.05}, smallest_cost=0.5).to_toml(), end="")
+        limits = { bad = 0.05 }
+        smallest_cost = 0.5
+        <BLANKLINE>
+        [[arms]]
+        name = "haiku"
+        <BLANKLINE>
+        [[arms]]
+        name = "opus"
+        """
+        facts = {"smallest_cost": self.smallest_cost, "slack": self.slack}
+        head = entries_text(self.head_table() | facts)
+        texts = [f"\n[[arms]]\n{entries_text({'name': name})}" for name in self.arms]
+        return "".join([head, *texts]).lstrip()
+
+    def head_table(self) -> dict[str, object]:
+        """Name, limits and scales as TOML entries; what is as it is by default is empty."""
+        named, values, scales = self.has_named_limits, self.limit_values, self.scales
+        penalties: object = alone(scales.penalties)
+        if named:
+            penalties = dict(zip(self.limit_names, scales.penalties, strict=True))
+        table = {"cost": scales.cost, "reward": scales.reward, "penalty": penalties}
+        return {
+            "name": self.name,
+            "limit": [] if named else alone(values),
+            "limits": dict(zip(self.limit_names, values, strict=True)) if named else {},
+            "scales": {} if set(scales.channels) == {1.0} else table,
+        }
+
+    @classmethod
+    def from_toml(cls, text: str) -> Task:
+        """The task that a TOML text describes; see ``to_toml`` for its shape."""
+        table = known_keys(table_of(text), (*HEAD_KEYS, *FACT_KEYS))
+        arms = table.get("arms", [])
+        if not isinstance(arms, list):
+            raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
+        names = []
+        for k, arm in enumerate(arms, start=1):
+            with at(f"arm {k}"):
+                names.append(known_keys(arm, ("name",)).get("name", f"arm {k}"))
+        facts = {key: table[key] for key in FACT_KEYS if key in table}
+        return cls(names, **read_head(table), **facts)
+
+
+def holds_task(text: str) -> bool:
+    """Whether the arms of a TOML text have names alone."""
+    arms = table_of(text).get("arms")
+    return (
+        bool(arms)
+        and isinstance(arms, list)
+        and all(isinstance(arm, dict) and set(arm) <= {"name"} for arm in arms)
+    )
+
+
+def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits, scales and name out of a TOML table, as a constructor takes them."""
+    with at("scales"):
+        scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
+    limits = table.get("limits")
+    if limits is not None:
+        if not isinstance(limits, dict):
+            allowed = "a table of limits by name, such as { bad = 0.05 }"
+            raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
+        limits = {name: _limit_from_toml(name, limit) for name, limit in limits.items()}
+    name, limit = table.get("name", ""), table.get("limit")
+    return {"limit": limit, "limits": limits, "scales": scales, "name": name}
+
+
+def _limit_from_toml(name: str, value: object) -> object:
+    """A number, or a table that says the same and per what."""
+    if not isinstance(value, dict):
+        return value
+    with at(f"limit {name!r}"):
+        known_keys(value, ("at_most", "per"))
+        if "at_most" not in value:
+            raise ProblemError(f"{shown(value)}: must have at_most")
+        per = value.get("per", "cost")
+        if per != "cost":
+            raise ProblemError(f"per = {shown(per)} is not supported yet; must be 'cost'")
+    return value["at_most"]
+
+
+def _read_limits(limits: object, limit: object) -> Named[float]:
+    """The limits by name, from the long form or the short one."""
+    if limits is not None and limit is not None:
+        raise ProblemError(
+            f"limit = {shown(limit)}: must not be given beside limits = {shown(limits)}"
+        )
+    if isinstance(limit, Mapping):
+        limits = limit
+    if limits is None:
+        values = cast(tuple[float, ...], _one_or_more(limit, "limit"))
+        named = Named(dict(zip(channel_names(len(values))[2:], values, strict=True)))
+    elif isinstance(limits, Mapping):
+        names = tuple(limits)
+        _check_limit_names(names)
+        places = [_limit_title(names, m) for m in range(len(names))]
+        given = zip(names, limits.values(), places, strict=True)
+        named = Named({name: number(value, place) for name, value, place in given})
+    else:
+        raise ProblemError(f"limits = {shown(limits)}: must be numbers by name, or use limit")
+    for m, value in enumerate(named.values()):
+        if value <= 0:
+            title = _limit_title(tuple(named), m)
+            raise ProblemError(f"{title} = {value!r}: must be positive")
+    return named
+
+
+def _check_limit_names(names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ProblemError(f"limit name {shown(name)}: must be a string, not empty")
+        if name in ("cost", "reward"):
+            raise ProblemError(f"limit name {name!r}: must not be that of another channel")
+
+
+def _limit_title(names: tuple[str, ...], m: int) -> str:
+    """What messages call limit number m, from 0."""
+    if names != channel_names(len(names))[2:]:
+        return f"limit {names[m]!r}"
+    return "limit" if len(names) == 1 else f"limit {m + 1}"
+
+
+def check_names(names: Sequence[object]) -> None:
+    """Raise a ``ProblemError`` unless names of arms are strings, not empty, all different."""
+    if not names:
+        raise ProblemError("arms = []: must hold at least one arm")
+    if isinstance(names, NumberedNames):
+        return
+    first_use: dict[str, int] = {}
+    for k, name in enumerate(names, start=1):
+        if not isinstance(name, str) or not name:
+            raise ProblemError(f"arm name {shown(name)}: must be a string, not empty")
+        if first_use.setdefault(name, k) != k:
+            raise ProblemError(
+                f"arm {k}: name {name!r} is that of arm {first_use[name]}; names must differ"
+            )

@@ -1,0 +1,55 @@
+"""TOML in and out: one table a text, and entries on a line each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tomli_w
+
+from tightrope.errors import ProblemError
+
+__all__ = ["alone", "entries_text", "table_of"]
+
+
+def table_of(text: str) -> dict[str, Any]:
+    """The table that a TOML text describes."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        raise ProblemError(f"not TOML: {error}") from None
+
+
+def alone(values: Sequence[object]) -> object:
+    """The only value without a list around it."""
+    return values[0] if len(values) == 1 else list(values)
+
+
+def entries_text(table: Mapping[str, object]) -> str:
+    """The entries of a TOML table, each on its line."""
+    return "".join(f"{entry}\n" for entry in _entries(table))
+
+
+def _entries(table: Mapping[str, object]) -> list[str]:
+    """The entries of a TOML table, but for the empty ones."""
+    empty: tuple[object, ...] = ("", [], {}, None)
+    return [f"{_key(key)} = {_inline(v)}" for key, v in table.items() if v not in empty]
+
+
+def _key(key: str) -> str:
+    """A key, in quotes where it needs them."""
+    return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
+
+
+def _inline(value: object) -> str:
+    """A TOML value on one line, but rows of numbers on a line each.
+
+    tomli-w alone would spread every law over a table of its own.
+    """
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_entries(value)) + " }"
+    if isinstance(value, list):
+        comma = ",\n        " if isinstance(value[0], list) else ", "
+        return "[" + comma.join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"": value}).removeprefix('"" = ').removesuffix("\n")

@@ -1,0 +1,40 @@
+"""A run of a choice policy in plain Python, by hand: no engine, no draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tightrope.policies.base import set_up
+from tightrope.policies.memory import learner, remember
+from tightrope.policies.state import State, field_starts, record_maker
+
+__all__ = ["Run", "new_record"]
+
+
+def new_record(record, arms, penalties):
+    """A record of zeros."""
+    starts = field_starts(record, arms, penalties)
+    return record_maker(record)(np.zeros(starts[-1]), starts)
+
+
+class Run:
+    """A policy's state and scratch; ``budget`` is normalised, as everything is."""
+
+    def __init__(self, policy, known, budget):
+        arms, penalties = known.task.arm_count, known.task.penalty_count
+        self.policy, self.setup = policy, set_up(policy, known, budget)
+        self.constants = (*self.setup.constants, 0.0)
+        self.state = new_record(State, arms, penalties)
+        self.state.remaining[0] = budget
+        self.state.remaining[1:] = known.task.normal_limits * budget
+        self.scratch = new_record(policy.Scratch, arms, penalties)
+        self.history = np.zeros(self.setup.window * (3 + penalties))
+        self._learn = learner(remember, policy.learn)
+        policy.begin(self.constants, self.state, self.scratch)
+
+    def choose(self, words=(1, 2)):
+        return int(self.policy.choose(self.constants, self.state, self.scratch, np.array(words)))
+
+    def tell(self, arm, *outcomes):
+        memory = (self.history, self.setup.fade)
+        self._learn(self.constants, self.state, self.scratch, *memory, arm, outcomes)
