@@ -1,9 +1,10 @@
 """Steps a second on a GPU, beside this machine's processors and a hand-written CUDA C++ kernel.
 
-    python -m benchmarks.gpu [--probe ../shared/limits/lyon.cu] [--repeats 3]
+    python -m benchmarks.gpu [--probes ../shared/limits] [--repeats 3]
 
-The probe is LyOn at K = 2, timed on the device alone; ours are whole calls of ``simulate``, copies
-to and from the device included, compiling left out. Skipped with a reason where there is no device.
+The probes are LyOn at K = 2 (``lyon.cu``) and with more arms (``group.cu``), timed on the device
+alone; ours are whole calls of ``simulate``, copies to and from the device included, compiling left
+out. Skipped with a reason where there is no device.
 """
 
 from __future__ import annotations
@@ -18,13 +19,24 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from benchmarks import page
 
-from tightrope import LyOff, LyOn, OutsideTheoryWarning, Policy, Stationary, ready_problem, simulate
+from tightrope import (
+    LyOff,
+    LyOn,
+    OutsideTheoryWarning,
+    Policy,
+    Problem,
+    Resolve,
+    Stationary,
+    ready_problem,
+    simulate,
+)
 from tightrope.engine import gpu
 from tightrope.experiments.figure1 import FIGURE1
 
-PROBE = Path("../shared/limits/lyon.cu")
+PROBES = Path("../shared/limits")
 REPEATS = 3
 FIGURE_RUNS = 10_000
 
@@ -41,11 +53,25 @@ class Case:
 
     def rate(self, backend: str, runs: int) -> float:
         """Steps a second of one call."""
-        problem = ready_problem("paper" if self.arms == 2 else f"paper-arms-{self.arms}")
         record = simulate(
-            problem, self.policy, budgets=self.budget, runs=runs, backend=backend, progress=False
+            paper_arms(self.arms),
+            self.policy,
+            budgets=self.budget,
+            runs=runs,
+            backend=backend,
+            progress=False,
         )[self.policy.label]
         return float(record.runs.pulls.sum()) / record.seconds[0]
+
+
+def paper_arms(arms: int) -> Problem:
+    """Figure 1's arms, or so many as Figures 2 and 3 have them; beyond 100, as far as they go."""
+    if arms == 2:
+        return ready_problem("paper")
+    pair, odd = np.divmod(np.arange(arms), 2)
+    cost = np.minimum(np.where(odd, 0.6, 0.4) * 1.005**pair, 1.0)
+    rate = np.minimum(np.where(odd, 0.3, 0.6) * 1.01**pair, 1.0)
+    return Problem.from_bernoulli(cost, rate, rate, limit=0.8)
 
 
 CASES = (
@@ -58,6 +84,10 @@ CASES = (
     Case(LyOn(), 20, 1e4, 200_000, 8192),
     Case(LyOn(), 50, 1e4, 100_000, 4096),
     Case(LyOn(), 100, 1e4, 100_000, 4096),
+    Case(LyOn(), 200, 1e4, 40_000, 2048),
+    Case(Resolve(), 2, 1e4, 200_000, 1024),
+    Case(Resolve(), 10, 1e4, 100_000, 512),
+    Case(Resolve(), 50, 1e4, 40_000, 256),
 )
 
 
@@ -68,17 +98,24 @@ def device_name() -> str:
     return name.decode() if isinstance(name, bytes) else name
 
 
-def probe_rate(source: Path) -> float | None:
-    """The probe's steps a second with 10^6 runs at B = 10^5, where it can be compiled."""
-    if shutil.which("nvcc") is None or not source.exists():
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "probe"
-        options = ["-O3", "-arch=native", "-use_fast_math", "-w"]
-        subprocess.run(["nvcc", *options, str(source), "-o", str(program)], check=True)
-        text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-    found = re.search(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
-    return float(found.group(1)) if found else None
+def probe_rates(folder: Path) -> dict[int, float]:
+    """The probes' steps a second by the number of arms, where they can be compiled."""
+    rates: dict[int, float] = {}
+    for name in ("lyon", "group"):
+        source = folder / f"{name}.cu"
+        if shutil.which("nvcc") is None or not source.exists():
+            continue
+        with tempfile.TemporaryDirectory() as made:
+            program = Path(made) / "probe"
+            options = ["-O3", "-arch=native", "-use_fast_math", "-w"]
+            subprocess.run(["nvcc", *options, str(source), "-o", str(program)], check=True)
+            text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+        found = re.search(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
+        if found:
+            rates[2] = float(found.group(1))
+        for arms, rate in re.findall(r"K (\d+) G .* ms, (\S+) steps/s", text):
+            rates[int(arms)] = max(rates.get(int(arms), 0.0), float(rate))
+    return rates
 
 
 def figure_seconds(backend: str, runs: int) -> float:
@@ -98,19 +135,18 @@ def figure_seconds(backend: str, runs: int) -> float:
     return time.perf_counter() - start
 
 
-def block(source: Path = PROBE, repeats: int = REPEATS) -> str | None:
+def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
     """Time everything; the page's part about it, or None where there is no device."""
     if not gpu.available():
         print("no GPU here: its part of the page stays as it is\n")
         return None
     best = {case: [0.0, 0.0] for case in CASES}
-    figure, probe = float("inf"), 0.0
+    figure = float("inf")
     for _ in range(repeats + 1):  # the first compiles
         for case, rates in best.items():
             rates[0] = max(rates[0], case.rate("gpu", case.runs))
             rates[1] = max(rates[1], case.rate("cpu", case.cpu_runs))
         figure = min(figure, figure_seconds("gpu", FIGURE_RUNS))
-        probe = max(probe, probe_rate(source) or 0.0)
     rows = (
         [
             case.policy.label,
@@ -124,12 +160,15 @@ def block(source: Path = PROBE, repeats: int = REPEATS) -> str | None:
         for case, (on_gpu, on_cpu) in best.items()
     )
     head = ["policy", "K", "B", "runs", "steps a second", "on all processors", "times as many"]
-    lyon = best[CASES[2]][0]
+    ratios = [
+        f"K = {arms}: {rate:.2e}, {_fastest(best, arms) / rate:.2f} times that"
+        for arms, rate in probe_rates(probes).items()
+        if _fastest(best, arms)
+    ]
     beside = (
-        f"The probe on the device alone: {probe:.2e} steps a second; LyOn, 10^6 runs, copies"
-        f" included: {lyon / probe:.2f} times that."
-        if probe
-        else "The probe: not measured here (no nvcc, or its source is not there)."
+        f"The probes on the device alone, and LyOn, copies included: {'; '.join(ratios)}."
+        if ratios
+        else "The probes: not measured here (no nvcc, or their sources are not there)."
     )
     return "\n\n".join(
         (
@@ -141,12 +180,19 @@ def block(source: Path = PROBE, repeats: int = REPEATS) -> str | None:
     )
 
 
+def _fastest(best: dict[Case, list[float]], arms: int) -> float:
+    """LyOn's steps a second with so many arms."""
+    rates = [rates[0] for case, rates in best.items() if case.policy == LyOn()]
+    of = [case.arms for case in best if case.policy == LyOn()]
+    return max((rate for rate, k in zip(rates, of, strict=True) if k == arms), default=0.0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--probe", type=Path, default=PROBE)
+    parser.add_argument("--probes", type=Path, default=PROBES)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
-    print(block(options.probe, options.repeats) or "")
+    print(block(options.probes, options.repeats) or "")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.conftest import bernoulli_problem
-from tests.engine.test_simulation import equal
+from tests.problems import AFTER, BEFORE, LAST, changing, equal, turning, unlike
 from tightrope import (
     Arm,
-    BackendError,
     Change,
     Constant,
     FixedArm,
@@ -29,15 +27,10 @@ from tightrope import (
     parse_policy,
     ready_problem,
     simulate,
-    trajectory,
 )
-from tightrope.engine import checkpoint, solo
+from tightrope.engine import checkpoint, single
 from tightrope.engine.python import play
-from tightrope.testing import _dollars
-
-BEFORE = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.3, 0.2)]
-AFTER = [(0.6, 0.2, 0.5), (0.5, 0.3, 0.2), (0.4, 0.9, 0.5)]
-LAST = [(0.9, 0.1, 0.9), (0.3, 0.7, 0.2), (0.8, 0.2, 0.7)]
+from tightrope.policies.base import set_up
 
 
 def steady(reward, cost=1.0, penalty=0.25):
@@ -54,39 +47,10 @@ def one_arm(rewards, at, cost=1.0, scale=1.0):
     )
 
 
-def changing(penalties=1, at=(0.35, 0.7), then=(AFTER, LAST)):
-    """Bernoulli arms that change; the limit of each penalty is 0.8."""
-    first, *others = (
-        bernoulli_problem([m[: 2 + penalties] for m in means], [0.8] * penalties or None)
-        for means in (BEFORE, *then)
-    )
-    changes = [Change(share, other.arms) for share, other in zip(at, others, strict=True)]
-    return dataclasses.replace(first, changes=changes)
-
-
-def turning():
-    """Continuous and dependent outcomes, rows, two limits, dollars; each arm becomes another."""
-    problem = _dollars()
-    laws = [(arm.cost, arm.reward, arm.penalties) for arm in problem.arms]
-    turned = [
-        Arm(arm.name, *law) for arm, law in zip(problem.arms, laws[1:] + laws[:1], strict=True)
-    ]
-    return dataclasses.replace(problem, changes=[Change(0.45, turned)])
-
-
 def made(problem, policy, **options):
     """The runs at one budget."""
     settings = {"budgets": 60, "runs": 5, "seed": 8, "precision": "double", "progress": False}
     return simulate(problem, {"p": policy}, **settings | options)["p"].runs[0]
-
-
-def same_runs(a, b, **tolerance):
-    assert np.array_equal(a.pulls, b.pulls)
-    for name in ("reward", "cost", "penalty", "arm_cost", "queue", "queue_max"):
-        if tolerance:
-            np.testing.assert_allclose(getattr(a, name), getattr(b, name), **tolerance)
-        else:
-            assert np.array_equal(getattr(a, name), getattr(b, name))
 
 
 # Where a phase starts.
@@ -187,10 +151,10 @@ def check_engines(problem, text, budget):
     compiled, plain = (
         made(problem, policy, budgets=budget, backend=backend) for backend in ("cpu", "python")
     )
-    same_runs(compiled, plain, rtol=1e-12, atol=1e-12)
+    assert unlike(compiled, plain) == []
     still = dataclasses.replace(problem, changes=())
-    unlike = made(still, policy, budgets=budget, backend="cpu")
-    assert not np.array_equal(unlike.reward, compiled.reward)
+    other = made(still, policy, budgets=budget, backend="cpu")
+    assert not np.array_equal(other.reward, compiled.reward)
 
 
 @pytest.mark.parametrize("text", EVERY_POLICY)
@@ -226,14 +190,15 @@ def test_a_change_to_the_same_arms_is_none(policy):
     """For lyon the lanes against the kernel of one run at a time."""
     repeated = changing(then=(BEFORE, BEFORE))
     still = dataclasses.replace(repeated, changes=())
-    same_runs(*(made(one, policy, budgets=80, runs=20) for one in (repeated, still)))
+    runs = [made(one, policy, budgets=80, runs=20) for one in (repeated, still)]
+    assert unlike(*runs) == []
 
 
 @pytest.mark.parametrize("text", ["lyon:window0=1", "resolve"])
 def test_a_run_is_the_unchanging_one_until_the_change(text):
     policy, late = parse_policy(text), changing(at=(0.6,), then=(LAST,))
     still = dataclasses.replace(late, changes=())
-    a, b = (list(play(one, policy, policy.setup(one, 50.0), 50.0, 3, 0)) for one in (late, still))
+    a, b = (list(play(one, policy, set_up(policy, one, 50.0), 50.0, 3, 0)) for one in (late, still))
     spent = np.cumsum([values[0] for _, values, _ in a])
     same = 1 + int(np.argmax(spent >= 30.0))
     assert a[:same] == b[:same]
@@ -243,43 +208,9 @@ def test_a_run_is_the_unchanging_one_until_the_change(text):
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("problem", "policy", "named"),
-    [
-        (changing(), LyOn(), "arms that change"),
-        (ready_problem("arena-abrupt"), LyOn(), "problem 'arena-abrupt' has arms that change"),
-        (ready_problem("paper"), LyOn(window0=4), "policy 'lyon:window0=4' forgets"),
-        (ready_problem("paper"), LyOn(discount0=4), "policy 'lyon:discount0=4' forgets"),
-        (ready_problem("paper"), Resolve(), "policy 'resolve' weighs all arms at once"),
-    ],
-    ids=["change", "abrupt", "window", "discount", "resolve"],
-)
-def test_no_gpu_does_it(problem, policy, named):
-    with pytest.raises(BackendError) as error:
-        simulate(problem, policy, budgets=100, runs=1, backend="gpu")
-    assert named in str(error.value)
-    assert str(error.value).endswith("which no GPU kernel does; use backend 'cpu'")
-    assert "\n" not in str(error.value)
-
-
 def test_a_run_on_the_processors_is_named_so():
     results = simulate(changing(), [LyOn(), Resolve()], budgets=20, runs=2)
     assert [results[label].backend for label in results.labels] == ["cpu", "cpu"]
-
-
-@pytest.mark.parametrize(
-    ("problem", "policy", "reason"),
-    [
-        (changing(), LyOn(), "the problem has arms that change"),
-        (ready_problem("arena-abrupt"), FixedArm(), "problem 'arena-abrupt' has arms that change"),
-        (ready_problem("paper"), LyOn(window0=4), "policy 'lyon:window0=4' forgets"),
-        (ready_problem("paper"), Resolve(), "policy 'resolve' weighs all arms at once"),
-    ],
-)
-def test_no_trajectory_of_what_changes_or_is_forgotten(problem, policy, reason):
-    with pytest.raises(BackendError) as error:
-        trajectory(problem, policy, budget=100, runs=1)
-    assert str(error.value) == f"{reason}, so there is no trajectory"
 
 
 @pytest.mark.parametrize("backend", ["cpu", "python"])
@@ -313,7 +244,7 @@ def test_results_keep_the_changes(tmp_path):
 
 
 def test_going_on_from_a_checkpoint_gives_the_bits_of_one_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(solo, "WORTHWHILE", 1)
+    monkeypatch.setattr(single, "ARMS_PER_CHUNK", 1)
     monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(checkpoint, "FLUSH_SHARE", 0.0)
 

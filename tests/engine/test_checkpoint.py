@@ -13,10 +13,10 @@ import time
 import numpy as np
 import pytest
 
+from tests.problems import equal
 from tightrope import InputError, LyOff, LyOn, Policy, Results, simulate
 from tightrope.engine import checkpoint, cpu, python
-from tightrope.policies.base import Setup
-from tightrope.results import Runs
+from tightrope.policies.base import Setup, limits_of
 
 BUDGETS = [60, 90.5]
 RUNS = 1000
@@ -25,7 +25,7 @@ RUNS = 1000
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Chunks of 128 runs, and a part for each of them."""
-    monkeypatch.setattr(cpu, "WORTHWHILE", 1)
+    monkeypatch.setattr(cpu, "STEPS_PER_CHUNK", 1)
     monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(checkpoint, "FLUSH_SHARE", 0.0)
 
@@ -34,14 +34,14 @@ def small(monkeypatch):
 def made(monkeypatch):
     """The chunks that were run, as (budget, first run)."""
     listed: list[tuple[float, int]] = []
-    for engine in (cpu, python):
-        run = engine.Plan.run
+    for plan in (cpu.LanesPlan, python.PlainPlan):
+        run = plan.run
 
         def counting(self, runs, stop, run=run):
-            listed.append((self.budget, int(runs[0])))
+            listed.append((self.job.budget, int(runs[0])))
             return run(self, runs, stop)
 
-        monkeypatch.setattr(engine.Plan, "run", counting)
+        monkeypatch.setattr(plan, "run", counting)
     return listed
 
 
@@ -57,15 +57,6 @@ def stop_at(fraction: float):
             raise KeyboardInterrupt
 
     return tell
-
-
-def equal(a: Results, b: Results) -> bool:
-    assert a.labels == b.labels
-    return np.array_equal(a.run_numbers, b.run_numbers) and all(
-        np.array_equal(getattr(a[x].runs, f.name), getattr(b[x].runs, f.name))
-        for x in a.labels
-        for f in dataclasses.fields(Runs)
-    )
 
 
 @pytest.fixture
@@ -127,8 +118,8 @@ class Mine(Policy):
     name = "mine"
     summary = "for tests"
 
-    def setup(self, problem, budget):
-        return Setup((), tuple(problem.moments.limits))
+    def setup(self, task, budget):
+        return Setup((), limits_of(task))
 
     def decide(self, setup, step, statistics, queues, uniform):
         return step % 2
@@ -310,11 +301,11 @@ import sys
 from tightrope import cli
 from tightrope.engine import checkpoint, cpu
 checkpoint.FLUSH_SECONDS = 0.02
-run = cpu.Plan.run
+run = cpu.LanesPlan.run
 def counting(self, runs, stop):
-    sys.stderr.write(f"run {self.budget} {runs[0]} {len(runs)}\\n")
+    sys.stderr.write(f"run {self.job.budget} {runs[0]} {len(runs)}\\n")
     return run(self, runs, stop)
-cpu.Plan.run = counting
+cpu.LanesPlan.run = counting
 sys.exit(cli.main(sys.argv[1:]))
 """
 

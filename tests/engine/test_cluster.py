@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tightrope import BackendError, InputError, LyOff, LyOn, Policy, Results, simulate
+from tests.problems import equal
+from tightrope import BackendError, InputError, LyOff, LyOn, Policy, simulate
 from tightrope.engine import cluster as tasks
-from tightrope.policies.base import Setup
+from tightrope.policies.base import Setup, limits_of
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'tightrope[ray]'")
 
@@ -70,8 +71,8 @@ class Sleepy(Policy):
     seconds: float = 0.02
     folder: str = ""  # where it says which machine it is on
 
-    def setup(self, problem, budget):
-        return Setup((), tuple(problem.moments.limits))
+    def setup(self, task, budget):
+        return Setup((), limits_of(task))
 
     def decide(self, setup, step, statistics, queues, uniform):
         if self.folder:
@@ -101,15 +102,6 @@ class Deadly(Sleepy):
 class Stuck(Sleepy):
     name = "stuck"
     lock: object = None
-
-
-def equal(a: Results, b: Results) -> bool:
-    assert a.labels == b.labels
-    return np.array_equal(a.run_numbers, b.run_numbers) and all(
-        np.array_equal(getattr(a[x].runs, f.name), getattr(b[x].runs, f.name))
-        for x in a.labels
-        for f in dataclasses.fields(a[x].runs)
-    )
 
 
 def test_any_workers_give_the_bits_of_a_run_here(connected, paper):
@@ -209,11 +201,11 @@ def test_the_chunks_of_a_lost_machine_are_made_again(
 
 
 def test_finished_tasks_fill_half_a_second(paper):
-    from tightrope.engine.planning import Planner
+    from tightrope.engine.planning import plan_jobs
     from tightrope.engine.pool import Chunk, Work
 
-    order = Planner(paper, 0, "ray", "auto")(LyOn(), 100.0)
-    work = Work("lyon", 100.0, order, "ray")
+    jobs = plan_jobs(paper, {"lyon": LyOn()}, [100.0], 1000, seed=0, backend="ray")
+    work = Work("lyon", 100.0, jobs["lyon", 100.0], "ray")
     chunks = [Chunk(work, np.arange(128)) for _ in range(1000)]
     queue = object.__new__(tasks._Tasks)  # without a cluster
     queue._chunks, queue._lost = chunks, Counter([3])
@@ -295,7 +287,7 @@ PROGRAM = textwrap.dedent(
     """
     import dataclasses, sys, time
     import tightrope as t
-    from tightrope.policies.base import Setup
+    from tightrope.policies.base import Setup, limits_of
 
     @dataclasses.dataclass(frozen=True)
     class Mine(t.LyOn):
@@ -311,8 +303,8 @@ PROGRAM = textwrap.dedent(
         name = "slow"
         summary = "takes its time"
 
-        def setup(self, problem, budget):
-            return Setup((), tuple(problem.moments.limits))
+        def setup(self, task, budget):
+            return Setup((), limits_of(task))
 
         def decide(self, setup, step, statistics, queues, uniform):
             time.sleep(0.02)

@@ -6,26 +6,29 @@ tests skip themselves and ``test_gpu_simulated.py`` runs this file again, in a p
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
+from tests.problems import Astray, changing, unlike
 from tightrope import (
     EpsilonGreedy,
     FixedArm,
     LyOff,
     LyOn,
+    LyOnTS,
+    Policy,
+    PolicyError,
     Problem,
+    Resolve,
     Stationary,
     UCBBwI,
     UniformRandom,
     simulate,
 )
 from tightrope.engine import gpu
-from tightrope.kernels.rng import OUTCOMES, Generator, seed_words
-from tightrope.policies.base import IndexPolicy
+from tightrope.kernels.rng import OUTCOMES, WEYL, Generator, seed_words
+from tightrope.kernels.step import next_word
 from tightrope.results import Runs
 
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
@@ -45,7 +48,7 @@ NO_LIMIT = bernoulli_problem([(0.5, 0.9), (0.4, 0.3)], None)
 
 
 def both(
-    problem: Problem, policy: IndexPolicy, budget: float, runs: int, precision: str = "auto"
+    problem: Problem, policy: Policy, budget: float, runs: int, precision: str = "auto"
 ) -> tuple[Runs, Runs]:
     """The same runs on the GPU and on the CPU."""
     made = [
@@ -65,16 +68,10 @@ def both(
     return made[0].runs, made[1].runs
 
 
-def same(a: Runs, b: Runs) -> bool:
-    return all(
-        np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(Runs)
-    )
-
-
 def agree(a: Runs, b: Runs) -> None:
     """The same runs to the bit in the simulator; on a device the same means, draws in common."""
     if SIMULATED:
-        assert same(a, b)
+        assert unlike(a, b) == []
         return
     for name in ("reward", "cost", "penalty", "queue", "queue_max"):
         difference = getattr(a, name)[0] - getattr(b, name)[0]
@@ -92,25 +89,22 @@ def test_draws_are_the_cpu_s_bits(policy, arms, paper):
     problem = paper if arms == "registers" else MANY
     if isinstance(policy, Stationary) and problem is MANY:
         policy = Stationary(tuple(np.full(25, 0.04)))
-    assert same(*both(problem, policy, 12.0, size(3, 5000)))
+    assert unlike(*both(problem, policy, 12.0, size(3, 5000))) == []
 
 
 def test_words_are_those_of_the_plain_generator():
-    from tightrope.engine.threads import next_word
-
     draw = cuda.jit(device=True)(next_word)
 
     @cuda.jit
-    def fill(state, drawn):
+    def fill(words, drawn):
         run = cuda.grid(1)
         if run < drawn.shape[0]:
             for step in range(drawn.shape[1]):
-                drawn[run, step] = draw(state[run])
+                drawn[run, step] = draw(words, run, drawn.shape[0], (step + 1) * WEYL)
 
-    state = np.zeros((3, 5), np.uint32)
-    state[:, :4] = seed_words(7, OUTCOMES, np.arange(3)).T
+    words = seed_words(7, OUTCOMES, np.arange(3)).reshape(-1)
     drawn = np.zeros((3, 40), np.uint32)
-    fill[1 if SIMULATED else 128, 32](state, drawn)
+    fill[1 if SIMULATED else 128, 32](words, drawn)
     for run in range(3):
         plain = Generator(7, OUTCOMES, run)
         assert drawn[run].tolist() == [plain.word() for _ in range(40)]
@@ -154,9 +148,9 @@ def test_certain_outcomes_are_certain():
 
 def test_a_run_longer_than_foreseen_is_made_again(paper, monkeypatch):
     expected, _ = both(paper, LyOn(), 12.0, 2)
-    monkeypatch.setattr(gpu, "_steps", lambda problem, budget: 5)
+    monkeypatch.setattr(gpu, "_steps", lambda job: 5)
     found, _ = both(paper, LyOn(), 12.0, 2)
-    assert same(found, expected)
+    assert unlike(found, expected) == []
 
 
 def test_a_clock_too_long_for_a_table_is_computed(paper, monkeypatch):
@@ -169,4 +163,47 @@ def test_runs_do_not_depend_on_the_split(paper, monkeypatch):
     whole = simulate(paper, LyOn(), budgets=12.0, runs=4, backend="gpu", progress=False)
     monkeypatch.setattr(gpu, "MOST_RUNS", 3)
     parts = simulate(paper, LyOn(), budgets=12.0, runs=4, backend="gpu", progress=False)
-    assert same(whole["lyon"].runs, parts["lyon"].runs)
+    assert unlike(whole["lyon"].runs, parts["lyon"].runs) == []
+
+
+OVER_A_STATE = [Resolve(), Resolve(window0=1), LyOnTS(), LyOn(window0=1), LyOn(discount0=1)]
+
+
+@pytest.mark.parametrize("policy", OVER_A_STATE, ids=lambda policy: policy.label)
+@pytest.mark.parametrize("problem", [changing(), TWO_LIMITS, NO_LIMIT], ids=["1", "2", "0"])
+def test_policies_that_choose_or_forget(problem, policy):
+    agree(*both(problem, policy, size(12, 100), size(2, 500)))
+
+
+@pytest.mark.parametrize("policy", [LyOn(), UniformRandom()], ids=lambda policy: policy.label)
+def test_arms_that_change(policy):
+    agree(*both(changing(), policy, size(15, 300), size(2, 5000)))
+
+
+def test_any_outcome_law_of_policies_that_choose(mixed):
+    agree(*both(mixed, Resolve(), size(300, 2000), size(2, 500)))
+
+
+def test_runs_over_a_state_do_not_depend_on_the_split(paper, monkeypatch):
+    options = {"budgets": 8.0, "runs": 10, "backend": "gpu", "progress": False}
+    whole = simulate(paper, Resolve(), **options)
+    monkeypatch.setattr(gpu, "BLOCK", 4)
+    monkeypatch.setattr(gpu, "MOST_RUNS", 4)
+    parts = simulate(paper, Resolve(), **options)
+    assert unlike(whole["resolve"].runs, parts["resolve"].runs) == []
+
+
+def test_a_run_over_a_state_longer_than_foreseen_is_made_again(paper, monkeypatch):
+    expected, _ = both(paper, Resolve(), 8.0, 2)
+    monkeypatch.setattr(gpu, "_steps", lambda job: 5)
+    found, _ = both(paper, Resolve(), 8.0, 2)
+    assert unlike(found, expected) == []
+
+
+@pytest.mark.parametrize("answer", [2, -1, 10**9])
+def test_an_arm_that_does_not_exist_is_named(paper, answer):
+    with pytest.raises(PolicyError) as error:
+        simulate(paper, Astray(answer), budgets=20.0, runs=3, backend="gpu", progress=False)
+    assert str(error.value) == (
+        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a number from 0 to 1"
+    )

@@ -15,7 +15,8 @@ from tightrope.engine import gpu, planning
 HERE = Path(__file__).parent
 
 
-def test_kernels_in_the_cuda_simulator():
+@pytest.mark.parametrize("file", ["test_gpu.py", "test_every_policy.py"])
+def test_kernels_in_the_cuda_simulator(file):
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     environment.pop("PYTEST_XDIST_WORKER", None)
@@ -31,7 +32,7 @@ def test_kernels_in_the_cuda_simulator():
         "no:cacheprovider",
     ]
     done = subprocess.run(
-        [*command, str(HERE / "test_gpu.py")],
+        [*command, str(HERE / file)],
         cwd=HERE.parents[1],
         env=environment,
         capture_output=True,
@@ -88,9 +89,7 @@ def test_no_device_is_one_line(paper):
 def test_auto_takes_a_device_only_for_work_that_is_worth_it(monkeypatch, paper):
     def engine(runs: int, budget: float, there: bool) -> str:
         monkeypatch.setattr(gpu, "available", lambda: there)
-        planner = planning.Planner(paper, 0, "auto", "auto")
-        planner.weigh([LyOn()], [budget], runs)
-        return planner(LyOn(), budget).engine
+        return planning.plan_jobs(paper, {"p": LyOn()}, [budget], runs, seed=0)["p", budget].engine
 
     assert engine(100_000, 100_000.0, there=True) == "gpu"
     assert engine(100_000, 100_000.0, there=False) == "cpu"

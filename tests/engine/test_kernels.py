@@ -12,7 +12,7 @@ import numpy as np
 
 from tightrope import LyOn, UCBBwI
 from tightrope.compiled import compile_function, fingerprint
-from tightrope.engine.lanes import Kernel
+from tightrope.kernels.simd import Kernel
 
 PROGRAM = textwrap.dedent(
     """
@@ -107,12 +107,12 @@ def uses_helper(x):
 
 
 def test_the_fingerprint_follows_calls_and_constants(monkeypatch):
-    before = fingerprint([uses_helper], [], [])
+    before = fingerprint([uses_helper], [])
     monkeypatch.setitem(globals(), "SCALE", 3.0)
-    assert fingerprint([uses_helper], [], []) != before
+    assert fingerprint([uses_helper], []) != before
     monkeypatch.undo()
     monkeypatch.setitem(globals(), "helper", lambda x: x + 0.2)
-    assert fingerprint([uses_helper], [], []) != before
+    assert fingerprint([uses_helper], []) != before
 
 
 def test_constants_take_the_kernels_precision():

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
+from tests.conftest import bernoulli_problem
 from tightrope import FixedArm, simulate
-from tightrope.kernels.rng import LUCK, OUTCOMES, Generator, scramble, seed_words
+from tightrope.kernels.rng import LUCK, OUTCOMES, WEYL, Generator, seed_words
+from tightrope.kernels.step import next_word
 
 
-def test_the_compiled_word_is_the_plain_one():
-    words = seed_words(7, OUTCOMES, np.arange(3))
+@pytest.mark.parametrize("stride", [1, 3])
+def test_the_compiled_word_is_the_plain_one(stride):
+    """Also where the four words of a state are apart, as those of lanes are."""
+    draw = njit(next_word)
     for run in range(3):
+        words = np.full(4 * stride + 2, 7, np.uint32)
+        words[2 : 2 + 4 * stride : stride] = seed_words(7, OUTCOMES, np.arange(3))[:, run]
         plain = Generator(7, OUTCOMES, run)
-        state = [np.uint32(w) for w in words[:, run]]
-        for n in range(1, 50):
-            state = [*state[1:], np.uint32(scramble(state[0], state[3]))]
-            assert (int(state[3]) + n * 362437) % 2**32 == plain.word()
+        drawn = [int(draw(words, 2, stride, n * WEYL)) for n in range(1, 50)]
+        assert drawn == [plain.word() for _ in range(49)]
+        untouched = np.setdiff1d(np.arange(len(words)), 2 + stride * np.arange(4))
+        assert (words[untouched] == 7).all()
+
+
+def test_and_so_it_is_uncompiled():
+    """As the CUDA simulator and a live run in plain Python draw it."""
+    words, plain = seed_words(7, LUCK, np.array([5]))[:, 0], Generator(7, LUCK, 5)
+    for n in range(1, 50):
+        word = next_word(words, 0, 1, n * WEYL)
+        assert word == plain.word()
 
 
 def test_seeds_runs_and_streams_give_different_states():
@@ -60,8 +75,6 @@ def test_bernoulli_draws_have_their_means_and_no_correlation(paper):
 
 
 def test_probability_zero_and_one_are_exact():
-    from tests.conftest import bernoulli_problem
-
     problem = bernoulli_problem([(1.0, 1.0, 0.0)], 0.5)
     runs = simulate(problem, FixedArm(), budgets=5000, runs=200)["fixed-arm"].runs[0]
     assert (runs.pulls == 5001).all()

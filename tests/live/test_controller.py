@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tests.engine.test_changing import changing
-from tests.engine.test_crowd import coins
-from tests.engine.test_simulation import EVERY_POLICY, LeastPulled
+from tests.problems import (
+    Astray,
+    AstrayDecider,
+    Careful,
+    LeastPulled,
+    Speller,
+    changing,
+    coins,
+)
 from tightrope import (
     Arm,
     Bernoulli,
     Controller,
+    EpsilonGreedy,
     ExhaustedError,
+    FixedArm,
     InputError,
     LyOff,
     LyOn,
+    NotCompiledWarning,
+    PolicyError,
     Problem,
+    Scales,
+    Stationary,
+    Task,
     UCBBwI,
     Uniform,
+    UniformRandom,
     parse_policy,
 )
 from tightrope.engine.python import play
-from tightrope.problem import Scales
+from tightrope.policies.base import set_up
+
+EVERY_POLICY = [
+    LyOff(),
+    LyOn(),
+    LyOn(penalty_bonus="as-printed"),
+    Stationary(),
+    FixedArm(2),
+    UniformRandom(),
+    UCBBwI(),
+    EpsilonGreedy(),
+]
 
 
 def replay(problem, policy, budget, seed=3):
     """A simulated run, told to a controller step by step."""
     controller = Controller(problem, policy, budget, seed=seed)
     for arm, (cost, reward, *penalty), queues in play(
-        problem, policy, policy.setup(problem, budget), budget, seed, 0
+        problem, policy, set_up(policy, problem, budget), budget, seed, 0
     ):
         assert controller.ask() == arm
         assert not controller.exhausted
@@ -57,7 +84,7 @@ FORGETFUL = ["lyon:window0=1", "lyon:discount0=1", "resolve:window0=1", "resolve
 @pytest.mark.parametrize("text", FORGETFUL)
 def test_and_of_a_policy_that_forgets(paper, text):
     policy = parse_policy(text)
-    assert policy.setup(paper, 60.0).forgets
+    assert set_up(policy, paper, 60.0).forgets
     controller = replay(paper, policy, 60.0)
     assert controller.spent == 61.0
     assert sum(controller.pulls) > 60
@@ -71,7 +98,7 @@ def test_and_of_arms_that_change(text):
 
 def test_a_forgetful_controller_counts_everything_else(paper):
     controller = Controller(paper, LyOn(window0=0.2, v=1.0, delta=0.0, beta0=0.0), 100.0)
-    assert controller.setup.window == 5
+    assert controller._state.setup.window == 5
     for _ in range(20):
         controller.tell(0, 0.5, 1.0, 0.9)
     assert controller.pulls == [20, 0]
@@ -104,7 +131,7 @@ def test_decisions_may_be_in_flight():
     """Exploration goes by asks; what is asked later goes by what was told by then."""
     problem = bernoulli_problem([(0.5, 0.5, 0.5)] * 3, 0.8)
     controller = Controller(problem, LyOn(), 100.0)
-    explore = controller.setup.explore
+    explore = controller._state.setup.explore
     assert [controller.ask() for _ in range(3 * explore)] == [0, 1, 2] * explore
     assert controller.ask() == 0  # nothing told: all have cost nothing, the lowest number
     for arm in (1, 2, 0) * explore:
@@ -125,8 +152,6 @@ def test_what_is_told_after_the_end_still_counts(paper):
 
 
 def test_the_seed_decides_for_policies_that_toss_coins(paper):
-    from tightrope import UniformRandom
-
     def asks(seed):
         controller = Controller(paper, UniformRandom(), 50.0, seed=seed)
         return [controller.ask() for _ in range(40)]
@@ -135,31 +160,84 @@ def test_the_seed_decides_for_policies_that_toss_coins(paper):
     assert asks(1) != asks(2)
 
 
-ONE = (0, 0.5, 0.5, 0.5)
+NUMBER = "must be a number from 0 to 1, or a name"
+IN_RANGE = "must be a number in [0, 1]"
+PENALTY = "must be a number, or by name: 'penalty'"
 BAD = [
-    ((2, 0.5, 0.5, 0.5), "arm = 2: must be a number from 0 to 1"),
-    ((-1, 0.5, 0.5, 0.5), "arm = -1: must be a number from 0 to 1"),
-    ((0.5, 0.5, 0.5, 0.5), "arm = 0.5: must be a number from 0 to 1"),
-    (("bold", 0.5, 0.5, 0.5), "arm = 'bold': must be a number from 0 to 1"),
-    ((0, 1.5, 0.5, 0.5), "cost = 1.5: must be a number in [0, 1]"),
-    ((0, -0.1, 0.5, 0.5), "cost = -0.1: must be a number in [0, 1]"),
-    ((0, 0.5, float("nan"), 0.5), "reward = nan: must be a number in [0, 1]"),
-    ((0, 0.5, "1", 0.5), "reward = '1': must be a number in [0, 1]"),
-    ((0, 0.5, 0.5, 2), "penalty = 2: must be a number in [0, 1]"),
-    ((0, 0.5, 0.5), "penalty = None: must be a number"),
-    ((0, 0.5, 0.5, [0.5, 0.5]), "penalty = [0.5, 0.5]: must be a number"),
+    ((2, 0.5, 0.5, 0.5), f"arm = 2: {NUMBER}"),
+    ((-1, 0.5, 0.5, 0.5), f"arm = -1: {NUMBER}"),
+    ((2**70, 0.5, 0.5, 0.5), f"arm = {2**70}: {NUMBER}"),
+    ((-(2**70), 0.5, 0.5, 0.5), f"arm = {-(2**70)}: {NUMBER}"),
+    ((0.5, 0.5, 0.5, 0.5), f"arm = 0.5: {NUMBER}"),
+    ((None, 0.5, 0.5, 0.5), f"arm = None: {NUMBER}"),
+    (([0], 0.5, 0.5, 0.5), f"arm = [0]: {NUMBER}"),
+    (("bold", 0.5, 0.5, 0.5), "arm = 'bold': is not an arm; known: arm 1, arm 2"),
+    (("arm 3", 0.5, 0.5, 0.5), "arm = 'arm 3': is not an arm; did you mean 'arm 2'?"),
+    ((0, 1.5, 0.5, 0.5), f"cost = 1.5: {IN_RANGE}"),
+    ((0, -0.1, 0.5, 0.5), f"cost = -0.1: {IN_RANGE}"),
+    ((0, None, 0.5, 0.5), f"cost = None: {IN_RANGE}"),
+    ((0, 2**70, 0.5, 0.5), f"cost = {2**70}: {IN_RANGE}"),
+    ((0, 0.5, float("nan"), 0.5), f"reward = nan: {IN_RANGE}"),
+    ((0, 0.5, float("inf"), 0.5), f"reward = inf: {IN_RANGE}"),
+    ((0, 0.5, np.float64("nan"), 0.5), f"reward = np.float64(nan): {IN_RANGE}"),
+    ((0, 0.5, "1", 0.5), f"reward = '1': {IN_RANGE}"),
+    ((0, 0.5, b"1", 0.5), f"reward = b'1': {IN_RANGE}"),
+    ((0, 0.5, 1j, 0.5), f"reward = 1j: {IN_RANGE}"),
+    ((0, 0.5, [0.5], 0.5), f"reward = [0.5]: {IN_RANGE}"),
+    ((0, 0.5, {"reward": 0.5}, 0.5), f"reward = {{'reward': 0.5}}: {IN_RANGE}"),
+    ((0, 0.5, 0.5, 2), f"penalty = 2: {IN_RANGE}"),
+    ((0, 0.5, 0.5, [2]), f"penalty = 2: {IN_RANGE}"),
+    ((0, 0.5, 0.5, float("nan")), f"penalty = nan: {IN_RANGE}"),
+    ((0, 0.5, 0.5, "0.5"), f"penalty = '0.5': {IN_RANGE}"),
+    ((0, 0.5, 0.5, {"penalty": 2}), f"penalty = 2: {IN_RANGE}"),
+    ((0, 0.5, 0.5, {"penalty": None}), f"penalty = None: {IN_RANGE}"),
+    ((0, 0.5, 0.5), f"penalty = None: {PENALTY}"),
+    ((0, 0.5, 0.5, []), f"penalty = []: {PENALTY}"),
+    ((0, 0.5, 0.5, [0.5, 0.5]), f"penalty = [0.5, 0.5]: {PENALTY}"),
+    ((0, 0.5, 0.5, range(2)), f"penalty = [0, 1]: {PENALTY}"),
+    ((0, 0.5, 0.5, {}), f"penalty = {{}}: {PENALTY}"),
+    ((0, 0.5, 0.5, {"bad": 0.5}), f"penalty = {{'bad': 0.5}}: {PENALTY}"),
+    ((0, 0.5, 0.5, {"penalty": 0.5, "bad": 0.5}), "penalty = {'bad': 0.5, 'penalty': 0.5}: "),
 ]
 
 
-@pytest.mark.parametrize(("told", "message"), BAD)
+@pytest.mark.parametrize(("told", "message"), BAD, ids=[message for _, message in BAD])
 @pytest.mark.parametrize("policy", [LyOff(), LeastPulled()], ids=["compiled", "plain"])
 def test_a_bad_outcome_is_refused_in_one_line(paper, policy, told, message):
     controller = Controller(paper, policy, 50.0)
+    before = controller.snapshot()
     with pytest.raises(InputError) as caught:
         controller.tell(*told)
-    assert str(caught.value) == message
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert controller.snapshot() == before
     assert controller.pulls == [0, 0]
     assert controller.spent == 0.0
+
+
+HUGE = [(0, 10**400, 0.5, 0.5), (0, 0.5, 10**400, 0.5), (0, 0.5, 0.5, -(10**400))]
+
+
+@pytest.mark.parametrize("told", [*HUGE, (10**400, 0.5, 0.5, 0.5), (0, 0.5, 0.5, [10**400])])
+@pytest.mark.parametrize("policy", [LyOff(), LeastPulled()], ids=["compiled", "plain"])
+def test_numbers_beyond_all_floats_are_refused(paper, policy, told):
+    controller = Controller(paper, policy, 50.0)
+    before = controller.snapshot()
+    with pytest.raises(InputError, match=r"^(arm|cost|reward|penalty) = [^\n]*: must be a number"):
+        controller.tell(*told)
+    assert controller.snapshot() == before
+
+
+def test_an_array_is_no_number(paper):
+    """Unless it has no dimensions."""
+    controller = Controller(paper, LyOff(), 50.0)
+    before = controller.snapshot()
+    for bad in (np.array([0.5]), np.array([[0.5]]), np.zeros(0), np.zeros((50, 50))):
+        for outcome in ((0, bad, 0.5, 0.5), (0, 0.5, bad, 0.5), (0, 0.5, 0.5, np.array([bad]))):
+            with pytest.raises(InputError) as caught:
+                controller.tell(*outcome)
+            assert "\n" not in str(caught.value)
+    assert controller.snapshot() == before
 
 
 @pytest.mark.parametrize(("penalties", "told"), [(0, 0.5), (2, 0.5), (2, [0.5]), (2, "ab")])
@@ -167,14 +245,63 @@ def test_penalties_must_be_as_many_as_limits(penalties, told):
     controller = Controller(coins(3, penalties), LyOn(), 50.0)
     with pytest.raises(InputError, match=r"^penalty = .*: must be"):
         controller.tell(0, 0.5, 0.5, told)
+    for arm in (3, -1, 2**70):
+        with pytest.raises(InputError, match=rf"^arm = {arm}: must be a number from 0 to 2"):
+            controller.tell(arm, 0.5, 0.5, [0.5] * penalties)
+    assert controller == Controller(coins(3, penalties), LyOn(), 50.0)
 
 
-def test_numbers_of_any_kind_are_taken(paper):
-    controller = Controller(paper, LyOff(), 50.0)
-    controller.tell(np.int64(1), 1, np.float32(0.5), np.float64(0.25))
-    controller.tell(True, 1, True, [0.25])
-    assert controller.pulls == [0, 2]
-    assert controller.spent == 2.0
+TAKEN = [
+    (np.int64(1), 1, np.float32(0.5), np.float64(0.25)),
+    (1, True, 0.5, [0.25]),
+    (True, np.bool_(True), 0.5, (0.25,)),
+    (1, 1, np.array(0.5), np.array(0.25)),
+    (np.array(1), np.uint8(1), np.float16(0.5), np.array([0.25])),
+    (1, 1, Fraction(1, 2), {"penalty": 0.25}),
+    ("arm 2", 1, 0.5, {"penalty": np.array(0.25)}),
+    (1, 1, 0.5, {0.25: "x"}.keys()),
+]
+
+
+@pytest.mark.parametrize("policy", [LyOff(), LeastPulled()], ids=["compiled", "plain"])
+def test_numbers_of_any_kind_are_taken(paper, policy):
+    plain, other = Controller(paper, policy, 50.0), Controller(paper, policy, 50.0)
+    for told in TAKEN:
+        plain.tell(1, 1.0, 0.5, 0.25)
+        other.tell(*told)
+        assert other == plain
+    plain.tell(1, 1.0, 0.5, 0.25)
+    other.tell(1, 1, 0.5, (value for value in [0.25]))
+    assert other == plain
+    assert other.pulls == [0, len(TAKEN) + 1]
+
+
+def test_penalties_by_name_or_in_order():
+    task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004}, Scales(penalty=(1.0, 0.05)))
+    given = [
+        [0.5, 0.003],
+        (0.5, 0.003),
+        np.array([0.5, 0.003]),
+        {"dollars": 0.003, "bad": 0.5},
+        (value for value in (0.5, 0.003)),
+    ]
+    made = []
+    for penalty in given:
+        controller = Controller(task, LyOn(v=1.0, delta=0.0, beta0=0.0), 10.0)
+        controller.tell("opus", 1, 0.7, penalty)
+        made.append(controller)
+    assert all(one == made[0] for one in made)
+    assert made[0].queues == pytest.approx([0.5 - 0.05, 0.0])
+    assert [made[0].arm_name(arm) for arm in range(2)] == ["haiku", "opus"]
+    before = made[0].snapshot()
+    for bad in ({"bad": 0.5}, {"bad": 0.5, "dollar": 0.003}, [0.5], [0.5, 0.06], [0.003, 2], "ab"):
+        with pytest.raises(InputError, match=r"^(penalty|bad|dollars) = [^\n]*: must be [^\n]*$"):
+            made[0].tell(0, 1, 0.7, bad)
+    with pytest.raises(InputError, match=r"2 numbers, or by name: 'bad', 'dollars'$"):
+        made[0].tell(0, 1, 0.7, {"bad": 0.5})
+    with pytest.raises(InputError, match=r"^dollars = 0\.06: must be a number in \[0, 0\.05\]$"):
+        made[0].tell(0, 1, 0.7, [0.5, 0.06])
+    assert made[0].snapshot() == before
 
 
 def test_bad_settings_are_refused(paper):
@@ -182,6 +309,37 @@ def test_bad_settings_are_refused(paper):
         Controller(paper, LyOff(), -1)
     with pytest.raises(InputError, match="seed = -1"):
         Controller(paper, LyOff(), 10, seed=-1)
+    with pytest.raises(InputError, match=r"^task = 'paper': must be a Task or a Problem$"):
+        Controller("paper", LyOff(), 10)
+    with pytest.raises(InputError, match=r"^policy = 'lyon': must be a policy"):
+        Controller(paper, "lyon", 10)
+
+
+@pytest.mark.parametrize("policy", [LyOff(), Stationary()], ids=lambda policy: policy.name)
+def test_who_knows_the_laws_needs_a_problem(paper, policy):
+    with pytest.raises(PolicyError, match=rf"^policy {policy.name}: .*a Task was given$"):
+        Controller(paper.task, policy, 10)
+    assert Controller(paper, policy, 10).task == paper.task
+
+
+@pytest.mark.parametrize("answer", [2, -1, 10**9])
+@pytest.mark.parametrize("kind", [Astray, AstrayDecider], ids=["choose", "decide"])
+def test_an_arm_that_does_not_exist_is_named(paper, kind, answer):
+    controller = Controller(paper, kind(answer=answer), 50.0)
+    for _ in range(5):
+        controller.tell(controller.ask(), 0.5, 0.5, 0.5)
+    with pytest.raises(PolicyError) as caught:
+        controller.ask()
+    assert str(caught.value) == (
+        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a number from 0 to 1"
+    )
+
+
+@pytest.mark.parametrize("policy", [Speller(), Careful()], ids=lambda policy: policy.name)
+def test_a_policy_that_cannot_be_compiled_decides_all_the_same(paper, policy):
+    with pytest.warns(NotCompiledWarning, match=rf"^policy '{policy.label}' runs in plain[^\n]*$"):
+        controller = replay(paper, policy, 30.0)
+    assert controller.spent == 31.0
 
 
 def test_one_arm_is_enough():

@@ -13,7 +13,15 @@ from scipy.optimize import linprog
 from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
 from tightrope.oracle import best_mixture as envelope
-from tightrope.policies.mixture import Program, best_mixture, pick
+from tightrope.policies.mixture import (
+    Program,
+    best_mixture,
+    best_pair,
+    pick,
+    pick_of_pair,
+    rate_of,
+    rate_of_pair,
+)
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),  # ties, duplicates, zeros
@@ -167,3 +175,13 @@ def test_arms_are_picked_by_shares_of_pulls():
     coins = (np.arange(1000) + 0.5) / 1000
     picked = [pick(program.mixture, costs, coin) for coin in coins]
     assert np.mean(picked) == pytest.approx((0.5 / 0.5) / (0.5 / 0.25 + 0.5 / 0.5), abs=0.002)
+
+
+@given(programs(least=1), st.floats(0.0, 1.0, exclude_max=True))
+def test_a_pair_is_a_mixture(program, coin):
+    reward, penalty, limits = program
+    costs, found = 0.1 + reward, new_program(limits[:1])
+    best_mixture(reward, penalty[:, 0].copy(), limits[:1], found)
+    pair = best_pair(reward, penalty[:, 0].copy(), limits[0])
+    assert pick_of_pair(pair, costs, coin) == pick(found.mixture, costs, coin)
+    assert rate_of_pair(pair, costs) == rate_of(found.mixture, costs, 0)

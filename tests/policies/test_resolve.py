@@ -23,10 +23,10 @@ from tightrope import (
 )
 from tightrope.policies import parse_policy
 from tightrope.policies import resolve as formulas
-from tightrope.policies.choice import Seen, record
 from tightrope.testing import PolicyContract
 
 from ..conftest import bernoulli_problem
+from .driver import Run
 
 
 class TestResolve(PolicyContract):
@@ -39,32 +39,16 @@ class TestResolve(PolicyContract):
     )
 
 
-class Run:
+class Middle(Run):
     """A run in the middle, made by hand: what each arm has shown, and what is left."""
 
     def __init__(self, arms, penalties, budget=100.0, limit=0.8, policy=None):
-        policy = policy or Resolve()
         problem = bernoulli_problem([(0.5,) * (2 + penalties)] * arms, [limit] * penalties or None)
-        self.policy, self.constants = policy, policy.setup(problem, budget).constants
-        self.arms = np.zeros((arms, Seen.of(penalties).columns))
-        self.left = np.array([budget, 0.0, *[limit * budget] * penalties])
-        self.own = np.zeros(policy.scratch(arms, penalties))
-        policy.begin(self.constants, self.arms, self.left, self.own)
-
-    def see(self, arm, *outcomes):
-        record(self.arms, self.left, arm, outcomes)
-        self.policy.learn(self.constants, self.arms, self.left, self.own, arm)
+        super().__init__(policy or Resolve(), problem, budget)
 
     def picks(self, count=50):
         words = np.random.default_rng(1).integers(0, 2**32, (count, 2))
-        return [
-            self.policy.choose(self.constants, self.arms, self.left, self.own, luck)
-            for luck in words
-        ]
-
-    @property
-    def parts(self):
-        return formulas._parts(self.arms, self.left, self.own)
+        return [self.choose(pair) for pair in words]
 
 
 @pytest.mark.parametrize(
@@ -114,24 +98,20 @@ def test_the_curse_is_the_least_of_many_normals():
 @given(st.integers(0, 300), st.floats(0.0, 1.0))
 def test_beliefs_have_the_moments_of_a_beta_law(pulls, part):
     total = float(round(part * pulls))
-    belief = np.zeros(formulas.TERMS)
-    formulas._believe(float(pulls), total, total, belief, 0)
+    scale, width = formulas._belief(float(pulls), total, total)
     a, b = 1.0 + total, 1.0 + pulls - total
     variance = a * b / (a + b) ** 2 / (a + b + 1.0)
-    mean = formulas._mean(belief, 0)
-    assert mean == pytest.approx(a / (a + b))
-    width, base = abs(belief[3]), abs(belief[1])
-    assert base == pytest.approx(min(a, b) / (a + b))
-    assert 3.0 * width * base == pytest.approx(math.sqrt(variance))
-    assert belief[2] == pytest.approx(1.0 - width**2)
+    assert formulas._mean(scale) == pytest.approx(a / (a + b))
+    assert abs(scale) == pytest.approx(min(a, b) / (a + b))
+    assert 3.0 * abs(width * scale) == pytest.approx(math.sqrt(variance))
+    assert (scale > 0.0) == (width > 0.0) == (a <= b)
 
 
 def test_draws_have_the_moments_of_the_belief():
-    belief = np.zeros(formulas.TERMS)
     for total in (20.0, 80.0):
-        formulas._believe(100.0, total, total, belief, 0)
+        belief = formulas._belief(100.0, total, total)
         words = np.random.default_rng(3).integers(0, 2**32, 20_000).tolist()
-        draws = [formulas._sample(belief, 0, 1.0, word) for word in words]
+        draws = [formulas._sample(*belief, 1.0, word) for word in words]
         a, b = 1.0 + total, 101.0 - total
         deviation = math.sqrt(a * b / (a + b) ** 2 / (a + b + 1.0))
         assert np.mean(draws) == pytest.approx(a / (a + b), abs=4 * deviation / math.sqrt(20_000))
@@ -157,32 +137,32 @@ def test_the_spread_is_the_variance_around_the_rate():
 
 
 def test_the_rate_promised_is_one_from_which_the_limit_can_be_rescued():
-    run = Run(2, 1, budget=1000.0, policy=Resolve(risk=0.01))
+    run = Middle(2, 1, budget=1000.0, policy=Resolve(risk=0.01))
     for turn in range(100):
-        run.see(0, 1.0, 1.0, 1.0)
-        run.see(1, 1.0, 0.0, float(turn % 4 == 0))
+        run.tell(0, 1.0, 1.0, 1.0)
+        run.tell(1, 1.0, 0.0, float(turn % 4 == 0))
     run.picks(1)
-    promised, spent = run.parts.promised[0], run.arms[:, 1].sum()
-    limit_left = run.left[2] / (1000.0 - spent)
-    assert run.parts.rate[1] < promised < limit_left
+    promised, (budget, allowance) = run.scratch.promised[0], run.state.remaining
+    limit_left = allowance / budget
+    assert run.scratch.rate[1] < promised < limit_left
 
 
 def test_what_was_seen_so_far_violates_the_limit_and_the_least_violating_arm_recovers():
-    run = Run(3, 1, limit=0.5)
+    run = Middle(3, 1, limit=0.5)
     for turn in range(200):
-        run.see(0, 0.1, 1.0, 0.9)
-        run.see(1, 0.1, 0.5, 0.6)
-        run.see(2, 0.1, 0.0, float(turn % 5 == 0))
-    assert run.left[2] < 0.0
+        run.tell(0, 0.1, 1.0, 0.9)
+        run.tell(1, 0.1, 0.5, 0.6)
+        run.tell(2, 0.1, 0.0, float(turn % 5 == 0))
+    assert run.state.remaining[1] < 0.0
     assert set(run.picks()) == {2}
 
 
 def test_two_limits_recover_by_the_least_violating_mixture():
-    run = Run(3, 2, limit=0.5)
+    run = Middle(3, 2, limit=0.5)
     for _ in range(300):
-        run.see(0, 0.1, 0.0, 0.2, 0.0)
-        run.see(1, 0.1, 0.0, 0.0, 0.2)
-        run.see(2, 0.1, 1.0, 0.9, 0.9)
+        run.tell(0, 0.1, 0.0, 0.2, 0.0)
+        run.tell(1, 0.1, 0.0, 0.0, 0.2)
+        run.tell(2, 0.1, 1.0, 0.9, 0.9)
     picks = run.picks(200)
     assert set(picks) == {0, 1}
     assert np.mean(picks) == pytest.approx(0.5, abs=0.15)
@@ -190,26 +170,23 @@ def test_two_limits_recover_by_the_least_violating_mixture():
 
 def test_late_the_safest_arm_is_pulled_and_lost_the_unknown_is_tried():
     """Two arms look the same; one is well known, the other may be better."""
-    late, lost = (Run(2, 1, budget=100.0, limit=limit) for limit in (0.61, 0.4))
+    late, lost = (Middle(2, 1, budget=100.0, limit=limit) for limit in (0.61, 0.4))
     for run in (late, lost):
         for turn in range(90):
-            run.see(0, 1.0, 0.5, float(turn % 10 < 6))
+            run.tell(0, 1.0, 0.5, float(turn % 10 < 6))
         for turn in range(4):
-            run.see(1, 1.0, 0.5, float(turn % 2))
+            run.tell(1, 1.0, 0.5, float(turn % 2))
     late_picks, lost_picks = late.picks(400), lost.picks(400)
-    assert late.parts.safe[0] == formulas.LATE
-    assert lost.parts.safe[0] == formulas.LOST
+    assert late.scratch.safe[0] == formulas.LATE
+    assert lost.scratch.safe[0] == formulas.LOST
     assert np.mean(late_picks) < 0.1 < np.mean(lost_picks)
 
 
 def test_taking_care_moves_what_was_drawn_to_the_cautious_side():
-    run = Run(3, 2)
-    for _ in range(5):
-        run.see(0, 0.5, 0.5, 0.2, 0.4)
-    run.picks(1)
-    drawn, cautious = run.parts.penalty.copy(), run.parts.cautious
-    formulas._take_care(run.parts, 0.25)
-    np.testing.assert_allclose(run.parts.penalty, 0.75 * drawn + 0.25 * cautious)
+    drawn, cautious = np.random.default_rng(5).uniform(size=(2, 6))
+    moved = drawn.copy()
+    formulas._take_care(moved, cautious, 0.25)
+    np.testing.assert_allclose(moved, 0.75 * drawn + 0.25 * cautious)
 
 
 @pytest.mark.parametrize(
@@ -224,29 +201,35 @@ def test_taking_care_moves_what_was_drawn_to_the_cautious_side():
     ],
 )
 def test_what_exploring_owes_is_what_was_promised_less_what_is_expected(promised, rate, low, owed):
-    run = Run(2, 1, limit=0.8)
-    parts = run.parts
-    parts.promised[0], parts.rate[0], parts.rate[1] = promised, rate, low
-    parts.work[:4] = [1.0, 0.0, 0, -1]
-    parts.safest[:] = [1.0, 0.0, 1, -1]
-    assert formulas._owed(parts) == pytest.approx(owed)
+    assert formulas._owed(0.8, promised, rate, low) == pytest.approx(owed)
+
+
+@pytest.mark.parametrize("limits", [1, 2])
+def test_the_kernels_for_some_number_of_limits_choose_as_the_general_one(limits):
+    run = Middle(3, limits, budget=60.0, limit=0.6)
+    choose = Resolve.functions(limits)[1]
+    assert choose is not Resolve.functions()[1]
+    for turn, words in enumerate(np.random.default_rng(7).integers(0, 2**32, (60, 2))):
+        expected = run.choose(words)
+        assert choose(run.constants, run.state, run.scratch, words) == expected
+        run.tell(expected, 0.5, 0.1 * (turn % 7), *[0.2 * (turn % 4)] * limits)
 
 
 def test_with_ample_allowance_the_best_arm_is_pulled():
-    run = Run(3, 1, budget=1000.0, limit=0.9)
+    run = Middle(3, 1, budget=1000.0, limit=0.9)
     for turn in range(100):
-        run.see(0, 0.5, 0.1, 0.0)
-        run.see(1, 0.5, 0.9, float(turn % 4 == 0))
-        run.see(2, 0.5, 0.3, 0.0)
+        run.tell(0, 0.5, 0.1, 0.0)
+        run.tell(1, 0.5, 0.9, float(turn % 4 == 0))
+        run.tell(2, 0.5, 0.3, 0.0)
     assert set(run.picks()) == {1}
 
 
 def test_no_sampled_cost_is_below_the_least_mean():
-    run = Run(2, 1, policy=Resolve(mu_min=0.4))
+    run = Middle(2, 1, policy=Resolve(mu_min=0.4))
     for _ in range(50):
-        run.see(0, 0.0, 0.5, 0.5)
+        run.tell(0, 0.0, 0.5, 0.5)
     run.picks(1)
-    assert run.parts.cost.min() >= 0.4
+    assert run.scratch.cost.min() >= 0.4
 
 
 def problems(paper, mixed):

@@ -35,13 +35,16 @@ from tightrope.results import Runs
 
 if TYPE_CHECKING:
     from tightrope.kernels.cuda_few import DeviceKernel
+    from tightrope.kernels.cuda_group import Shape
 
 __all__ = ["IndexPlan", "ThreadPlan", "available", "plan", "require_device"]
 
 BLOCK = 128  # threads; a quarter of it for few runs, so that they reach every multiprocessor
 FEWEST_BLOCKS = 128  # numba warns of fewer; those past the last run do nothing
 MOST_RUNS = 2**19  # of a launch: enough to fill any device, few enough to overlap with copies
-MOST_BYTES = 2**31  # of a launch's runs in global memory
+MOST_COUNTS = 2**22  # of arms of a launch's runs
+MOST_BYTES = 2**30  # of a launch's results, and of its runs in global memory
+OWN_NUMBERS = 4096  # that a thread keeps to itself: 32 KB
 LONGEST_TABLE = 2**24  # steps of the clock
 MOST_STEPS = 2**32 - 1
 
@@ -74,7 +77,11 @@ def require_device() -> None:
 def plan(job: Job) -> Plan:
     """An index over terms in registers or in shared memory; any other policy by its own state."""
     require_device()
-    return IndexPlan(job) if job.side_by_side else ThreadPlan(job)
+    if job.side_by_side:
+        index = IndexPlan(job)
+        if index.spec.arms or index.shape is not None:
+            return index
+    return ThreadPlan(job)
 
 
 class _DevicePlan:
@@ -95,7 +102,7 @@ class _DevicePlan:
         raise NotImplementedError
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
-        """Each arm's pulls and cost [K, 2, R], and what the runs ended with [rows, R]."""
+        """Each arm's pulls and cost [R, 2, K], and what the runs ended with [rows, R]."""
         raise NotImplementedError
 
     def _read(self, counts: Any, ends: Any) -> Runs:
@@ -130,7 +137,6 @@ class IndexPlan(_DevicePlan):
     def spec(self) -> DeviceKernel:
         """Which kernel: single precision where that is exact, few arms in registers."""
         from tightrope.kernels.cuda_few import DeviceKernel, fits
-        from tightrope.kernels.cuda_group import group_for
 
         job, penalties = self.job, max(self.job.penalty_count, 1)
         policy = job.policy
@@ -143,17 +149,23 @@ class IndexPlan(_DevicePlan):
             bits=_deciding_bits(job),
             dtype=job.dtype,
             tabled=type(policy).clock is not IndexPolicy.clock and _steps(job) <= LONGEST_TABLE,
-            group=1 if few else group_for(job.arm_count),
         )
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """How groups of threads share a run, where arms are not few; None if they are too many."""
+        from tightrope.kernels.cuda_group import shape_for
+
+        return shape_for(self.job.arm_count, self.spec.penalties, self.spec.dtype)
 
     @property
     def chunk(self) -> int:
-        """How many runs a launch takes: all that fill the device."""
-        return MOST_RUNS
+        """How many runs a launch takes: enough to fill the device, few enough to overlap copies."""
+        return min(MOST_RUNS, max(BLOCK, MOST_COUNTS // self.job.arm_count))
 
     @property
     def _kernel(self) -> Any:
-        return _index_kernel(self.spec)
+        return _index_kernel(self.spec, None if self.spec.arms else self.shape)
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
@@ -189,16 +201,14 @@ class IndexPlan(_DevicePlan):
             )
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
             stream.synchronize()
-        return found[0].reshape(arms, 2, count), found[1].reshape(-1, count)
+        made = found[0].reshape(arms, 2, count).T if spec.arms else found[0].reshape(count, 2, arms)
+        return made, found[1].reshape(-1, count)
 
     def _shape(self, count: int, stream: Any) -> tuple[Any, ...]:
         """Blocks, threads, stream and, for groups, bytes of shared memory."""
-        from tightrope.kernels.cuda_group import launch_shape
-
-        if self.spec.arms:
+        if self.spec.arms or self.shape is None:
             return (*_grid(count), stream)
-        blocks, threads, shared = launch_shape(self.spec, self.job.arm_count, count)
-        return blocks, threads, stream, shared
+        return self.shape.blocks(count), self.shape.block, stream, self.shape.shared
 
     def _law(self, give: Callable[[Any], Any]) -> Any:
         """The outcomes' laws; for 0 and 1 the words below which an outcome is 1."""
@@ -232,8 +242,8 @@ class IndexPlan(_DevicePlan):
             reward=reward,
             cost=cost,
             penalty=totals,
-            pulls=counts[:, 0].T.astype(np.int64),
-            arm_cost=counts[:, 1].T.astype(np.float64),
+            pulls=counts[:, 0].astype(np.int64),
+            arm_cost=counts[:, 1].astype(np.float64),
             queue=queues,
             queue_max=peaks,
         )
@@ -249,7 +259,7 @@ class ThreadPlan(_DevicePlan):
     def _single(self) -> SingleRunPlan:
         """The same runs on a processor: what they start from."""
         plan = plan_single(self.job)
-        return replace(plan, spec=replace(plan.spec, forgets=True))  # that is: over a ``State``
+        return replace(plan, spec=replace(plan.spec, stateful=True))
 
     @property
     def spec(self) -> Spec:
@@ -266,48 +276,56 @@ class ThreadPlan(_DevicePlan):
 
     @property
     def chunk(self) -> int:
-        """How many runs a launch takes: all that fit into its memory."""
-        size = 8 * max(len(self._numbers[0]), 1)
+        """How many runs a launch takes: all that its results leave room for."""
+        size = 8 * (2 * self.job.arm_count + Ends.of(self.spec.penalties).size)
         return max(BLOCK, min(MOST_RUNS, MOST_BYTES // size // BLOCK * BLOCK))
+
+    @property
+    def _own(self) -> bool:
+        """Whether a thread keeps its numbers to itself, or in global memory."""
+        return len(self._numbers[0]) <= OWN_NUMBERS
 
     @property
     def _kernel(self) -> Any:
         from tightrope.kernels.cuda_thread import build_thread
 
-        return build_thread(self.spec, self.job.bernoulli)
+        places = tuple(self._numbers[1].tolist())
+        job = self.job
+        return build_thread(self.spec, job.bernoulli, job.arm_count, places, self._own)
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
 
-        from tightrope.kernels.cuda import TILE
-
         job, arms, count = self.job, self.job.arm_count, len(runs)
-        fresh, places = self._numbers
-        fresh = fresh.copy()
+        fresh = self._numbers[0].copy()
         fresh[self._single.fresh.layout.budget] = budget
         columns = Ends.of(self.spec.penalties).size
+        blocks, threads = _grid(count)
+        if not self._own:
+            blocks = min(blocks, max(MOST_BYTES // (8 * len(fresh) * threads), 1))
         with _turn():
             stream = cuda.stream()
             give, room = _givers(stream, np.float64)
             law = phase_laws(job.problem)
             counts, ends = room(arms, 2, count), room(columns, count)
-            self._kernel[(*_grid(count), stream)](
+            game = (
                 give(seed_words(job.seed, OUTCOMES, runs)),
                 give(seed_words(job.seed, LUCK, runs)),
                 give(law) if job.bernoulli else tuple(map(give, law)),
                 give(job.problem.phase_starts(job.budget)),
                 give(fresh),
-                give(places),
-                room(-(-count // TILE) * TILE, len(fresh)),
                 (*map(float, job.setup.constants), 0.0),
                 counts,
                 ends,
-                (np.int64(arms), np.int64(job.setup.explore * arms), np.int64(steps)),
+                np.int64(job.setup.explore * arms),
+                np.int64(steps),
                 give(np.zeros(1, np.uint8)),
             )
+            memory = room(1 if self._own else blocks * threads * len(fresh))
+            self._kernel[blocks, threads, stream](memory, game)
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
             stream.synchronize()
-        return found[0].reshape(arms, 2, count), found[1].reshape(columns, count)
+        return found[0].reshape(arms, 2, count).T, found[1].reshape(columns, count)
 
     def _failed(self, ends: Any) -> bool:
         return bool(ends[Ends.of(self.spec.penalties).wrong].any())
@@ -323,8 +341,8 @@ class ThreadPlan(_DevicePlan):
             reward=ends[at.totals].copy(),
             cost=ends[at.cost].copy(),
             penalty=ends[at.totals + 1 : at.totals + 1 + penalties].T.copy(),
-            pulls=counts[:, 0].T.astype(np.int64),
-            arm_cost=counts[:, 1].T.copy(),
+            pulls=counts[:, 0].astype(np.int64),
+            arm_cost=counts[:, 1].copy(),
             queue=ends[at.queue : at.queue + penalties].T.copy(),
             queue_max=ends[at.peak : at.peak + penalties].T.copy(),
         )
@@ -373,11 +391,11 @@ def _deciding_bits(job: Job) -> int:
 
 
 @lru_cache(maxsize=256)
-def _index_kernel(spec: DeviceKernel) -> Any:
+def _index_kernel(spec: DeviceKernel, shape: Shape | None) -> Any:
     from tightrope.kernels.cuda_few import build_few
     from tightrope.kernels.cuda_group import build_group
 
-    return build_few(spec) if spec.arms else build_group(spec)
+    return build_few(spec) if shape is None else build_group(spec, shape)
 
 
 @lru_cache(maxsize=256)

@@ -117,11 +117,11 @@ def warn_not_compiled(label: str, reason: str, stacklevel: int) -> None:
 
 def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
     """What ``compiling`` gives, and why numba could not do it, in a line; empty if it could."""
-    from numba.core.errors import NumbaError
+    from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
     try:
         return *compiling(), ""
-    except NumbaError as error:
+    except (NumbaError, UnsupportedBytecodeError) as error:  # the second is not one of the first
         return None, None, _reason(error)
 
 

@@ -15,14 +15,14 @@ import numpy as np
 from numba import cuda, int32, uint32, uint64
 
 from tightrope.compiled import fingerprint
-from tightrope.kernels.cuda import device_options, device_part, device_target
+from tightrope.kernels.cuda import device_learn, device_options, device_part, device_target
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import coin_of, next_word
 from tightrope.policies.base import IndexPolicy
 
 __all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
 
-REGISTERS = 160  # up to here a thread keeps its arms' numbers to itself
+REGISTERS = 40  # up to here a thread keeps its arms' numbers to itself: 3 arms and one limit
 _MASK = np.uint64(0xFFFFFFFF)
 
 
@@ -36,7 +36,6 @@ class DeviceKernel:
     bits: int  # of a word that decide an outcome of 0 or 1; 0: outcomes are not all 0 or 1
     dtype: type
     tabled: bool  # whether the policy's clock is read from a table, as all runs share it
-    group: int = 1  # threads that share a run
 
     @property
     def term_rows(self) -> int:
@@ -57,7 +56,7 @@ class DeviceKernel:
     def digest(self) -> str:
         """What tells it from every other kernel."""
         policy = self.policy
-        facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled, self.group)
+        facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled)
         return fingerprint(policy.functions(), (*facts, policy.learns, policy.random))
 
 
@@ -165,13 +164,13 @@ def _play(spec: DeviceKernel) -> Any:
     target = device_target(spec.policy, penalties, spec.dtype, spec.digest, **_by_selection(spec))
     draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
     learn, settle, decide, report = (
-        target.learn(),
+        device_learn(target),
         target.settle(),
         _decide(spec, target),
         _report(spec),
     )
     now_at, word_of, coin = clock_at(spec), part(next_word), part(coin_of)
-    rows, own_law, law_step = 3 * penalties + 1, bool(spec.bits), np.uint64(channels * WEYL)
+    rows, own_law, law_step = 3 * penalties, bool(spec.bits), np.uint64(channels * WEYL)
     weyl_step = np.uint64(WEYL)
 
     def play(terms, book, run, seeds, luck, law, counts, ends, clocks, game):
@@ -187,23 +186,30 @@ def _play(spec: DeviceKernel) -> Any:
             drain[m] = allowance[m]
         for at in range(4):
             words[at], own[at] = seeds[at, run], luck[at, run]
-        step, uniform, weyl, toss = uint32(0), zero, uint64(0), uint64(0)
-        spent = zero
-        now = now_at(clocks, wide, 0)
+        spent, step, uniform, weyl, toss = zero, uint32(0), zero, uint64(0), uint64(0)
+        while spent <= budget and step < explore:
+            if random:
+                toss = (toss + weyl_step) & _MASK
+                word_of(own, 0, 1, toss)
+            arm = int32(step % count)
+            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
+            weyl = (weyl + law_step) & _MASK
+            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
+            spent += outcomes[0]
+            step = uint32(step + uint32(1))
+        now = now_at(clocks, wide, min(step, last))
         while spent <= budget and step < last:
             if random:
                 toss = (toss + weyl_step) & _MASK
                 uniform = number(coin(word_of(own, 0, 1, toss)))
-            arm = int32(step % count)
-            if step >= explore:
-                arm = decide(terms, state, now, uniform, constants)
+            arm = decide(terms, state, now, uniform, constants)
             step = uint32(step + uint32(1))
             now = now_at(clocks, wide, step)  # of the next step, read while this one is going on
-            row = 0 if own_law else int32(arm) * channels
-            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, row, one)
+            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
             weyl = (weyl + law_step) & _MASK
             learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
-            spent = settle(state, 0, 1, drain, 0, outcomes, 0, 1, step > explore)
+            spent += outcomes[0]
+            settle(state, 0, 1, drain, 0, outcomes, 0, 1)
         report(book, run, seeds.shape[1], spent, state, counts, ends)
 
     return part(play)

@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numba import cuda, int64, uint32
+from numba import cuda, float64, int64, uint32
 
 from tightrope.compiled import fingerprint
 from tightrope.kernels.cuda import TILE, device_part, device_target
 from tightrope.kernels.run_state import Run, RunState
-from tightrope.kernels.single_run import Ends, Memory, TermTable, _over_records, loop
+from tightrope.kernels.single_run import Ends, Memory, TermTable, loop, over_records
 from tightrope.kernels.spec import CHOICE, Spec
 from tightrope.policies.state import Array, NoScratch, State, field_sizes, record_maker
 
@@ -60,57 +60,64 @@ def number_starts(spec: Spec, fresh: RunState) -> Any:
     return np.cumsum([0, *(len(part) for part in _parts(spec, fresh))])
 
 
-@lru_cache(maxsize=64)
-def build_thread(spec: Spec, bernoulli: bool) -> Any:
+@lru_cache(maxsize=256)
+def build_thread(spec: Spec, bernoulli: bool, arms: int, places: tuple[int, ...], own: bool) -> Any:
     """The kernel, compiled when it is first launched.
 
     Its arguments: the runs' generators [4, R], the laws, the starts of phases, the numbers that a
-    run starts with and where its fields are, ``memory`` [R / TILE, numbers, TILE], the constants;
-    out come pulls and cost of each arm in ``counts`` [K, 2, R] and the columns of ``Ends`` in
-    ``ends`` [columns, R].
+    run starts with, ``memory`` [threads / TILE, numbers, TILE], the constants; out come pulls and
+    cost of each arm in ``counts`` [K, 2, R] and the columns of ``Ends`` in ``ends`` [columns, R].
+    A thread makes one run after another. The number of ``arms`` and the ``places`` of its fields
+    are constants of the kernel, and its numbers are its ``own`` where they are not too many.
     """
-    digest = fingerprint([], (spec.digest, bernoulli, "device"))
-    part, target = (
-        device_part(digest),
-        device_target(spec.policy, spec.penalties, np.float64, digest),
-    )
+    digest = fingerprint([], (spec.digest, bernoulli, arms, places, own, "device"))
+    part = device_part(digest)
+    target = device_target(spec.policy, spec.penalties, np.float64, digest)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
-    play = loop(spec, target, part, draw, _over_records(spec, target, part))
-    make, report = part(record_maker(_record(spec), strided=True)), _report(spec, part)
+    play = loop(spec, target, part, draw, over_records(spec, target, part, part))
+    make, report = part(record_maker(_record(spec), strided=not own)), _report(spec, part)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
     outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
-    tile = TILE
+    tile, size = TILE, places[-1]
 
-    def any_policy(
-        seeds, lucks, law, starts, fresh, places, memory, wide, counts, ends, game, stop
-    ):
-        run = cuda.grid(1)
-        if run < seeds.shape[1]:
-            size, (count, explore, until) = fresh.shape[0], game
-            first = run // tile * size * tile + run % tile
+    def all_runs(mine, memory, first, stride, game):
+        seeds, lucks, law, starts, fresh, wide, counts, ends, explore, until, stop = game
+        words = cuda.local.array(8, uint32)
+        pair = cuda.local.array(2, int64)
+        memory_of = Memory(
+            0,
+            mine.run,
+            mine.run[outcome : outcome + channels],
+            mine.book,
+            mine.terms,
+            words,
+            pair,
+            mine.state,
+            scratch_of(mine),
+            mine.history,
+            wide,
+            wide,
+        )
+        for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
             for at in range(size):
-                memory[first + at * tile] = fresh[at]
-            mine = make(memory, places, first, tile)
-            words = cuda.local.array(8, uint32)
-            pair = cuda.local.array(2, int64)
+                memory[first + at * stride] = fresh[at]
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], lucks[at, run]
-            own = Memory(
-                0,
-                mine.run,
-                mine.run[outcome : outcome + channels],
-                mine.book,
-                mine.terms,
-                words,
-                pair,
-                mine.state,
-                scratch_of(mine),
-                mine.history,
-                wide,
-                wide,
+            step, _, arm = play(
+                memory_of, law, starts, int64(arms), explore, int64(0), int64(0), until, stop
             )
-            step, _, arm = play(own, law, starts, count, explore, int64(0), int64(0), until, stop)
-            report(own, run, seeds.shape[1], count, step, arm, counts, ends)
+            report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
+
+    make_runs = part(all_runs)
+
+    def any_policy(memory, game):
+        if own:
+            numbers = cuda.local.array(size, float64)
+            make_runs(make(numbers, places), numbers, 0, 1, game)
+        else:
+            thread = cuda.grid(1)
+            first = thread // tile * size * tile + thread % tile
+            make_runs(make(memory, places, first, tile), memory, first, tile, game)
 
     return cuda.jit(any_policy)
 

@@ -93,7 +93,8 @@ def _ask(spec: Spec) -> Any:
         address = block.ctypes.data
         memory, counts = memory_at(address), counts_of(address)
         asked = counts[ASKED]
-        counts[ASKED] = asked + 1
+        if random or asked < counts[EXPLORE]:  # later it may be known without a call
+            counts[ASKED] = asked + 1
         if random:
             toss(memory, asked)
         if asked < counts[EXPLORE]:

@@ -172,6 +172,25 @@ def _kernel(spec: Kernel) -> Any:
     return kernel
 
 
+def _settle(spec: Kernel, target: Target) -> Any:
+    """Charge the cost, stop the lanes past the budget, and move the queues but while exploring."""
+    layout, lanes_count, number = spec.layout, spec.lanes, spec.dtype
+    spent, alive = layout.spent * lanes_count, layout.alive * lanes_count
+    outcome, one, zero = layout.outcome * lanes_count, number(1), number(0)
+    move = target.settle()
+
+    def settle(lanes, allowance, budget, exploring):
+        for lane in range(lanes_count):
+            total = lanes[spent + lane] + lanes[outcome + lane]
+            lanes[spent + lane] = total
+            lanes[alive + lane] = select(total <= budget, one, zero)
+        if not exploring:
+            for lane in range(lanes_count):
+                move(lanes, lane, lanes_count, allowance, 0, lanes, outcome + lane, lanes_count)
+
+    return _part(spec)(settle)
+
+
 def _guess(spec: Kernel) -> Any:
     """The policy's uniform number of a step."""
     lanes_count, number, part = spec.lanes, spec.dtype, _part(spec)
@@ -195,33 +214,40 @@ def _few(spec: Kernel) -> Any:
         _target(spec),
     )
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count
-    uniform, zero, one = layout.uniform * lanes_count, number(0), number(1)
-    index, learn, settle = target.index(), target.learn(), target.settle()
+    uniform = layout.uniform * lanes_count
+    index, learn, settle = target.index(), target.learn(), _settle(spec, target)
     draw = target.draw_bits() if spec.bernoulli else target.draw_cells()
 
-    def decide(terms, lanes, lane, constants, now):
+    def index_of(terms, lanes, arm, lane, constants, now):
+        at = arm * term_rows * lanes_count + lane
         coin = lanes[uniform + lane]
-        best, chosen = number(0), int32(0)
-        for arm in range(few):
-            at = arm * term_rows * lanes_count + lane
-            value = index(
-                terms, at, lanes_count, lanes, lane, lanes_count, constants, now, coin, number(arm)
-            )
-            chosen = select((arm > 0) & (value < best), int32(arm), chosen)
-            best = value if arm == 0 else select(value < best, value, best)
-        return chosen
+        return index(
+            terms, at, lanes_count, lanes, lane, lanes_count, constants, now, coin, number(arm)
+        )
 
-    decide_in = part(decide)
+    index_in = part(index_of)
+
+    def decide(terms, lanes, picked, constants, now):
+        for lane in range(lanes_count):
+            best, chosen = index_in(terms, lanes, 0, lane, constants, now), int32(0)
+            for arm in range(1, few):
+                value = index_in(terms, lanes, arm, lane, constants, now)
+                chosen = select(value < best, int32(arm), chosen)
+                best = select(value < best, value, best)
+            picked[lane] = chosen
+
+    decide_all = part(decide)
 
     def advance(
         terms, book, lanes, words, picked, law, count, step, exploring, now, constants, allowance,
         budget,
     ):  # fmt: skip
         weyl = step * (channels * WEYL)
-        for lane in range(lanes_count):
-            picked[lane] = (
-                int32(step % count) if exploring else decide_in(terms, lanes, lane, constants, now)
-            )
+        if exploring:
+            for lane in range(lanes_count):
+                picked[lane] = int32(step % count)
+        else:
+            decide_all(terms, lanes, picked, constants, now)
         for lane in range(lanes_count):
             running, arm = lanes[alive + lane], picked[lane]
             draw(
@@ -242,19 +268,7 @@ def _few(spec: Kernel) -> Any:
                 book, lane, lanes_count, terms, lane, lanes_count, picked[lane], lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
             )  # fmt: skip
-        for lane in range(lanes_count):
-            spent = settle(
-                lanes,
-                lane,
-                lanes_count,
-                allowance,
-                0,
-                lanes,
-                outcome + lane,
-                lanes_count,
-                not exploring,
-            )
-            lanes[alive + lane] = select(spent <= budget, one, zero)
+        settle(lanes, allowance, budget, exploring)
 
     return part(advance)
 
@@ -269,8 +283,7 @@ def _many(spec: Kernel) -> Any:
         spec.width,
     )
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count
-    zero, one = number(0), number(1)
-    learn, settle, decide = target.learn(), target.settle(), _decide_many(spec)
+    learn, settle, decide = target.learn(), _settle(spec, target), _decide_many(spec)
     draw = target.draw_bits(row_stride=lanes_count) if bernoulli else target.draw_cells()
 
     def advance(
@@ -306,12 +319,7 @@ def _many(spec: Kernel) -> Any:
                 book[arm], lane * width, 1, terms[arm], lane, lanes_count, 0, lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
             )  # fmt: skip
-        for lane in range(lanes_count):
-            spent = settle(
-                lanes, lane, lanes_count, allowance, 0, lanes, outcome + lane, lanes_count,
-                not exploring,
-            )  # fmt: skip
-            lanes[alive + lane] = select(spent <= budget, one, zero)
+        settle(lanes, allowance, budget, exploring)
 
     return part(advance)
 

@@ -31,10 +31,11 @@ from tightrope.kernels.run_state import (
 )
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.kernels.step import coin_of, next_word
+from tightrope.policies.choice import record
 from tightrope.policies.memory import learner, remember
 from tightrope.policies.state import State, record_maker
 
-__all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of"]
+__all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of", "over_records"]
 
 CHECK_EVERY = 256  # steps between looks at whether to stop
 
@@ -94,26 +95,30 @@ class Actions(NamedTuple):
 def actions(spec: Spec) -> Actions:
     """For a processor."""
     if spec.remembers:
-        return _over_records(spec, spec.target, spec.formula)
+        return over_records(spec, spec.target, spec.formula, spec.part)
     return _over_index(spec)
 
 
-def _shared(spec: Any, target: Any, part: Any) -> tuple[Any, Any]:
+def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     """How the run settles and tosses."""
     layout, words = Run.of(spec.penalties), spec.words
     settle, word_of = target.settle(), part(next_word)
     outcome, allowance, budget = layout.outcome, layout.allowance, layout.budget
+    spent = layout.spent
 
     def settle_run(memory, counting):
         run = memory.run
-        return settle(run, 0, 1, run, allowance, run, outcome, 1, counting) <= run[budget]
+        run[spent] += run[outcome]
+        if counting:
+            settle(run, 0, 1, run, allowance, run, outcome, 1)
+        return run[spent] <= run[budget]
 
     def toss(memory, asked):
         for word in range(words):
             weyl = (asked * words + word + 1) * WEYL
             memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
 
-    return part(settle_run), part(toss)
+    return wrap(settle_run), wrap(toss)
 
 
 def _over_index(spec: Spec) -> Actions:
@@ -136,16 +141,26 @@ def _over_index(spec: Spec) -> Actions:
         if touched:
             touch(memory.address, arm)
 
-    settle, toss = _shared(spec, spec.target, part)
-    return Actions(part(choose), part(learn_arm), settle, toss)
+    settle, toss = _shared(spec, spec.target, part, spec.part)
+    return Actions(spec.part(choose), spec.part(learn_arm), settle, toss)
 
 
-def _over_records(spec: Any, target: Any, part: Any) -> Actions:
-    """Over a ``State``: a policy's own ``choose``, or an index whose terms may be forgotten."""
+def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
+    """Over a ``State``: a policy's own ``choose``, or an index whose terms may be forgotten.
+
+    ``part`` compiles a function on its own, to be inlined; ``wrap`` one that is copied into its
+    caller before types are known: each level that compiles on its own optimises all below it again.
+    """
     rows, number = 3 + spec.penalties, target.number
-    own = (_chosen if spec.method == CHOICE else _indexed)(spec, target, part)
+    own = (_chosen if spec.method == CHOICE else _indexed)(spec, target, part, wrap)
     choose, learn = own
-    learn_all = part(learner(part(remember), learn))
+    count_in = part(record)
+
+    def record_and_learn(constants, state, scratch, history, fade, arm, outcomes):
+        count_in(state, arm, outcomes)
+        learn(constants, state, scratch, arm)
+
+    learn_all = wrap(learner(part(remember), learn) if spec.forgets else record_and_learn)
     layout = Run.of(spec.penalties)
     fade = layout.fade
 
@@ -161,21 +176,21 @@ def _over_records(spec: Any, target: Any, part: Any) -> Actions:
             memory.outcome,
         )  # fmt: skip
 
-    settle, toss = _shared(spec, target, part)
-    return Actions(part(choose_arm), part(learn_arm), settle, toss)
+    settle, toss = _shared(spec, target, part, wrap)
+    return Actions(wrap(choose_arm), wrap(learn_arm), settle, toss)
 
 
-def _chosen(spec: Any, target: Any, part: Any) -> tuple[Any, Any]:
+def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     """Choose and learn of a policy that weighs all arms at once, and has no queues."""
-    _, choice, learn = map(part, spec.policy.functions())
+    _, choice, learn = map(part, spec.functions)
 
     def choose(constants, state, scratch, words, run):
         return choice(constants, state, scratch, words)
 
-    return part(choose), learn
+    return wrap(choose), learn
 
 
-def _indexed(spec: Any, target: Any, part: Any) -> tuple[Any, Any]:
+def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     """Choose and learn of a policy that pulls the arm with the smallest index."""
     index, renew, coin = target.index(), target.renew(), part(coin_of)
     clock, learns = part(spec.policy.clock), spec.policy.learns
@@ -210,7 +225,7 @@ def _indexed(spec: Any, target: Any, part: Any) -> tuple[Any, Any]:
     return part(choose), part(learn)
 
 
-def loop(spec: Any, target: Any, part: Any, draw: Any, own: Actions) -> Any:
+def loop(spec: Any, target: Any, wrap: Any, draw: Any, own: Actions) -> Any:
     """A function that plays a run from ``step`` on; where it stopped, and in which phase.
 
     It stops once the budget is spent, at step ``until``, if ``stop[0]`` is set, or at an arm that
@@ -244,7 +259,7 @@ def loop(spec: Any, target: Any, part: Any, draw: Any, own: Actions) -> Any:
                 break
         return step, phase, arm
 
-    return part(play)
+    return wrap(play)
 
 
 @cache
@@ -273,7 +288,7 @@ def memory_of(spec: Spec) -> Any:
             wide_at(address),
         )
 
-    return spec.formula(memory)
+    return spec.part(memory)
 
 
 def _state_of(spec: Spec) -> Any:
@@ -287,7 +302,7 @@ def _state_of(spec: Spec) -> Any:
     def nothing(address):
         return 0
 
-    return spec.formula(state if spec.remembers else nothing)
+    return spec.part(state if spec.remembers else nothing)
 
 
 def _scratch_of(spec: Spec) -> Any:
@@ -302,7 +317,7 @@ def _scratch_of(spec: Spec) -> Any:
     def terms(address):
         return TermTable(terms_of(address))
 
-    return spec.formula(record if spec.method == CHOICE else terms)
+    return spec.part(record if spec.method == CHOICE else terms)
 
 
 @lru_cache(maxsize=64)
@@ -318,9 +333,9 @@ def kernel(spec: Spec, bernoulli: bool) -> Any:
 
 
 def _single_run(spec: Spec, bernoulli: bool) -> Any:
-    own, part = actions(spec), spec.formula
+    own = actions(spec)
     draw = spec.target.draw_bits() if bernoulli else spec.target.draw_cells()
-    play = loop(spec, spec.target, part, draw, own)
+    play = loop(spec, spec.target, spec.part, draw, own)
     memory_at, counts_of, report = memory_of(spec), view(spec, Field.COUNTS), _report(spec)
 
     def single_run(block, fresh, seeds, lucks, law, starts, ends, counts, until, stop):
@@ -372,4 +387,4 @@ def _report(spec: Spec) -> Any:
         ends[wrong] = numbers[WRONG]
         ends[wrong_arm] = numbers[WRONG_ARM]
 
-    return spec.formula(report)
+    return spec.part(report)

@@ -30,7 +30,8 @@ class Spec:
     ``penalties``: how many channels there are beside cost and reward, at least 1; ``limited``: how
     many limits a policy's state knows of. ``constants`` is how many numbers the policy's functions
     receive, and one more, so that there is always one. ``forgets``: whether what is remembered of
-    the arms is less than all that was seen.
+    the arms is less than all that was seen; ``stateful``: whether an index policy's run is made
+    over a ``State`` though it need not be, as on a GPU.
     """
 
     policy: Any  # a class of policies
@@ -40,6 +41,7 @@ class Spec:
     constants: int
     forgets: bool = False
     limited: int = 1
+    stateful: bool = False
 
     @property
     def channels(self) -> int:
@@ -54,7 +56,7 @@ class Spec:
     @property
     def remembers(self) -> bool:
         """Whether there is a ``State``: for policies that choose over it, and those that forget."""
-        return self.forgets or self.method == CHOICE
+        return self.forgets or self.stateful or self.method == CHOICE
 
     @property
     def words(self) -> int:
@@ -72,10 +74,18 @@ class Spec:
             self.method,
             self.constants,
             self.forgets,
+            self.stateful,
             policy.random,
             getattr(policy, "learns", True),
         )
-        return fingerprint((*policy.functions(), remember), facts)
+        return fingerprint((*self.functions, remember), facts)
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """What is compiled of the policy."""
+        policy: Any = self.policy
+        chooses = self.method == CHOICE
+        return tuple(policy.functions(self.limited) if chooses else policy.functions())
 
     @cached_property
     def target(self) -> Target:
@@ -95,8 +105,18 @@ class Spec:
         return compile_function(function, self.digest, jit=njit(**OPTIONS))
 
     def formula(self, function: Callable[..., Any], dtype: type | None = None) -> Any:
-        """Compile a function of the policy, with its float constants in a precision."""
+        """Compile a function of the policy, with its float constants in a precision.
+
+        A policy that chooses works on records, slices of a block that lives longer: to count their
+        users would take seconds of compiling.
+        """
+        if self.method == CHOICE:
+            return compile_function(function, self.digest, dtype, _uncounted)
         return compile_function(function, self.digest, dtype)
+
+
+def _uncounted(function: Callable[..., Any]) -> Any:
+    return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
@@ -124,6 +144,6 @@ def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
         dtype=dtype,
         method=method,
         constants=len(setup.constants) + 1,
-        forgets=setup.forgets,
+        forgets=setup.forgets and method != CHOICE,  # which remembers in any case
         limited=limited,
     )

@@ -23,7 +23,7 @@ from tightrope.errors import ExhaustedError, InputError, nearest
 from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.live import NOTHING, REFUSED, calls
 from tightrope.kernels.rng import LUCK, seed_words
-from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
+from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
 from tightrope.kernels.spec import ENVELOPE, spec_of
 from tightrope.laws import shown
 from tightrope.live import snapshots
@@ -89,9 +89,10 @@ class Controller:
     def _hold(self, task: Task, policy: Policy, budget: float, state: RunState) -> None:
         """Take a state, new or restored."""
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
-        self._limited, self._arm = task.penalty_count, NOTHING
+        self._limited, self._arm, self._count = task.penalty_count, NOTHING, task.arm_count
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
+        self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         self._tell, self._choose = self._calls()
 
     def _calls(self) -> tuple[Any, Any]:
@@ -116,12 +117,14 @@ class Controller:
             raise ExhaustedError(
                 f"budget = {self.budget:g}: spent ({self.spent:g}); no pull is left"
             )
-        asked = int(self._counts[ASKED])
         arm = int(self._choose())
-        if not 0 <= arm < self._counts[ARMS]:
-            raise wrong_arm(self.policy.label, arm, asked, self.task.arm_count)
-        if not self.policy.random and asked >= self._counts[EXPLORE]:
-            self._arm = arm
+        if not 0 <= arm < self._count:
+            raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
+        if self._explored:
+            if not self.policy.random:
+                self._arm = arm
+        else:
+            self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         return arm
 
     def tell(self, arm: int | str, cost: float, reward: float, penalty: Penalty = None) -> None:
@@ -138,20 +141,22 @@ class Controller:
         ):
             try:
                 known = self._tell(arm, cost, reward, penalty)
-            except OverflowError:  # a whole number beyond the range of floats
+            except (OverflowError, TypeError):  # a whole number beyond the range of floats
                 known = REFUSED
         else:
             penalty = _listed(penalty)
             known = self._tell_any(arm, cost, reward, penalty)
         if known == REFUSED:
             self._refuse(arm, cost, reward, penalty)
-        self._arm = known if self._counts[ASKED] >= self._counts[EXPLORE] else NOTHING
+        self._arm = known if self._explored else NOTHING
 
     def _tell_any(self, arm: object, cost: object, reward: object, penalty: object) -> int:
         """Outcomes of any kind: each has to be a number."""
-        number, told = self._number_of(arm), [_as_number(cost), _as_number(reward)]
-        told += [_as_number(value) for value in self._in_order(penalty) or ()]
-        if number is None or None in told or len(told) != 2 + self._limited:
+        number, several = self._number_of(arm), self._in_order(penalty)
+        told = [_as_number(value) for value in (cost, reward, *(several or ()))]
+        if number is None or several is None or None in told:
+            return REFUSED
+        if not 0 <= number < self.task.arm_count:  # or beyond the range of whole numbers
             return REFUSED
         incurred: Any = told[2:] or [0.0]
         if self._state.spec.penalties > 1:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.kernels import step
 from tightrope.kernels.live import NOTHING, REFUSED, in_range
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
-from tightrope.kernels import step
 from tightrope.policies.base import Policy, Statistics, advance
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.memory import learner, remember
@@ -61,8 +61,9 @@ class PlainCalls:
         """The arm of the next decision: each in turn at first, then the policy's."""
         state, counts = self._state, self._state["counts"]
         asked = int(counts[ASKED])
-        counts[ASKED] += 1
         words = state.spec.words
+        if words or asked < counts[EXPLORE]:
+            counts[ASKED] += 1
         for word in range(words):
             weyl = (asked * words + word + 1) * WEYL
             state["pair"][word] = step.next_word(state["words"], 4, 1, weyl)

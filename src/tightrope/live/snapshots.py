@@ -1,4 +1,4 @@
-"""A controller as bytes: a line that says what it is, a line of JSON, and the state as it is."""
+"""A controller as bytes: what it is, a checksum, a line of JSON, and the state as it is."""
 
 from __future__ import annotations
 
@@ -26,19 +26,26 @@ FORMAT = 1  # a reader refuses what it does not know
 def pack(task: Task, policy: Policy, budget: float, state: RunState) -> bytes:
     """The bytes."""
     spec, kind = state.spec, type(policy)
-    block = state.block.tobytes()
     head = {
         "format": FORMAT,
         "version": __version__,
         "task": task.to_toml(),
         "policy": [kind.__module__, kind.__qualname__],
-        "parameters": {f.name: getattr(policy, f.name) for f in fields(policy)},  # type: ignore[arg-type]
+        "parameters": _parameters(policy),
         "budget": budget,
         "spec": {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in NAMED},
         "dtype": np.dtype(spec.dtype).name,
-        "digest": hashlib.sha256(block).hexdigest(),
     }
-    return MAGIC + json.dumps(head).encode() + b"\n" + block
+    return sealed(json.dumps(head).encode() + b"\n" + state.block.tobytes())
+
+
+def sealed(content: bytes) -> bytes:
+    """A snapshot's bytes: what it is and a checksum before the content."""
+    return MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def _parameters(policy: Policy) -> dict[str, Any]:
+    return {field.name: getattr(policy, field.name) for field in fields(policy)}  # type: ignore[arg-type]
 
 
 NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
@@ -51,17 +58,17 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, Ru
     saved = bytes(saved)
     if not saved.startswith(MAGIC):
         raise InputError(f"snapshot: {len(saved)} bytes must be what snapshot() gave")
-    line, _, block = saved[len(MAGIC) :].partition(b"\n")
-    try:
-        head = json.loads(line)
-        known = head["format"] == FORMAT
-    except (ValueError, KeyError, TypeError):
-        raise InputError("snapshot: is damaged; its first lines cannot be read") from None
-    if not known:
+    _, _, content = saved[len(MAGIC) :].partition(b"\n")
+    if saved != sealed(content):
+        raise InputError(f"snapshot: is damaged; {len(saved)} bytes do not have their checksum")
+    line, _, block = content.partition(b"\n")
+    head = json.loads(line)
+    if head["format"] != FORMAT:
         raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT}")
-    if hashlib.sha256(block).hexdigest() != head["digest"]:
-        raise InputError(f"snapshot: is damaged; {len(block)} bytes do not have their checksum")
     found = policy or _policy(head)
+    (_, name), given = head["policy"], type(found).__qualname__
+    if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
+        raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
     state = RunState(spec, aligned_copy(np.frombuffer(block, np.uint8)))
     return Task.from_toml(head["task"]), found, float(head["budget"]), state

@@ -86,8 +86,8 @@ class ChoicePolicy(Policy):
         """Renew what ``scratch`` says about an arm whose numbers changed."""
 
     @classmethod
-    def functions(cls) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it."""
+    def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
+        """All that a kernel compiles of it; one for so many ``penalties`` may need less."""
         return (cls.begin, cls.choose, cls.learn)
 
     def decide(

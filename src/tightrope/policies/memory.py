@@ -15,7 +15,6 @@ C = 2 + M channels, W pulls in a window.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from tightrope.errors import PolicyError
@@ -25,7 +24,6 @@ from tightrope.policies.state import Array, State
 
 __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
-SOURCE = Path(__file__).read_bytes()  # as imported, for a kernel's fingerprint
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
 LONGEST = 10**8  # pulls: some gigabytes
 RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back

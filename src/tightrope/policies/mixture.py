@@ -3,9 +3,10 @@
     maximise w . r   subject to   w . y_m <= l_m for every limit,   sum w = 1,   w >= 0
 
 over shares of cost w. At most M + 1 arms have a share. With one limit it is the point at l of the
-upper concave envelope of the points (y_k, r_k), found as the oracle finds it; with more, a revised
-primal simplex with M + 1 rows and an explicit inverse. Scalar code over given arrays, nothing is
-allocated, the same lines in plain Python and in a kernel. Letters: K arms, M limits.
+upper concave envelope of the points (y_k, r_k), found as the oracle finds it: a :class:`Pair`. With
+more it is a :class:`Mixture`, by a revised primal simplex with M + 1 rows and an explicit inverse.
+Scalar code over given arrays, nothing is allocated, the same lines in plain Python and in a kernel.
+Letters: K arms, M limits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from typing import Annotated, NamedTuple
 
 from tightrope.policies.state import Array
 
-__all__ = ["Mixture", "Program", "best_mixture", "pick"]
+__all__ = [
+    "Mixture",
+    "Pair",
+    "Program",
+    "best_mixture",
+    "best_pair",
+    "pick",
+    "pick_of_pair",
+    "rate_of",
+    "rate_of_pair",
+    "simplex",
+]
 
 TOLERANCE = 1e-9  # of a reduced price, relative
 SMALL = 1e-11  # a direction below this does not move
@@ -41,6 +53,65 @@ class Program(NamedTuple):
     inverse: Annotated[Array, "R", "R"]  # of the matrix of the rows' arms
 
 
+class Pair(NamedTuple):
+    """The best mixture under one limit: one arm, or two of which the first keeps the limit."""
+
+    first: int
+    second: int  # -1: none
+    share: float  # of the first
+    rest: float  # share of the second
+    price: float  # what one more unit of the limit would earn
+
+
+def best_pair(rewards: Array, penalties: Array, limit: float) -> Pair:
+    """Solve under one limit, for ``rewards`` [K] and ``penalties`` [K].
+
+    Start from the best arm that keeps the limit and the best of all, and go up from there: the arm
+    farthest above the line through the two replaces the one on its side of the limit, until no arm
+    lies above. If no arm keeps the limit, the least violating one has a share below 1.
+    """
+    under, over = _ends(rewards, penalties, limit)
+    low, penalty = rewards[under], penalties[under]
+    if penalty > limit:
+        return Pair(under, -1, limit / penalty, 0.0, 0.0)
+    for _ in range(len(rewards)):
+        if over == under:
+            break
+        high, run = rewards[over], penalties[over] - penalty
+        slope = (high - low) / run
+        start, above, highest = low - slope * penalty, -1, TOLERANCE * (1.0 + abs(high))
+        for k in range(len(rewards)):
+            height = rewards[k] - slope * penalties[k] - start
+            if height > highest:
+                above, highest = k, height
+        if above < 0:
+            share = (limit - penalty) / run
+            return Pair(under, over, 1.0 - share, share, slope)
+        if penalties[above] <= limit:
+            under, low, penalty = above, rewards[above], penalties[above]
+        else:
+            over = above
+    return Pair(under, -1, 1.0, 0.0, 0.0)
+
+
+def pick_of_pair(pair: Pair, costs: Array, coin: float) -> int:
+    """An arm by shares of pulls: share of cost over mean cost; ``coin`` in [0, 1)."""
+    if pair.second < 0 or pair.rest <= 0.0:
+        return pair.first
+    first, second = pair.share / costs[pair.first], pair.rest / costs[pair.second]
+    return pair.first if coin * (first + second) - first < 0.0 else pair.second
+
+
+def rate_of_pair(pair: Pair, rates: Array) -> float:
+    """The penalty rate that a pair has if its arms have these ``rates`` [K]."""
+    rate: float = pair.share * rates[pair.first]
+    total = pair.share
+    if pair.second >= 0:
+        rate += pair.rest * rates[pair.second]
+        total += pair.rest
+    return rate / total
+
+
 def best_mixture(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
     """Solve for ``rewards`` [K], ``penalties`` [K * M] (arm by arm) and positive ``limits`` [M].
 
@@ -49,22 +120,10 @@ def best_mixture(rewards: Array, penalties: Array, limits: Array, program: Progr
     with shares that sum to less.
     """
     if len(limits) == 1:
-        return _on_envelope(rewards, penalties, limits[0], program)
-    _start(program, len(rewards))
-    basis, artificial = program.mixture.arms, True
-    enter = _first(rewards, penalties, limits)
-    for _ in range(20 + 10 * len(basis)):  # far more than needed; any stop is a valid mixture
-        _direct(penalties, limits, program, enter, len(rewards))
-        leave = _leaving(program)
-        if leave < 0:
-            break
-        _pivot(program, leave)
-        artificial = artificial and basis[leave] != NOBODY
-        basis[leave] = enter
-        enter = _entering(rewards, penalties, limits, program, artificial)
-        if enter < 0:
-            break
-    return not artificial
+        pair = best_pair(rewards, penalties, limits[0])
+        _note(program, pair)
+        return pair.second >= 0 or pair.share == 1.0
+    return simplex(rewards, penalties, limits, program)
 
 
 def pick(mixture: Mixture, costs: Array, coin: float) -> int:
@@ -86,57 +145,56 @@ def pick(mixture: Mixture, costs: Array, coin: float) -> int:
     return chosen
 
 
-def _on_envelope(rewards: Array, penalties: Array, limit: float, program: Program) -> bool:
-    """One limit: start from the best arm that keeps it and the best of all, and go up from there.
-
-    The arm farthest above the line through the two replaces the one on its side of the limit,
-    until no arm lies above.
-    """
-    under, over = _ends(rewards, penalties, limit)
-    if penalties[under] > limit:
-        _note(program, under, limit / penalties[under], -1, 0.0, 0.0)
-        return False
-    for _ in range(len(rewards)):
-        if over == under:
-            break
-        run = penalties[over] - penalties[under]
-        slope = (rewards[over] - rewards[under]) / run
-        start, above = rewards[under] - slope * penalties[under], -1
-        highest = TOLERANCE * (1.0 + abs(rewards[over]))
-        for k in range(len(rewards)):
-            height = rewards[k] - slope * penalties[k] - start
-            if height > highest:
-                above, highest = k, height
-        if above < 0:
-            share = (limit - penalties[under]) / run
-            _note(program, under, 1.0 - share, over, share, slope)
-            return True
-        if penalties[above] <= limit:
-            under = above
-        else:
-            over = above
-    _note(program, under, 1.0, -1, 0.0, 0.0)
-    return True
+def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
+    """The rate of penalty m that a mixture has if its arms have these ``rates`` [K * M]."""
+    limited, rate, total = len(mixture.arms) - 1, 0.0, 0.0
+    for i in range(len(mixture.arms)):
+        at = int(mixture.arms[i]) * limited + m
+        if 0 <= at < len(rates):
+            rate += mixture.shares[i] * rates[at]
+            total += mixture.shares[i]
+    return rate / total
 
 
 def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
     """The best arm that keeps the limit, else the one with the least penalty; the best of all."""
-    under, over = 0, 0
+    under, low, least, over, high = 0, rewards[0], penalties[0], 0, rewards[0]
     for k in range(1, len(rewards)):
-        if penalties[k] <= limit:
-            if penalties[under] > limit or rewards[k] > rewards[under]:
-                under = k
-        elif penalties[under] > limit and penalties[k] < penalties[under]:
-            under = k
-        if rewards[k] > rewards[over]:
-            over = k
-    return under, (over if rewards[over] > rewards[under] else under)
+        reward, penalty = rewards[k], penalties[k]
+        if penalty <= limit:
+            if least > limit or reward > low:
+                under, low, least = k, reward, penalty
+        elif least > limit and penalty < least:
+            under, low, least = k, reward, penalty
+        if reward > high:
+            over, high = k, reward
+    return under, (over if high > low else under)
 
 
-def _note(program: Program, arm: int, share: float, other: int, rest: float, price: float) -> None:
-    """Two arms and their shares, and the price of the limit."""
+def _note(program: Program, pair: Pair) -> None:
+    """Write a pair down as a mixture."""
     shares, arms = program.mixture.shares, program.mixture.arms
-    shares[0], shares[1], arms[0], arms[1], program.prices[0] = share, rest, arm, other, price
+    shares[0], shares[1], program.prices[0] = pair.share, pair.rest, pair.price
+    arms[0], arms[1] = pair.first, pair.second
+
+
+def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
+    """As :func:`best_mixture`, by the same steps for any number of limits."""
+    _start(program, len(rewards))
+    basis, artificial = program.mixture.arms, True
+    enter = _first(rewards, penalties, limits)
+    for _ in range(20 + 10 * len(basis)):  # far more than needed; any stop is a valid mixture
+        _direct(penalties, limits, program, enter, len(rewards))
+        leave = _leaving(program)
+        if leave < 0:
+            break
+        _pivot(program, leave)
+        artificial = artificial and basis[leave] != NOBODY
+        basis[leave] = enter
+        enter = _entering(rewards, penalties, limits, program, artificial)
+        if enter < 0:
+            break
+    return not artificial
 
 
 def _start(program: Program, count: int) -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tightrope import LyOn
 from tightrope.compiled import compile_kernel
-from tightrope.kernels.argmin import SIEVE, Sizes, Spec, Store
 from tightrope.kernels.argmin.index import by_scan
-from tightrope.kernels.argmin.memory import COUNT, DEPTH, EVALUATED
 from tightrope.kernels.argmin.sieve import by_sieve, toucher
+from tightrope.kernels.run_state import COUNT, DEPTH, EVALUATED, RunState, Sizes
+from tightrope.kernels.spec import SIEVE, Spec
 from tightrope.policies.base import Setup
 
 SPECS = [(1, np.float32), (1, np.float64), (3, np.float64)]
@@ -27,14 +27,14 @@ def compiled(penalties: int, dtype: type):
     spec = Spec(LyOn, penalties, dtype, SIEVE, 4)
     sieve, scan, touch, zero = by_sieve(spec), by_scan(spec), toucher(spec), dtype(0)
 
-    def test_sieve(address, step):
-        return sieve(address, step, zero)
+    def test_sieve(block, step):
+        return sieve(block.ctypes.data, step, zero)
 
-    def test_scan(address, step):
-        return scan(address, step, zero)
+    def test_scan(block, step):
+        return scan(block.ctypes.data, step, zero)
 
-    def test_touch(address, arm):
-        touch(address, arm)
+    def test_touch(block, arm):
+        touch(block.ctypes.data, arm)
 
     return spec, *(compile_kernel(f, spec.digest) for f in (test_sieve, test_scan, test_touch))
 
@@ -45,10 +45,12 @@ class Crowd:
     def __init__(self, penalties, dtype, arms, kind, seed, v=100.0, sign=1.0, sizes=(3, 6)):
         self.spec, self.sieve, self.scan, self.touch = compiled(penalties, dtype)
         self.random, self.arms, self.kind, self.sign = np.random.default_rng(seed), arms, kind, sign
-        setup = Setup((v, sign, 4.0), (0.5,) * penalties)
-        self.store = Store(self.spec, arms, setup, 1e9, sizes=Sizes(*sizes))
+        setup, limits = Setup((v, sign, 4.0), (0.5,) * penalties), np.full(penalties, 0.5)
+        self.state = RunState.new(self.spec, arms, setup, 1e9, limits, sizes=Sizes(*sizes))
+        self.places, self.counts = self.state["places"], self.state["counts"]
+        self.queues = self.state["run"][:penalties]
         for arm in range(arms):
-            self.store.places[:-1, arm] = self.terms()
+            self.places[:-1, arm] = self.terms()
         self.step = 100
 
     def terms(self):
@@ -71,12 +73,15 @@ class Crowd:
         return numbers.reshape(-1)
 
     def pull(self, arm):
-        self.store.places[:-1, arm] = self.terms()
-        self.touch(self.store.address, arm)
+        self.renew(arm, self.terms())
+
+    def renew(self, arm, terms):
+        self.places[:-1, arm] = terms
+        self.touch(self.state.block, arm)
 
     def move(self, size):
         """The queues go up or down, or jump; the clock goes on, or jumps, even back."""
-        random, queues = self.random, self.store.run[: self.spec.penalties]
+        random, queues = self.random, self.queues
         queues += random.normal(0, size, len(queues)).astype(queues.dtype)
         if random.random() < 0.05:
             queues[:] = random.choice([0.0, *random.uniform(0, 300, len(queues))])
@@ -87,8 +92,8 @@ class Crowd:
 
     def decide(self):
         """The arm, after making sure that a scan finds the same."""
-        arm = self.sieve(self.store.address, self.step)
-        assert arm == self.scan(self.store.address, self.step)
+        arm = self.sieve(self.state.block, self.step)
+        assert arm == self.scan(self.state.block, self.step)
         return arm
 
 
@@ -121,13 +126,13 @@ def test_it_looks_at_few_arms(penalties, dtype, kind):
     """Slow moves, as in a run: most decisions look at the last list alone."""
     crowd = Crowd(penalties, dtype, 3000, kind, 1, v=1e4, sizes=(4, 16))
     crowd.decide()
-    counts = crowd.store.counts
+    counts = crowd.counts
     assert counts[DEPTH] >= (2 if kind == "any" else 1)
     before = counts[EVALUATED]
     for _ in range(1500):
         crowd.pull(crowd.decide())
         crowd.step += 1
-        crowd.store.run[:penalties] += 0.01
+        crowd.queues += 0.01
     assert (counts[EVALUATED] - before) / 1500 < 0.1 * crowd.arms
 
 
@@ -135,16 +140,15 @@ def test_arms_with_the_same_terms_wait_in_one_chain():
     """Ten thousand of a kind: the list is short all the same, and they come in order."""
     crowd = Crowd(1, np.float64, 10_000, "any", 5, sizes=(8, 16))
     best = np.array([9.0, 9.0, 0.1, 0.1])
-    crowd.store.places[:-1, ::2] = best[:, np.newaxis]
+    crowd.places[:-1, ::2] = best[:, np.newaxis]
     came = []
     for _ in range(300):
         came.append(crowd.decide())
-        crowd.store.places[:-1, came[-1]] = 0.01
-        crowd.touch(crowd.store.address, came[-1])
+        crowd.renew(came[-1], 0.01)
         crowd.step += 1
     assert came == list(range(0, 600, 2))
-    assert crowd.store.levels[1:, COUNT].max() < 3000
-    assert crowd.store.counts[EVALUATED] < 300 * 500
+    assert crowd.state["levels"][1:, COUNT].max() < 3000
+    assert crowd.counts[EVALUATED] < 300 * 500
 
 
 def test_the_bound_holds_to_the_last_bit():
@@ -160,9 +164,7 @@ def test_a_chain_is_in_order_whatever_the_order_they_came_in():
     crowd = Crowd(1, np.float64, 400, "any", 7, sizes=(2, 2))
     crowd.decide()
     for arm in range(399, -1, -1):
-        crowd.store.places[:-1, arm] = [9.0, 9.0, 0.1, 0.1]
-        crowd.touch(crowd.store.address, arm)
+        crowd.renew(arm, [9.0, 9.0, 0.1, 0.1])
     for arm in range(400):
         assert crowd.decide() == arm
-        crowd.store.places[:-1, arm] = 0.01
-        crowd.touch(crowd.store.address, arm)
+        crowd.renew(arm, 0.01)
