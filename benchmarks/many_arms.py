@@ -22,10 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from tightrope import Arm, Controller, LyOff, LyOn, Problem, Uniform
-from tightrope.kernels.argmin import SCAN
-from tightrope.kernels.argmin.memory import EVALUATED, EXPLORE
 from tightrope.engine import cpu
-from tightrope.engine.crowd import Crowd, CrowdPlan, plan_crowd
+from tightrope.engine.job import Job
+from tightrope.engine.planning import plan_jobs
+from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
+from tightrope.kernels.run_state import EVALUATED, EXPLORE
+from tightrope.kernels.spec import SCAN
 from tightrope.policies import IndexPolicy
 
 BUDGETS = {1_000: 1e6, 10_000: 1e6, 100_000: 1e7, 1_000_000: 1e8}
@@ -49,58 +51,64 @@ def ranges(arms: int, seed: int) -> Problem:
     return Problem(made, limit=0.5, name="uniform")
 
 
-def plan_for(problem: Problem, policy: IndexPolicy, budget: float) -> CrowdPlan:
-    setup = policy.setup(problem, budget)
-    dtype, law = cpu.number_type(problem, budget, "auto"), cpu.law_arrays(problem)
-    return plan_crowd(problem, policy, setup, budget, 1, dtype, law)
+def job_for(problem: Problem, policy: IndexPolicy, budget: float) -> Job:
+    return plan_jobs(problem, {"": policy}, [budget], 1, seed=1)["", budget]
 
 
-def timed(crowd: Crowd, steps: int) -> float:
+def one_run(plan: SingleRunPlan) -> SingleRun:
+    return SingleRun(plan, np.array([0]))
+
+
+def timed(run: SingleRun, steps: int) -> float:
     """Nanoseconds a step of the next so many."""
-    start, before = time.thread_time(), crowd.step
-    crowd.advance(before + steps, KEEP_RUNNING)
-    return 1e9 * (time.thread_time() - start) / max(crowd.step - before, 1)
+    start, before = time.thread_time(), run.step
+    run.advance(before + steps, KEEP_RUNNING, count=False)
+    return 1e9 * (time.thread_time() - start) / max(run.step - before, 1)
 
 
-def full(plan: CrowdPlan) -> tuple[float, np.ndarray]:
+def pulls_of(run: SingleRun) -> np.ndarray:
+    return run.state["totals"][:, 0].copy()
+
+
+def full(plan: SingleRunPlan) -> tuple[float, np.ndarray]:
     """Nanoseconds a step that looks at every arm, right after exploring; the pulls it reaches."""
-    scan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, way=SCAN))
+    scan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, method=SCAN))
     scan.compile()
-    crowd = Crowd(scan, 0)
-    crowd.advance(int(crowd.store.counts[EXPLORE]), KEEP_RUNNING)
-    steps = max(20, 2_000_000 // plan.problem.arm_count)
-    return timed(crowd, steps), crowd.store.totals[:, 0].copy()
+    run = one_run(scan)
+    run.advance(int(run.state["counts"][EXPLORE]), KEEP_RUNNING, count=False)
+    steps = max(20, 2_000_000 // plan.job.arm_count)
+    return timed(run, steps), pulls_of(run)
 
 
 def side_by_side(problem: Problem, policy: IndexPolicy, budget: float) -> float:
     """Nanoseconds a step of one run among many side by side, right after exploring."""
-    setup = policy.setup(problem, budget)
-    plan = cpu.plan_side_by_side(problem, policy, setup, budget, 1, "auto")
+    plan = cpu.LanesPlan(job_for(problem, policy, budget))
     plan.compile()
     runs = np.arange(plan.spec.lanes)
     lanes = cpu.Lanes(plan, runs, *plan.seeds(runs))
-    lanes.advance(setup.explore * problem.arm_count, KEEP_RUNNING)
+    lanes.advance(plan.job.setup.explore * problem.arm_count, KEEP_RUNNING)
     start, before = time.thread_time(), lanes.step
     lanes.advance(before + 1_000, KEEP_RUNNING)
     return 1e9 * (time.thread_time() - start) / (lanes.step - before) / len(runs)
 
 
 def simulated(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str, float]:
-    plan = plan_for(problem, policy, budget)
+    plan = plan_single(job_for(problem, policy, budget), many_arms=True)
     plan.compile()
     row = {}
     row["full"], pulls = full(plan)
-    crowd = Crowd(plan, 0)
-    explore = int(crowd.store.counts[EXPLORE])
-    row["explore"] = timed(crowd, explore) if explore else 0.0
-    row["first"] = timed(crowd, 1)
-    crowd.advance(explore + max(20, 2_000_000 // problem.arm_count), KEEP_RUNNING)
-    assert np.array_equal(crowd.store.totals[:, 0], pulls), "not the same pulls as by full"
+    run = one_run(plan)
+    counts = run.state["counts"]
+    explore = int(counts[EXPLORE])
+    row["explore"] = timed(run, explore) if explore else 0.0
+    row["first"] = timed(run, 1)
+    run.advance(explore + max(20, 2_000_000 // problem.arm_count), KEEP_RUNNING, count=False)
+    assert np.array_equal(pulls_of(run), pulls), "not the same pulls as by full"
     for phase, (start, steps) in PHASES.items():
-        crowd.advance(explore + start, KEEP_RUNNING)
-        looked = crowd.store.counts[EVALUATED]
-        row[phase] = timed(crowd, steps) if crowd.running else float("nan")
-        row[f"{phase}: arms"] = (crowd.store.counts[EVALUATED] - looked) / steps
+        run.advance(explore + start, KEEP_RUNNING, count=False)
+        looked = counts[EVALUATED]
+        row[phase] = timed(run, steps) if run.running else float("nan")
+        row[f"{phase}: arms"] = (counts[EVALUATED] - looked) / steps
     return row
 
 
@@ -111,7 +119,7 @@ def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str
     odds = np.column_stack([means.cost, means.reward, means.penalty])
     outcome = _outcomes(problem, odds, random)
     start = 0
-    for _ in range(controller.setup.explore * problem.arm_count):
+    for _ in range(controller._state.setup.explore * problem.arm_count):
         arm = controller.ask()
         values = outcome(arm)
         start = time.perf_counter_ns()

@@ -13,14 +13,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from tightrope.engine.backend import plan_of
+from tightrope.engine.planning import plan_jobs
 from tightrope.engine.python import play
-from tightrope.engine.simulation import simulate
+from tightrope.engine.single import plan_single
 from tightrope.laws import Beta, CostAbove, TwoPoint, Uniform
+from tightrope.live import Controller
 from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
 from tightrope.policies.choice import WORDS, ChoicePolicy, record
 from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.ready import ready_problem
+from tightrope.results import Runs
 
 __all__ = ["PolicyContract"]
 
@@ -99,6 +103,15 @@ def _moments(low: float, high: float) -> list[tuple[float, float, float]]:
     """Clock, uniform and arm's number: both ends, and the middle twice."""
     middle = (low + high) / 2
     return [(low, 0.0, 0.0), (middle, 0.0, 0.0), (middle, 0.7, 3.0), (high, 0.0, 0.0)]
+
+
+def _unscaled(value: float, scale: float) -> float:
+    """What to tell so that exactly ``value`` arrives, in units of ``scale``."""
+    near = value * scale
+    for told in (near, math.nextafter(near, math.inf), math.nextafter(near, 0.0)):
+        if told / scale == value:
+            return told
+    return near
 
 
 class PolicyContract:
@@ -187,25 +200,47 @@ class PolicyContract:
             for problem, budget in self.problems:
                 _check_it_only_looks(policy, problem, budget / problem.scales.cost)
 
-    def test_compiled_it_decides_as_in_plain_python(self) -> None:
-        """The same pulls on the same draws."""
+    def test_every_engine_makes_the_same_runs(self) -> None:
+        """To the bit, also where the arms change: lanes and one run at a time as plain Python."""
         for policy in self.policies:
             if not isinstance(policy, IndexPolicy | ChoicePolicy):
                 continue
+            for problem, budget in (*self.problems, *self._changing(policy)):
+                jobs = plan_jobs(problem, {"": policy}, [budget], 3, seed=7, precision="double")
+                job = jobs["", budget]
+                plans = {"plain Python": plan_of(job.on("python"))}
+                if job.engine == "cpu":  # it can be compiled
+                    plans |= {"one run at a time": plan_single(job), "the CPU": plan_of(job)}
+                made = {
+                    name: plan.run(np.arange(3), np.zeros(1, np.uint8))[0]
+                    for name, plan in plans.items()
+                }
+                for name, runs in made.items():
+                    for field in dataclasses.fields(Runs):
+                        ours, plain = (
+                            getattr(one, field.name) for one in (runs, made["plain Python"])
+                        )
+                        np.testing.assert_array_equal(ours, plain, f"{name}: {field.name}")
+
+    def _changing(self, policy: Policy) -> Sequence[tuple[Problem, float]]:
+        """Arms that change, for a policy that need not know them."""
+        return () if policy.knows == "laws" else ((ready_problem("arena-abrupt"), 60.0),)
+
+    def test_the_controller_decides_alike_and_survives_a_snapshot(self) -> None:
+        """Told what a run in plain Python brought; saved and restored in the middle of it."""
+        for policy in self.policies:
             for problem, budget in self.problems:
-                compiled, plain = (
-                    simulate(
-                        problem,
-                        {"p": policy},
-                        budgets=budget,
-                        runs=4,
-                        seed=7,
-                        backend=backend,
-                        precision="double",
-                        progress=False,
-                    )["p"].runs
-                    for backend in ("cpu", "python")
+                scales, setup = (
+                    problem.scales,
+                    set_up(policy, problem, budget / problem.scales.cost),
                 )
-                np.testing.assert_array_equal(compiled.pulls, plain.pulls)
-                np.testing.assert_allclose(compiled.queue, plain.queue, atol=1e-9)
-                np.testing.assert_allclose(compiled.reward, plain.reward, atol=1e-9)
+                scaled = budget / scales.cost
+                steps = list(play(problem, policy, setup, scaled, 3, 0))
+                controller = Controller(problem, policy, budget, seed=3)
+                for number, (arm, values, _) in enumerate(steps):
+                    if number == len(steps) // 2:
+                        controller = Controller.restore(controller.snapshot(), policy)
+                    assert controller.ask() == arm, f"{policy.label}: decision {number}"
+                    told = [_unscaled(v, s) for v, s in zip(values, scales.channels, strict=True)]
+                    controller.tell(arm, told[0], told[1], told[2:])
+                assert controller.exhausted

@@ -12,15 +12,17 @@ from tightrope.problem import Problem, Tables
 __all__ = ["phase_laws", "phase_starts"]
 
 
-def phase_laws(problem: Problem) -> Any:
+def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
     """Thresholds [J * K * C] if all outcomes are 0 or 1, else tables of cells: see :func:`_cells`.
+
+    ``cells`` asks for tables all the same.
 
     J phases; C = 2 + M channels for M penalties, at least 1: a problem without a limit gets a
     penalty of nothing.
     """
     phases = [phase.problem for phase in problem.phases]
     odds = [one.bernoulli() for one in phases]
-    if any(one is None for one in odds):
+    if cells or any(one is None for one in odds):
         return _cells([one.tables() for one in phases])
     return _thresholds(np.concatenate(odds))  # type: ignore[arg-type]
 

@@ -72,7 +72,15 @@ class SingleRunPlan:
     @cached_property
     def law(self) -> Any:
         """The outcomes' laws; slow for continuous ones, so once a plan."""
-        return phase_laws(self.job.problem)
+        return phase_laws(self.job.problem, cells=not self.by_bits)
+
+    @property
+    def by_bits(self) -> bool:
+        """Whether outcomes are drawn by comparing bits, which is faster than from tables.
+
+        Not where a policy takes much longer anyway: one kernel serves all laws then.
+        """
+        return self.job.bernoulli and not self.spec.remembers
 
     @property
     def chunk(self) -> int:
@@ -81,7 +89,7 @@ class SingleRunPlan:
 
     def compile(self) -> float:
         """Compile the kernel or read it from the disk; the seconds of compiling."""
-        made = kernel(self.spec, self.job.bernoulli)
+        made = kernel(self.spec, self.by_bits)
         run = SingleRun(self, np.array([0]))
         return compile_seconds(made, lambda: run.advance(0, np.zeros(1, np.uint8)))
 
@@ -105,17 +113,21 @@ class SingleRun:
         self._ends = np.zeros((len(runs), Ends.of(plan.spec.penalties).size))
         self._counts = np.zeros((len(runs), job.arm_count, 2))
 
-    def advance(self, until: int, stop: npt.NDArray[np.uint8]) -> bool:
-        """Make the runs, each up to step ``until``; False if ``stop[0]`` was set before the end."""
+    def advance(self, until: int, stop: npt.NDArray[np.uint8], *, count: bool = True) -> bool:
+        """Make the runs, each up to step ``until``; False if ``stop[0]`` was set before the end.
+
+        Unless ``count``, what they brought so far is not added up: with a million arms that takes
+        longer than thousands of steps.
+        """
         plan, fresh = self.plan, self._fresh
-        finished = kernel(plan.spec, plan.job.bernoulli)(
+        finished = kernel(plan.spec, plan.by_bits)(
             self.state.block,
             fresh,
             *self._seeds,
             plan.law,
             plan.job.problem.phase_starts(plan.job.budget),
             self._ends,
-            self._counts,
+            self._counts if count else self._counts[:, :0],
             until,
             stop,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,11 @@ def clock_at(spec: Spec) -> Any:
     return spec.part(clock_now)
 
 
+def _by_row(at, stride, row):
+    """Where a row of the terms is in a table: numba need not look for negative places then."""
+    return row, at
+
+
 @cache
 def scanner(spec: Spec) -> Any:
     """The smallest index of ``count`` places from ``start`` on, and whose it is.
@@ -32,24 +38,23 @@ def scanner(spec: Spec) -> Any:
     The arm with the lowest number on ties. A block of places at a time, each in a lane of its own,
     so that LLVM makes SIMD code of it; what lies past the end of the list counts for nothing.
     """
-    number, index, row = spec.dtype, spec.target.index(), 2 * spec.channels
+    number, row = spec.dtype, 2 * spec.channels
+    index = replace(spec.target, place=_by_row).index()
     nothing = number(math.inf)
-    terms_of, places_of, run_of, best_of = (
-        view(spec, field) for field in (Field.TERMS, Field.PLACES, Field.RUN, Field.BEST)
-    )
+    places_of, run_of, best_of = (view(spec, f) for f in (Field.PLACES, Field.RUN, Field.BEST))
     constants_at = constants_of(spec, Field.CONSTANTS)
 
     def scan(address, start, count, now, luck):
         best, run, constants = best_of(address), run_of(address), constants_at(address)
-        terms, stride = terms_of(address), places_of(address).shape[1]
+        places = places_of(address)
         for lane in range(BLOCK):
             best[0, lane] = nothing
             best[1, lane] = nothing
         for base in range(0, count, BLOCK):
             for lane in range(BLOCK):
                 place = start + base + lane
-                arm, old, holder = terms[row * stride + place], best[0, lane], best[1, lane]
-                value = index(terms, place, stride, run, 0, 1, constants, now, luck, arm)
+                arm, old, holder = places[row, place], best[0, lane], best[1, lane]
+                value = index(places, place, 0, run, 0, 1, constants, now, luck, arm)
                 better = (value < old) | ((value == old) & (arm < holder))
                 better = better & (base + lane < count)
                 best[0, lane] = keep(better, value, old)
