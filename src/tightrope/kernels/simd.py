@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from numba import int32
+from numba import int32, uint64
 
 from tightrope.compiled import compile_function, compile_kernel, fingerprint, keep, select
 from tightrope.kernels.rng import WEYL
@@ -275,13 +275,8 @@ def _few(spec: Kernel) -> Any:
 
 def _many(spec: Kernel) -> Any:
     """One step of all lanes where K is read at run time."""
-    layout, lanes_count, number, part = spec.layout, spec.lanes, spec.dtype, _part(spec)
-    channels, target, bernoulli, width = (
-        2 + spec.penalties,
-        _target(spec),
-        spec.bernoulli,
-        spec.width,
-    )
+    layout, lanes_count, part, target = spec.layout, spec.lanes, _part(spec), _target(spec)
+    channels, bernoulli, width = 2 + spec.penalties, spec.bernoulli, spec.width
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count
     learn, settle, decide = target.learn(), _settle(spec, target), _decide_many(spec)
     draw = target.draw_bits(row_stride=lanes_count) if bernoulli else target.draw_cells()
@@ -299,8 +294,9 @@ def _many(spec: Kernel) -> Any:
             decide(terms, lanes, arms, count, now, constants)
         if bernoulli:  # fetch the thresholds, one lane at a time, then draw in SIMD code
             for lane in range(lanes_count):
+                row = uint64(arms[lane]) * uint64(channels)
                 for channel in range(channels):
-                    limits[channel * lanes_count + lane] = law[arms[lane] * channels + channel]
+                    limits[channel * lanes_count + lane] = law[row + uint64(channel)]
         for lane in range(lanes_count):
             running = lanes[alive + lane]
             if bernoulli:
@@ -314,7 +310,7 @@ def _many(spec: Kernel) -> Any:
                     arms[lane] * channels, running,
                 )  # fmt: skip
         for lane in range(lanes_count):
-            arm = arms[lane]
+            arm = uint64(arms[lane])  # numba would look for negative ones, which takes a fifth more
             learn(
                 book[arm], lane * width, 1, terms[arm], lane, lanes_count, 0, lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
