@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 from hypothesis import settings
 
@@ -8,6 +11,30 @@ from tightrope.cli import main
 
 settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tightrope")
+if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+    # Its main thread spins while the kernel's threads work: let them, for more than 5 ms at a time.
+    sys.setswitchinterval(0.05)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With ``--dist loadgroup``, tests that share kernels or a cluster stay on one worker.
+
+    A parameter's id that ends with ``@group`` names it: xdist's own marks are lost on pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            _, found, group = nodeid.rstrip("]").rpartition("@")
+            return group if found else "ray" if "cluster" in nodeid else nodeid
+
+    return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+def by_policy(texts):
+    """Parameters for ``parametrize``: each policy's tests on one worker, as it is compiled once."""
+    return [pytest.param(text, id=f"{text}@{text}") for text in texts]
 
 
 @pytest.fixture(scope="session")

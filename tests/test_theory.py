@@ -31,6 +31,7 @@ from tightrope import (
 )
 from tightrope.bounds import bounds
 from tightrope.errors import InputError, ProblemError
+from tightrope.policies.base import set_up
 
 RUNS = 400
 
@@ -343,7 +344,7 @@ def test_lyon_in_simulation_with_the_theorys_own_exploration():
     explored = theory.exploration_pulls(known, budget, alpha)
     assert explored < budget
     policy = LyOn(v0=0.05, delta0=2.0, alpha=alpha, beta0=theory.beta0(known, alpha))
-    assert 2 * policy.setup(problem, budget).explore == explored
+    assert 2 * set_up(policy, problem, budget).explore == explored
     row = row_of(problem, policy, budget, runs=40)
     bound = {b.name: b for b in bounds(problem, budget, 0.05, 2.0, alpha)}
     assert row["queue_max"] <= bound["LyOn: E[max Q_n]"].value

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.conftest import by_policy
 from tests.problems import AFTER, BEFORE, LAST, changing, equal, turning, unlike
 from tightrope import (
     Arm,
@@ -157,17 +158,17 @@ def check_engines(problem, text, budget):
     assert not np.array_equal(other.reward, compiled.reward)
 
 
-@pytest.mark.parametrize("text", EVERY_POLICY)
+@pytest.mark.parametrize("text", by_policy(EVERY_POLICY))
 def test_kernel_makes_the_decisions_of_plain_python(text):
     check_engines(changing(), text, 60)
 
 
-@pytest.mark.parametrize("text", FEW_POLICIES)
+@pytest.mark.parametrize("text", by_policy(FEW_POLICIES))
 def test_kernel_makes_the_decisions_of_plain_python_on_any_law(text):
     check_engines(turning(), text, 1000)
 
 
-@pytest.mark.parametrize("text", FEW_POLICIES)
+@pytest.mark.parametrize("text", by_policy(FEW_POLICIES))
 def test_kernel_makes_the_decisions_of_plain_python_without_a_limit(text):
     check_engines(changing(penalties=0), text, 50)
 

@@ -26,7 +26,6 @@ from tightrope.policies.base import Setup, limits_of
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'tightrope[ray]'")
 
 pytestmark = [
-    pytest.mark.xdist_group("ray"),
     # Ray leaves sockets, files and child processes to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -81,8 +81,8 @@ def cases():
             if knows_laws and problem.changes:
                 continue  # refused: see test_changing
             for engine in engines_for(text, problem):
-                mark, name = pytest.mark.xdist_group(text), f"{text}-{situation}-{engine}"
-                yield pytest.param(text, situation, engine, id=name, marks=mark)
+                name = f"{text}-{situation}-{engine}@{text}"
+                yield pytest.param(text, situation, engine, id=name)
 
 
 @pytest.mark.parametrize(("text", "situation", "engine"), list(cases()))

@@ -58,7 +58,6 @@ assert np.array_equal(there.runs.queue_max, here.runs.queue_max)
 """
 
 
-@pytest.mark.xdist_group("ray")
 def test_a_cluster_s_gpus_run_the_same_kernels():
     pytest.importorskip("ray", reason="ray is not installed")
     pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from tests.conftest import by_policy
 from tests.problems import LeastPulled
 from tightrope import (
     Arm,
+    Bernoulli,
     Beta,
     Controller,
     Law,
     Problem,
+    Scales,
     Task,
     Uniform,
     parse_policy,
@@ -23,8 +26,7 @@ from tightrope import (
 from tightrope.engine.python import plain_run
 from tightrope.kernels.rng import LUCK, Generator
 from tightrope.policies import POLICIES
-from tightrope.policies.base import InformedPolicy, set_up
-from tightrope.testing import _dollars
+from tightrope.policies.base import InformedPolicy, Setup, limits_of, set_up
 
 LEARNERS = [
     *(name for name, kind in POLICIES.items() if kind().knows != "laws"),
@@ -45,7 +47,7 @@ def with_other_laws(problem):
     laws = [(arm.cost, arm.penalties) for arm in problem.arms]
     turned = laws[1:] + laws[:1] if problem.penalty_count == 1 else laws
     arms = [
-        Arm(arm.name, cost, Beta(1 + k, 3), penalties) if len(penalties) else arm
+        Arm(arm.name, cost, Beta(1 + k, 3), penalties)
         for k, (arm, (cost, penalties)) in enumerate(zip(problem.arms, turned, strict=True))
     ]
     return dataclasses.replace(problem, arms=arms)
@@ -57,8 +59,18 @@ def three_arms():
     return dataclasses.replace(paper, arms=(*paper.arms, third))
 
 
+def two_limits():
+    """Costs in units whose largest is a power of 2: told and scaled again they are the same."""
+    laws = [(Uniform(2.0, 40.0), 2, 0.3), (Uniform(8.0, 64.0), 4, 0.6), (Uniform(1.0, 9.0), 1, 0.1)]
+    arms = [
+        Arm(f"{k}", cost, Uniform(0.0, 0.9), [Beta(a, 4), Bernoulli(p)])
+        for k, (cost, a, p) in enumerate(laws)
+    ]
+    return Problem(arms, limit=(0.02, 0.015), scales=Scales(cost=64.0))
+
+
 def pairs():
-    return [(one, with_other_laws(one)) for one in (three_arms(), _dollars(1.28))]
+    return [(one, with_other_laws(one)) for one in (three_arms(), two_limits())]
 
 
 def outcomes(penalties):
@@ -101,9 +113,7 @@ def test_the_problems_differ_in_their_laws_alone():
     assert pairs()[0][0].moments.cost.tolist() != pairs()[0][1].moments.cost.tolist()
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in LEARNERS]
-)
+@pytest.mark.parametrize("text", by_policy(LEARNERS))
 def test_the_same_outcomes_give_the_same_decisions(text):
     policy = parse_policy(text)
     for one, other in pairs():
@@ -132,6 +142,10 @@ class Insider(Curious, InformedPolicy):
     """The same with a word that it knows the laws."""
 
     name = "insider"
+
+    def setup(self, problem, budget):
+        self.seen.append(problem)
+        return Setup((), limits_of(problem.task))
 
 
 def reachable(thing, seen=None):

@@ -52,7 +52,16 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("problem", "policy", "budget", "precision"), SAME)
+def with_ids(rows):
+    """Those with the same kernels on one worker."""
+    for problem, policy, budget, precision in rows:
+        limits, kind = problem.penalty_count, "coins" if problem.bernoulli() is not None else "any"
+        group = f"{policy.name} {precision} {max(limits, 1)}"
+        name = f"{policy.label}-{kind}-{problem.arm_count}-{limits}-{budget:g}@{group}"
+        yield pytest.param(problem, policy, budget, precision, id=name)
+
+
+@pytest.mark.parametrize(("problem", "policy", "budget", "precision"), list(with_ids(SAME)))
 def test_runs_are_the_same_to_the_bit(problem, policy, budget, precision):
     want = side_by_side(problem, policy, budget, precision, 3)
     for sizes in (Sizes(), Sizes(3, 4)):

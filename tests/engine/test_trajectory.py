@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.conftest import by_policy
 from tests.problems import Astray, LeastPulled, Speller, changing, turning
 from tightrope import (
     InputError,
@@ -50,9 +51,7 @@ def check(problem, policy, budget=BUDGET, points=10):
     return path
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in EVERY_POLICY]
-)
+@pytest.mark.parametrize("text", by_policy(EVERY_POLICY))
 def test_it_ends_where_the_run_ends(text):
     policy = parse_policy(text)
     check(_dollars(), policy)
@@ -67,7 +66,7 @@ def test_of_a_policy_in_plain_python():
 
 
 def test_of_a_policy_that_cannot_be_compiled():
-    with pytest.warns(NotCompiledWarning, match="'speller' runs in plain Python"):
+    with pytest.warns(NotCompiledWarning, match="runs in plain Python"):
         check(turning(), Speller())
 
 

@@ -17,7 +17,10 @@ from tightrope.kernels.run_state import COUNT, DEPTH, EVALUATED, RunState, Sizes
 from tightrope.kernels.spec import SIEVE, Spec
 from tightrope.policies.base import Setup
 
-SPECS = [(1, np.float32), (1, np.float64), (3, np.float64)]
+SPECS = [
+    pytest.param(penalties, dtype, id=f"{penalties}-{dtype.__name__}@sieve")
+    for penalties, dtype in ((1, np.float32), (1, np.float64), (3, np.float64))
+]
 KINDS = ["any", "few", "free", "close", "rounded", "zero"]
 
 

@@ -106,7 +106,10 @@ def test_a_forgetful_controller_counts_everything_else(paper):
     assert controller.queues == pytest.approx([20 * (0.9 - 0.8 * 0.5)])
 
 
-@pytest.mark.parametrize("penalties", [0, 1, 2])
+@pytest.mark.parametrize(
+    "penalties",
+    [pytest.param(count, id=f"{count}@many arms {max(count, 1)}") for count in range(3)],
+)
 @pytest.mark.parametrize("policy", [LyOn(), LyOff(), LyOn(beta0=0.1), UCBBwI()])
 def test_and_among_many_arms(penalties, policy):
     """More than it looks at one by one: the envelope and the sieve decide."""

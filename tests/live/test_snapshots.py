@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
 from tightrope import (
     Controller,
@@ -36,7 +37,6 @@ EVERY_POLICY = [
     "resolve:window0=1",
     "resolve:discount0=1",
 ]
-BY_POLICY = [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in EVERY_POLICY]
 WAYS = {
     "restore": lambda one: Controller.restore(one.snapshot()),
     "copy": lambda one: one.copy(),
@@ -70,7 +70,7 @@ def midway(paper, text, steps=40):
     return controller
 
 
-@pytest.mark.parametrize("text", BY_POLICY)
+@pytest.mark.parametrize("text", by_policy(EVERY_POLICY))
 def test_another_one_goes_on_as_this_one(paper, text):
     """The same decisions, from the same bits to the same bits; and neither minds the other."""
     for way in WAYS.values():
@@ -88,7 +88,7 @@ def test_another_one_goes_on_as_this_one(paper, text):
         assert other.snapshot() == controller.snapshot()
 
 
-@pytest.mark.parametrize("text", BY_POLICY)
+@pytest.mark.parametrize("text", by_policy(EVERY_POLICY))
 def test_another_one_outlives_this_one(paper, text):
     expected = go_on(midway(paper, text), 30, seed=2)
     for way in WAYS.values():

@@ -15,9 +15,9 @@ from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
 __all__ = [
-    "BACKENDS",
     "PRECISIONS",
     "NotCompiledWarning",
+    "backend_names",
     "is_clustered",
     "plan_jobs",
     "warn_not_compiled",
@@ -25,7 +25,6 @@ __all__ = [
 ]
 
 CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # what each asks of the machines of a cluster
-BACKENDS = ("auto", *ENGINES, *CLUSTERED)
 PRECISIONS = ("auto", "single", "double")
 
 # From here on a GPU, once its kernels are compiled, wins: so many runs at once, and so many
@@ -37,6 +36,11 @@ CHOICE_SECONDS = 60e-9  # of an arm, for policies that weigh all arms at once
 
 class NotCompiledWarning(UserWarning):
     """A policy cannot be compiled and runs in plain Python, some thousand times slower."""
+
+
+def backend_names() -> tuple[str, ...]:
+    """All that may be asked for."""
+    return ("auto", *ENGINES, *CLUSTERED)
 
 
 def is_clustered(backend: str) -> bool:
@@ -59,7 +63,7 @@ def plan_jobs(
     ``"auto"`` takes plain Python for a policy that cannot be compiled, and a GPU if there is one
     and the ``runs`` would take this machine's processors more than some seconds.
     """
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
     budgets, wanted = list(budgets), CLUSTERED.get(backend, backend)
     fastest = "cpu"

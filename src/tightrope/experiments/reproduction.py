@@ -12,7 +12,7 @@ from typing import Any
 
 from tightrope.engine.arguments import one_of, run_numbers
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
-from tightrope.engine.planning import BACKENDS
+from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
@@ -96,7 +96,7 @@ def run(
     """See :func:`tightrope.experiments.reproduce`."""
     require(*MODULES)
     count = len(run_numbers(runs))
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     require_writable(out)
     _warn(experiments)
     plan = [part for experiment in experiments for part in parts(experiment, count, seed, backend)]

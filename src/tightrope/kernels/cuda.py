@@ -48,8 +48,8 @@ def device_learn(target: Target) -> Any:
 
     All totals are added up before the first term is renewed, so that neighbours in memory are read
     and written at once; and what follows from an arm's cost stands twice, for a cost above 0 and
-    for none, so that the compiler sees what the terms share. Measured on an H200: 2.6e11 steps a
-    second against 1.8e11 at K = 2, 6.2e9 against 4.2e9 at K = 200.
+    for none, so that the compiler sees what the terms share. Measured on an H200, LyOn with 50
+    arms: 1.78e10 steps a second against 1.53e10.
     """
     number, channels, learns = target.number, target.channels, target.policy.learns
     add, put, renew = target.part(target.add), target.part(target.put), target.renew()

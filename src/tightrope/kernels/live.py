@@ -8,15 +8,7 @@ from typing import Any
 from numba import types
 
 from tightrope.compiled import compile_kernel, direct_call
-from tightrope.kernels.run_state import (
-    ARMS,
-    ASKED,
-    EXPLORE,
-    STEP,
-    Field,
-    Run,
-    view,
-)
+from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, Field, Run, view
 from tightrope.kernels.single_run import actions, memory_of
 from tightrope.kernels.spec import Spec
 
@@ -93,8 +85,7 @@ def _ask(spec: Spec) -> Any:
         address = block.ctypes.data
         memory, counts = memory_at(address), counts_of(address)
         asked = counts[ASKED]
-        if random or asked < counts[EXPLORE]:  # later it may be known without a call
-            counts[ASKED] = asked + 1
+        counts[ASKED] = asked + 1
         if random:
             toss(memory, asked)
         if asked < counts[EXPLORE]:

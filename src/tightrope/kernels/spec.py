@@ -144,6 +144,6 @@ def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
         dtype=dtype,
         method=method,
         constants=len(setup.constants) + 1,
-        forgets=setup.forgets and method != CHOICE,  # which remembers in any case
+        forgets=setup.forgets,
         limited=limited,
     )

@@ -86,10 +86,12 @@ class Controller:
         state["words"][4:] = seed_words(seed, LUCK, np.array([0]))[:, 0]
         self._hold(known, policy, checked, state)
 
-    def _hold(self, task: Task, policy: Policy, budget: float, state: RunState) -> None:
-        """Take a state, new or restored."""
+    def _hold(
+        self, task: Task, policy: Policy, budget: float, state: RunState, arm: int = NOTHING
+    ) -> None:
+        """Take a state, new or restored, and the next decision if it is made already."""
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
-        self._limited, self._arm, self._count = task.penalty_count, NOTHING, task.arm_count
+        self._limited, self._arm, self._count = task.penalty_count, arm, task.arm_count
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
@@ -228,7 +230,7 @@ class Controller:
 
     def snapshot(self) -> bytes:
         """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
-        return snapshots.pack(self.task, self.policy, self.budget, self._state)
+        return snapshots.pack(self.task, self.policy, self.budget, self._state, self._arm)
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None) -> Controller:
@@ -243,8 +245,7 @@ class Controller:
     def copy(self) -> Controller:
         """Another controller that goes on from here on its own."""
         made = type(self).__new__(type(self))
-        made._hold(self.task, self.policy, self.budget, self._state.copy())
-        made._arm = self._arm
+        made._hold(self.task, self.policy, self.budget, self._state.copy(), self._arm)
         return made
 
     __copy__ = copy

@@ -61,9 +61,8 @@ class PlainCalls:
         """The arm of the next decision: each in turn at first, then the policy's."""
         state, counts = self._state, self._state["counts"]
         asked = int(counts[ASKED])
+        counts[ASKED] += 1
         words = state.spec.words
-        if words or asked < counts[EXPLORE]:
-            counts[ASKED] += 1
         for word in range(words):
             weyl = (asked * words + word + 1) * WEYL
             state["pair"][word] = step.next_word(state["words"], 4, 1, weyl)

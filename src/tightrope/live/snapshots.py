@@ -23,8 +23,8 @@ MAGIC = b"tightrope controller\n"
 FORMAT = 1  # a reader refuses what it does not know
 
 
-def pack(task: Task, policy: Policy, budget: float, state: RunState) -> bytes:
-    """The bytes."""
+def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -> bytes:
+    """The bytes; ``arm`` is the next decision, if it is made already."""
     spec, kind = state.spec, type(policy)
     head = {
         "format": FORMAT,
@@ -33,6 +33,7 @@ def pack(task: Task, policy: Policy, budget: float, state: RunState) -> bytes:
         "policy": [kind.__module__, kind.__qualname__],
         "parameters": _parameters(policy),
         "budget": budget,
+        "arm": arm,
         "spec": {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in NAMED},
         "dtype": np.dtype(spec.dtype).name,
     }
@@ -51,8 +52,8 @@ def _parameters(policy: Policy) -> dict[str, Any]:
 NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 
 
-def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, RunState]:
-    """Task, policy, budget and state; one line says why bytes cannot be read."""
+def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, RunState, int]:
+    """What was packed; one line says why bytes cannot be read."""
     if not isinstance(saved, bytes | bytearray | memoryview):
         raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() gave")
     saved = bytes(saved)
@@ -71,7 +72,7 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, Ru
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
     state = RunState(spec, aligned_copy(np.frombuffer(block, np.uint8)))
-    return Task.from_toml(head["task"]), found, float(head["budget"]), state
+    return Task.from_toml(head["task"]), found, float(head["budget"]), state, head["arm"]
 
 
 def _policy(head: dict[str, Any]) -> Policy:
