@@ -34,7 +34,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 def by_policy(texts):
     """Parameters for ``parametrize``: each policy's tests on one worker, as it is compiled once."""
-    return [pytest.param(text, id=f"{text}@{text}") for text in texts]
+    return [pytest.param(text, id=f"{text}@{text.partition(':')[0]}") for text in texts]
 
 
 @pytest.fixture(scope="session")

@@ -70,6 +70,34 @@ def test_a_damaged_file_costs_a_compilation_not_a_crash(tmp_path):
     assert again[2]
 
 
+EVERY_KIND = """
+from tightrope import Controller, parse_policy, ready_problem, simulate
+for text in ("lyon", "lyon:window0=1", "omega-ucb"):
+    policy, problem = parse_policy(text), ready_problem("paper")
+    simulate(problem, policy, budgets=20, runs=2, backend="cpu")
+    Controller(problem, policy, 20).ask()
+"""
+
+
+def test_kernels_of_every_kind_are_found_again(tmp_path):
+    """Lanes, single runs with and without a state, live calls: another process compiles nothing."""
+
+    def files():
+        made = subprocess.run(
+            [sys.executable, "-c", EVERY_KIND],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.nb[ci]")}, made.stderr
+
+    first, said = files()
+    assert said == "compiling kernels, once\n"
+    assert len(first) >= 2 * (1 + 3 + 3 * 2)  # seeds, simulations, tell and ask
+    assert files() == (first, "")
+
+
 def test_the_fingerprint_tells_kernels_apart():
     def kernel(**change) -> str:
         facts = {

@@ -67,7 +67,7 @@ def record_maker(record: type, strided: bool = False) -> Callable[..., Any]:
     Field i is ``block[starts[i] : starts[i + 1]]``. Where ``strided``, ``make(block, starts, first,
     stride)`` takes every ``stride``-th number from ``first`` on instead.
     """
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": __name__}  # a kernel on the disk knows it by its module
     numbers = iter(range(len(list(_fields(record)))))
     arguments = "block, starts, first, stride" if strided else "block, starts"
     body = _expression(record, names, numbers, strided)
