@@ -16,6 +16,7 @@ from tightrope import (
     Beta,
     Controller,
     Law,
+    LyOn,
     Problem,
     Scales,
     Task,
@@ -175,3 +176,20 @@ def test_a_learner_gets_the_task_and_an_informed_policy_the_problem():
     assert any(isinstance(one, Law) for one in reachable(problem))
     set_up(insider, problem, 50.0)
     assert insider.seen == [problem]
+
+
+def test_no_attribute_of_what_a_learner_gets_leads_to_the_laws(paper):
+    """Not even a private one: a plain task of plain values."""
+    seen = []
+
+    class Nosy(LyOn):
+        def setup(self, task, budget):
+            seen.append(task)
+            return super().setup(task, budget)
+
+    set_up(Nosy(), paper, 100.0)
+    (task,) = seen
+    assert type(task) is Task
+    for value in vars(task).values():
+        assert not isinstance(value, Problem | Arm | Law)
+        assert all(not isinstance(one, Problem | Arm | Law) for one in getattr(value, "arms", ()))

@@ -168,11 +168,18 @@ class InformedPolicy(Policy):
 
 
 def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
-    """The policy's setup from what it may see: the task alone, or the problem if it is informed."""
+    """The policy's setup from what it may see: the task alone, or the problem if it is informed.
+
+    The slack of a problem with several limits takes a linear program over all arms: only a policy
+    that says it knows the slack is told.
+    """
     from tightrope.problem import Problem
 
     if not (isinstance(policy, InformedPolicy) and policy.knows):
-        return policy.setup(known.task, budget)
+        if isinstance(known, Problem):
+            told = policy.knows == "slack" or known.penalty_count <= 1
+            return policy.setup(known.declared(slack=told), budget)
+        return policy.setup(known, budget)
     if not isinstance(known, Problem):
         raise PolicyError(
             f"policy {policy.name}: knows the laws of the arms, so it needs a Problem;"

@@ -188,6 +188,11 @@ class Problem:
         """What is known: all but the laws. It declares the smallest mean cost, and the slack."""
         return _TaskOfProblem.of(self)
 
+    def declared(self, *, slack: bool) -> Task:
+        """A plain task, from which the laws cannot be reached; with ``slack``, a linear program."""
+        known, told = self.task, self.task.slack if slack else None
+        return replace(self._known, smallest_cost=known.smallest_cost, slack=told)
+
     def __getstate__(self) -> dict[str, object]:
         """All but the task, which would travel with its facts worked out."""
         return {key: value for key, value in vars(self).items() if key != "task"}
