@@ -28,7 +28,6 @@ __all__ = [
     "OPTIONS",
     "announced",
     "array_behind",
-    "borrowed",
     "compile_function",
     "compile_kernel",
     "direct_call",
@@ -117,29 +116,6 @@ def array_behind(entry: int, dtype: type, rows: bool) -> Any:
         return made._getvalue()
 
     return array
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def borrowed(_context: Any, array: Any) -> Any:
-    """The same array, not counted: whoever lends it keeps its memory alive.
-
-    numba counts the users of an array's memory at every slice and call, with locked instructions.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lent = arrayobj.make_array(array)(context, builder, arguments[0])
-        made = arrayobj.make_array(array)(context, builder)
-        arrayobj.populate_array(
-            made,
-            data=lent.data,
-            shape=lent.shape,
-            strides=lent.strides,
-            itemsize=lent.itemsize,
-            meminfo=None,
-        )
-        return made._getvalue()
-
-    return array(array), generate
 
 
 def first_of(count: int) -> Any:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tightrope.problem import Problem, Tables
 
-__all__ = ["phase_laws", "phase_starts"]
+__all__ = ["phase_laws"]
 
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
@@ -53,9 +53,3 @@ def _cells(tables: list[Tables]) -> tuple[npt.NDArray[Any], ...]:
         source = np.hstack([source, np.full_like(nothing, 2)])
         values = [np.append(column, 0.0) for column in values]
     return *(column.reshape(-1) for column in (count, offset, source)), *values
-
-
-def phase_starts(problem: Problem, budget: float) -> npt.NDArray[np.float64]:
-    """What is spent when each phase starts [J], the first for ever before."""
-    starts = problem.phase_starts(budget)
-    return np.asarray(starts, np.float64)
