@@ -27,6 +27,7 @@ from tightrope import (
     simulate,
 )
 from tightrope.engine import gpu
+from tightrope.kernels import cuda_thread
 from tightrope.kernels.rng import OUTCOMES, WEYL, Generator, seed_words
 from tightrope.kernels.step import next_word
 from tightrope.results import Runs
@@ -180,6 +181,14 @@ OVER_A_STATE = [Resolve(), Resolve(window0=1), LyOnTS(), LyOn(window0=1), LyOn(d
 @pytest.mark.parametrize("problem", [changing(), TWO_LIMITS, NO_LIMIT], ids=["1", "2", "0"])
 def test_policies_that_choose_or_forget(problem, policy):
     agree(*both(problem, policy, size(12, 100), size(2, 500), reference=REFERENCE))
+
+
+@pytest.mark.parametrize(("fewest", "own"), [(1, 4096), (10**9, 4096), (1, 0), (10**9, 0)])
+@pytest.mark.parametrize("policy", [Resolve(), LyOn(window0=1.0)], ids=lambda policy: policy.name)
+def test_wherever_a_thread_s_numbers_lie(policy, fewest, own, paper, monkeypatch):
+    monkeypatch.setattr(cuda_thread, "FEWEST_THREADS", fewest)
+    monkeypatch.setattr(cuda_thread, "OWN_NUMBERS", own)
+    agree(*both(paper, policy, size(12, 300), size(3, 5000)))
 
 
 @pytest.mark.parametrize("policy", [LyOn(), UniformRandom()], ids=lambda policy: policy.label)

@@ -71,6 +71,22 @@ def test_a_cluster_s_gpus_run_the_same_kernels():
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+CONSTANT_ARRAYS = """
+import inspect
+from numba.cuda.cudadrv import nvvm
+from numba.cuda.target import CUDATargetContext
+
+assert nvvm.ADDRSPACE_CONSTANT != nvvm.ADDRSPACE_GLOBAL
+assert "nvvm.ADDRSPACE_CONSTANT" in inspect.getsource(CUDATargetContext.make_constant_array)
+"""
+
+
+def test_numba_cuda_still_places_arrays_where_tables_in_global_memory_expects():
+    pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
+    environment = {name: value for name, value in os.environ.items() if "CUDASIM" not in name}
+    subprocess.run([sys.executable, "-c", CONSTANT_ARRAYS], env=environment, check=True)
+
+
 def test_no_numba_cuda_is_one_line_that_says_how_to_get_it(monkeypatch, paper):
     monkeypatch.setattr(gpu, "find_spec", lambda name: None)
     with pytest.raises(BackendError, match=r'pip install "tightrope\[gpu\]"'):

@@ -27,7 +27,7 @@ from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
 from tightrope.errors import BackendError
 from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
-from tightrope.kernels.run_state import RunState, first_terms
+from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec
 from tightrope.policies.base import IndexPolicy
@@ -36,6 +36,7 @@ from tightrope.results import Runs
 if TYPE_CHECKING:
     from tightrope.kernels.cuda_few import DeviceKernel
     from tightrope.kernels.cuda_group import Shape
+    from tightrope.kernels.cuda_thread import Numbers
 
 __all__ = ["IndexPlan", "ThreadPlan", "available", "plan", "require_device"]
 
@@ -44,7 +45,6 @@ FEWEST_BLOCKS = 128  # numba warns of fewer; those past the last run do nothing
 MOST_RUNS = 2**19  # of a launch: enough to fill any device, few enough to overlap with copies
 MOST_COUNTS = 2**21  # of arms of a launch's runs: half or twice as many were slower (H200)
 MOST_BYTES = 2**30  # of a launch's results, and of its runs in global memory
-OWN_NUMBERS = 4096  # that a thread keeps to itself: 32 KB
 LONGEST_TABLE = 2**24  # steps of the clock
 MOST_STEPS = 2**32 - 1
 
@@ -91,10 +91,13 @@ class _DevicePlan:
 
     def compile(self) -> float:
         """Compile the kernel if it is not yet; the seconds of compiling."""
+        from tightrope.kernels.cuda import tables_in_global_memory
+
         if self._kernel.overloads:
             return 0.0
         start = time.perf_counter()
-        self._launch(np.array([0]), budget=-1.0, steps=1)
+        with _compiling, tables_in_global_memory():
+            self._launch(np.array([0]), budget=-1.0, steps=1)
         return time.perf_counter() - start
 
     @property
@@ -267,12 +270,11 @@ class ThreadPlan(_DevicePlan):
         return self._single.spec
 
     @cached_property
-    def _numbers(self) -> tuple[Any, Any]:
-        """What a run starts with, and where its fields are."""
-        from tightrope.kernels.cuda_thread import fresh_numbers, number_starts
+    def _numbers(self) -> Numbers:
+        """What a run starts with, and where it lies."""
+        from tightrope.kernels.cuda_thread import Numbers
 
-        fresh: RunState = self._single.fresh
-        return fresh_numbers(self.spec, fresh), number_starts(self.spec, fresh)
+        return Numbers(self.spec, self._single.fresh)
 
     @property
     def chunk(self) -> int:
@@ -281,28 +283,26 @@ class ThreadPlan(_DevicePlan):
         return max(BLOCK, min(MOST_RUNS, MOST_BYTES // size // BLOCK * BLOCK))
 
     @property
-    def _own(self) -> bool:
-        """Whether a thread keeps its numbers to itself, or in global memory."""
-        return len(self._numbers[0]) <= OWN_NUMBERS
-
-    @property
     def _kernel(self) -> Any:
         from tightrope.kernels.cuda_thread import build_thread
 
-        places = tuple(self._numbers[1].tolist())
         job = self.job
-        return build_thread(self.spec, job.bernoulli, job.arm_count, places, self._own)
+        return build_thread(self.spec, job.bernoulli, job.arm_count, self._numbers.layout)
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
 
+        from tightrope.kernels.cuda import TILE
+
         job, arms, count = self.job, self.job.arm_count, len(runs)
-        fresh = self._numbers[0].copy()
+        layout, fresh = self._numbers.layout, self._numbers.fresh.copy()
         fresh[self._single.fresh.layout.budget] = budget
         columns = Ends.of(self.spec.penalties).size
-        blocks, threads = _grid(count)
-        if not self._own:
-            blocks = min(blocks, max(MOST_BYTES // (8 * len(fresh) * threads), 1))
+        blocks, threads = _grid(count, layout.threads)
+        tiles = 0
+        if not layout.own:
+            blocks = min(blocks, max(MOST_BYTES // (8 * layout.beyond * threads), 1))
+            tiles = -(-blocks * threads // TILE)
         with _turn():
             stream = cuda.stream()
             give, room = _givers(stream, np.float64)
@@ -321,7 +321,7 @@ class ThreadPlan(_DevicePlan):
                 np.int64(steps),
                 give(np.zeros(1, np.uint8)),
             )
-            memory = room(1 if self._own else blocks * threads * len(fresh))
+            memory = room(tiles, layout.beyond, TILE).reshape(tiles, layout.beyond, TILE)
             self._kernel[blocks, threads, stream](memory, game)
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
             stream.synchronize()
@@ -367,9 +367,9 @@ def _steps(job: Job) -> int:
     return min(MOST_STEPS, int(2.0 * (job.budget + 512.0) / cheapest))
 
 
-def _grid(threads: int) -> tuple[int, int]:
+def _grid(threads: int, block: int = 0) -> tuple[int, int]:
     """How many blocks of how many threads."""
-    block = BLOCK if threads >= 512 * BLOCK else BLOCK // 4
+    block = block or (BLOCK if threads >= 512 * BLOCK else BLOCK // 4)
     return max(-(-threads // block), 1 if _simulated() else FEWEST_BLOCKS), block
 
 
@@ -405,6 +405,7 @@ def _clocks(spec: DeviceKernel) -> Any:
     return build_clocks(spec)
 
 
+_compiling = threading.Lock()
 _alone, _beside_another = threading.Semaphore(1), threading.Semaphore(2)
 
 

@@ -1,8 +1,9 @@
-"""The GPU's kernel for any policy: one thread a run, all that it remembers in global memory.
+"""The GPU's kernel for any policy: one thread per run.
 
 The loop and the functions of ``single_run``, compiled for a device: for policies that choose over
-the whole state, those that forget, and arms that change. A run's numbers lie ``TILE`` apart, those
-of a warp's runs side by side.
+the whole state, those that forget, and arms that change. What a step reads of every arm lies in
+shared memory, where it fits; what it reads of one arm in the thread's own memory, or, where that
+is too much, in global memory, the numbers of a warp's runs side by side.
 """
 
 from __future__ import annotations
@@ -18,69 +19,110 @@ from tightrope.kernels.cuda import TILE, device_part, device_target
 from tightrope.kernels.run_state import Run, RunState
 from tightrope.kernels.single_run import Ends, Memory, TermTable, loop, over_records
 from tightrope.kernels.spec import CHOICE, Spec
-from tightrope.policies.state import Array, NoScratch, State, field_sizes, record_maker
+from tightrope.policies.state import (
+    Array,
+    NoScratch,
+    State,
+    field_sizes,
+    record_fields,
+    record_text,
+)
 
-__all__ = ["build_thread", "fresh_numbers", "number_starts"]
+__all__ = ["Numbers", "build_thread"]
+
+SHARED_BYTES = 48 * 1024  # of shared memory that a block gets unasked
+MOST_THREADS = 64  # of a block with shared memory
+WARP = 32
+FEWEST_THREADS = 32  # fewer are slower than threads with nothing in shared memory (H200)
+OWN_NUMBERS = 4096  # that a thread keeps to itself: 32 KB
 
 
 def _record(spec: Spec) -> type:
-    """What a thread has in memory, in order."""
-    policy: Any = spec.policy
-    own = policy.Scratch if spec.method == CHOICE else NoScratch
+    """What a thread remembers; a step reads all of the first three, and of the rest one arm's."""
     plain = Annotated[Array, 1]
-    fields = [("run", plain), ("book", plain), ("terms", plain), ("history", plain)]
-    made: Any = NamedTuple("ThreadRecord", [*fields, ("state", State), ("scratch", own)])  # type: ignore[misc]
+    first = [("run", plain), ("terms", plain), ("scratch", _scratch_type(spec))]
+    rest = [("book", plain), ("history", plain), ("state", State)]
+    made: Any = NamedTuple("ThreadRecord", first + rest)  # type: ignore[misc]
     return made
 
 
-def _parts(spec: Spec, fresh: RunState) -> list[Any]:
-    """The numbers that a run starts with, field by field; of terms the arms' alone."""
-    arms = len(fresh["totals"])
+def _scratch_type(spec: Spec) -> Any:
     policy: Any = spec.policy
-    own = policy.Scratch if spec.method == CHOICE else NoScratch
-    terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)
-    parts = [fresh["run"], fresh["totals"], terms, fresh["history"]]
-    blocks = [
-        (State, fresh["state"]),
-        (own, fresh["scratch"] if spec.method == CHOICE else np.zeros(1)),
-    ]
-    for record, block in blocks:
-        sizes = [size for _, size in field_sizes(record, arms, spec.limited)]
-        parts += np.split(block, np.cumsum(sizes)[:-1])
-    return [np.asarray(part, np.float64).reshape(-1) for part in parts]
+    return policy.Scratch if spec.method == CHOICE else NoScratch
 
 
-def fresh_numbers(spec: Spec, fresh: RunState) -> Any:
-    """All numbers of a run at its start."""
-    return np.concatenate(_parts(spec, fresh))
+class Numbers:
+    """The numbers that a run starts with, field after field of its record, and where they lie."""
+
+    def __init__(self, spec: Spec, fresh: RunState) -> None:
+        arms = len(fresh["totals"])
+        terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # of the arms alone
+        scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
+        first = [fresh["run"], terms, *_cut(_scratch_type(spec), scratch, arms, spec.limited)]
+        rest = [fresh["totals"], fresh["history"], *_cut(State, fresh["state"], arms, spec.limited)]
+        sizes = [np.size(part) for part in first + rest]
+        fit = SHARED_BYTES // (8 * sum(size | 1 for size in sizes[: len(first)]))
+        self.fresh: Any = np.concatenate([np.ravel(part).astype(float) for part in first + rest])
+        threads = min(fit // WARP * WARP or fit, MOST_THREADS) if fit >= FEWEST_THREADS else 0
+        shared = len(first) if threads else 0
+        self.layout = Layout(tuple(sizes), shared, threads, sum(sizes[shared:]) <= OWN_NUMBERS)
 
 
-def number_starts(spec: Spec, fresh: RunState) -> Any:
-    """Where each field starts among them, and where the last one ends."""
-    return np.cumsum([0, *(len(part) for part in _parts(spec, fresh))])
+class Layout(NamedTuple):
+    """How a thread's numbers lie."""
+
+    sizes: tuple[int, ...]  # of the fields
+    shared: int  # how many of the fields are in shared memory
+    threads: int  # of a block that has them there
+    own: bool  # whether a thread keeps the others to itself; else they are in global memory
+
+    @property
+    def beyond(self) -> int:
+        """How many numbers are not in shared memory."""
+        return sum(self.sizes[self.shared :])
+
+    def place(self, field: int) -> str:
+        """The text that makes a field's array.
+
+        Each field has an array of its own, so that the compiler knows that a store to one changes
+        no other. In shared memory a thread's numbers are an odd number apart: then those of a warp
+        with the same index are in different banks.
+        """
+        size = self.sizes[field]
+        if field < self.shared:
+            return f"cuda.shared.array(({self.threads}, {size | 1}), float64)[lane, :{size}]"
+        if self.own:
+            return f"cuda.local.array({max(size, 1)}, float64)[:{size}]"
+        first = sum(self.sizes[self.shared : field])
+        return f"memory[tile, {first} : {first + size}, column]"
+
+
+def _cut(record: type, block: Any, arms: int, penalties: int) -> list[Any]:
+    """A record's fields, cut out of its block."""
+    sizes = [size for _, size in field_sizes(record, arms, penalties)]
+    return np.split(block, np.cumsum(sizes)[:-1])
 
 
 @lru_cache(maxsize=256)
-def build_thread(spec: Spec, bernoulli: bool, arms: int, places: tuple[int, ...], own: bool) -> Any:
+def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
     """The kernel, compiled when it is first launched.
 
-    Its arguments: the runs' generators [4, R], the laws, the starts of phases, the numbers that a
-    run starts with, ``memory`` [threads / TILE, numbers, TILE], the constants; out come pulls and
-    cost of each arm in ``counts`` [K, 2, R] and the columns of ``Ends`` in ``ends`` [columns, R].
-    A thread makes one run after another. The number of ``arms`` and the ``places`` of its fields
-    are constants of the kernel, and its numbers are its ``own`` where they are not too many.
+    Its arguments: ``memory`` [tiles, numbers, TILE] for what is in global memory, the runs'
+    generators [4, R], the laws, the starts of phases, the numbers that a run starts with, the
+    constants; out come pulls and cost of each arm in ``counts`` [K, 2, R] and the columns of
+    ``Ends`` in ``ends`` [columns, R]. A thread makes one run after another. The number of ``arms``
+    and the ``layout`` are constants of the kernel.
     """
-    digest = fingerprint([], (spec.digest, bernoulli, arms, places, own, "device"))
+    digest = fingerprint([], (spec.digest, bernoulli, arms, layout, "device"))
     part = device_part(digest)
     target = device_target(spec.policy, spec.penalties, np.float64, digest)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
     play = loop(spec, target, part, draw, over_records(spec, target, part, part))
-    make, report = part(record_maker(_record(spec), strided=not own)), _report(spec, part)
+    report = _report(spec, part)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
     outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
-    tile, size = TILE, places[-1]
 
-    def all_runs(mine, memory, first, stride, game):
+    def all_runs(mine, game):
         seeds, lucks, law, starts, fresh, wide, counts, ends, explore, until, stop = game
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
@@ -99,8 +141,7 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, places: tuple[int, ...]
             wide,
         )
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
-            for at in range(size):
-                memory[first + at * stride] = fresh[at]
+            begin(mine, fresh)
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], lucks[at, run]
             step, _, arm = play(
@@ -108,18 +149,36 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, places: tuple[int, ...]
             )
             report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
 
-    make_runs = part(all_runs)
+    names: dict[str, Any] = {"cuda": cuda, "float64": float64, "copy": part(_copy)}
+    exec(_text(_record(spec), layout, names), names)
+    begin, names["all_runs"] = part(names["begin"]), part(all_runs)
+    return cuda.jit(names["any_policy"])
 
-    def any_policy(memory, game):
-        if own:
-            numbers = cuda.local.array(size, float64)
-            make_runs(make(numbers, places), numbers, 0, 1, game)
-        else:
-            thread = cuda.grid(1)
-            first = thread // tile * size * tile + thread % tile
-            make_runs(make(memory, places, first, tile), memory, first, tile, game)
 
-    return cuda.jit(any_policy)
+def _text(record: type, layout: Layout, names: dict[str, Any]) -> str:
+    """The functions whose text depends on the fields: what copies and what makes their arrays."""
+    names["__name__"] = __name__
+    fields = [name for name, _ in record_fields(record)]
+    copies = [f"first = copy(mine.{name}, fresh, first)" for name in fields]
+    places = [f"field_{at} = {layout.place(at)}" for at in range(len(fields))]
+    return "\n    ".join(
+        [
+            "def begin(mine, fresh):",
+            "first = 0",
+            *copies,
+            "\ndef any_policy(memory, game):",
+            f"tile, column = cuda.grid(1) // {TILE}, cuda.grid(1) % {TILE}",
+            "lane = cuda.threadIdx.x",
+            *places,
+            f"all_runs({record_text(record, names, 'field_{}'.format)}, game)",
+        ]
+    ).replace("    \ndef", "\ndef")
+
+
+def _copy(field, fresh, first):
+    for at in range(len(field)):
+        field[at] = fresh[first + at]
+    return first + len(field)
 
 
 def _own_scratch(mine):

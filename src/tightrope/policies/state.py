@@ -7,18 +7,27 @@ be a record itself. :class:`State` is what every run remembers; a policy declare
 own for the rest, its ``Scratch``.
 
 The same declaration serves numpy arrays in plain Python, slices of one block of memory in compiled
-code, and every 32nd number of a GPU's memory: :func:`record_maker` writes the function that cuts
-the fields out of a block.
+code (:func:`record_maker` writes the function that cuts them out), and a GPU's kinds of memory.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-__all__ = ["Array", "NoScratch", "State", "field_sizes", "field_starts", "record_maker"]
+__all__ = [
+    "Array",
+    "NoScratch",
+    "State",
+    "field_sizes",
+    "field_starts",
+    "record_fields",
+    "record_maker",
+    "record_text",
+]
 
 Array = Any  # of numbers: numpy's in plain Python, the machine's in a kernel
 
@@ -48,7 +57,7 @@ class NoScratch(NamedTuple):
 def field_sizes(record: type, arms: int, penalties: int) -> Iterator[tuple[str, int]]:
     """The name and the size of every field, in order; those of a record inside follow as one."""
     letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties}
-    for name, shape in _fields(record):
+    for name, shape in record_fields(record):
         yield name, math.prod(letters[one] if isinstance(one, str) else one for one in shape)
 
 
@@ -61,43 +70,40 @@ def field_starts(record: type, arms: int, penalties: int) -> list[int]:
 
 
 @cache
-def record_maker(record: type, strided: bool = False) -> Callable[..., Any]:
+def record_maker(record: type) -> Callable[..., Any]:
     """A function that makes the record of a block: ``make(block, starts)``, plain numpy or numba.
 
-    Field i is ``block[starts[i] : starts[i + 1]]``. Where ``strided``, ``make(block, starts, first,
-    stride)`` takes every ``stride``-th number from ``first`` on instead.
+    Field i is ``block[starts[i] : starts[i + 1]]``.
     """
     names: dict[str, Any] = {"__name__": __name__}  # a kernel on the disk knows it by its module
-    numbers = iter(range(len(list(_fields(record)))))
-    arguments = "block, starts, first, stride" if strided else "block, starts"
-    body = _expression(record, names, numbers, strided)
-    exec(f"def make_{record.__name__}({arguments}):\n    return {body}\n", names)
+    body = record_text(record, names, lambda at: f"block[starts[{at}] : starts[{at + 1}]]")
+    exec(f"def make_{record.__name__}(block, starts):\n    return {body}\n", names)
     made: Callable[..., Any] = names[f"make_{record.__name__}"]
     return made
 
 
-def _fields(record: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def record_fields(record: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Every field's name and shape, those of records inside in their place."""
     for name, hint in get_type_hints(record, include_extras=True).items():
         if get_origin(hint) is Annotated:
             yield name, get_args(hint)[1:]
         else:
-            yield from ((f"{name}.{inner}", shape) for inner, shape in _fields(hint))
+            yield from ((f"{name}.{inner}", shape) for inner, shape in record_fields(hint))
 
 
-def _expression(record: type, names: dict[str, Any], numbers: Iterator[int], strided: bool) -> str:
-    """The text of a call of ``record`` with its fields cut out of the block."""
-    names[record.__name__] = record
-    parts = []
-    for hint in get_type_hints(record, include_extras=True).values():
-        if get_origin(hint) is Annotated:
-            at = next(numbers)
-            low, high = f"starts[{at}]", f"starts[{at + 1}]"
-            if strided:
-                cut = f"first + {low} * stride : first + {high} * stride : stride"
-            else:
-                cut = f"{low}:{high}"
-            parts.append(f"block[{cut}]")
-        else:
-            parts.append(_expression(hint, names, numbers, strided))
-    return f"{record.__name__}({', '.join(parts)})"
+def record_text(record: type, names: dict[str, Any], field: Callable[[int], str]) -> str:
+    """The text of a call that makes a record; ``field(i)`` is that of its i-th field.
+
+    The types that the text uses are put in ``names``.
+    """
+    numbers = itertools.count()
+
+    def call(one: type) -> str:
+        names[one.__name__] = one
+        parts = (
+            field(next(numbers)) if get_origin(hint) is Annotated else call(hint)
+            for hint in get_type_hints(one, include_extras=True).values()
+        )
+        return f"{one.__name__}({', '.join(parts)})"
+
+    return call(record)
