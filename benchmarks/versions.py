@@ -17,11 +17,14 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 CASES = [
     ("lyon", 2, 3e4, 512),
     ("lyon", 6, 3e4, 256),
     ("lyon", 10, 3e4, 256),
     ("lyon", 100, 3e4, 64),
+    ("lyon", 1000, 1e4, 64),
     ("lyoff", 2, 3e4, 512),
     ("lyoff", 10, 3e4, 256),
     ("lyon:window0=2", 2, 1e4, 16),
@@ -36,12 +39,15 @@ TELLS = 3000
 
 def measure() -> dict[str, float]:
     """Nanoseconds of everything, in the version that is imported here."""
-    from tightrope import Controller, parse_policy, ready_problem, simulate
+    from tightrope import Controller, Problem, parse_policy, ready_problem, simulate
 
     warnings.simplefilter("ignore")
 
     def problem(arms: int):
-        return ready_problem("paper" if arms == 2 else f"paper-arms-{arms}")
+        if arms <= 100:
+            return ready_problem("paper" if arms == 2 else f"paper-arms-{arms}")
+        means = np.random.default_rng(1).uniform(0.1, 0.9, (3, arms))
+        return Problem.from_bernoulli(*means, limit=0.8)
 
     found = {}
     for text, arms, budget, runs in CASES:

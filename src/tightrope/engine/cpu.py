@@ -35,6 +35,7 @@ Numbers = npt.NDArray[Any]  # of the kernel's precision
 
 STEPS_PER_CHUNK = 2_000_000  # some milliseconds
 FOREVER = 2**62
+FEW_RUNS = 16  # up to here they take wide lanes longer than narrow ones
 MANY = 128  # arms from which on a decision for one run does not look at all of them
 # Arms from which on one run at a time is faster than lanes, by the method: as measured.
 CROWDED: dict[tuple[str, type], float] = {
@@ -71,7 +72,7 @@ class LanesPlan:
         return Kernel(
             policy=type(job.policy),  # type: ignore[arg-type]
             penalties=max(job.penalty_count, 1),
-            lanes=128 if few else 64 if arms <= 4096 else 8,
+            lanes=128 if few else 64 if arms <= 4096 and job.runs > FEW_RUNS else 16,
             arms=few,
             bernoulli=job.bernoulli,
             dtype=job.dtype,

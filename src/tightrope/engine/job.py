@@ -33,6 +33,7 @@ class Job:
     seed: int
     precision: str = "auto"
     engine: str = "cpu"  # see ``backend.ENGINES``
+    runs: int = 1000  # about how many are wanted; decides how they are made, not what comes out
 
     def on(self, engine: str) -> Job:
         """The same for another engine."""

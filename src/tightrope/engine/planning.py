@@ -74,7 +74,7 @@ def plan_jobs(
         for budget in budgets:
             scaled = budget / problem.scales.cost
             setup = set_up(policy, problem, scaled)
-            jobs[label, budget] = Job(problem, policy, setup, scaled, seed, precision)
+            jobs[label, budget] = Job(problem, policy, setup, scaled, seed, precision, runs=runs)
         engine = _engine(jobs[label, budgets[0]], label, wanted, fastest)
         for budget in budgets:
             jobs[label, budget] = jobs[label, budget].on(engine)
