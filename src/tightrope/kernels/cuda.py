@@ -68,7 +68,11 @@ def device_part(digest: str) -> Callable[..., Any]:
 def device_target(policy: Any, penalties: int, dtype: type, digest: str, **ways: Any) -> Target:
     """The step functions of a thread."""
     number = numba.from_dtype(dtype)
-    return Target(policy, penalties, number, device_part(digest), **ways)
+    return Target(policy, penalties, number, device_part(digest), larger=_maximum, **ways)
+
+
+def _maximum(new, old):
+    return max(old, new)
 
 
 def device_learn(target: Target) -> Any:

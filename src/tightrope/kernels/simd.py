@@ -113,6 +113,10 @@ def _part(spec: Kernel) -> Any:
     return part
 
 
+def _kept_larger(new, old):
+    return keep(new > old, new, old)
+
+
 def _target(spec: Kernel) -> Target:
     """Step functions that find the arm just pulled by selection, or in its lane's copy."""
     few, number, rows, lanes_count = spec.arms, spec.dtype, spec.book_rows, spec.lanes
@@ -138,7 +142,7 @@ def _target(spec: Kernel) -> Target:
             value = select(arm == int32(k), law[k * channels + row], value)
         return value
 
-    shared = (spec.policy, spec.penalties, number, _part(spec), select, keep)
+    shared = (spec.policy, spec.penalties, number, _part(spec), select, _kept_larger)
     return Target(*shared, add, put, threshold) if few else Target(*shared)
 
 

@@ -55,6 +55,10 @@ def _plain_choice(condition, yes, no):
     return yes if condition else no
 
 
+def _larger(new, old):
+    return new if new > old else old
+
+
 def _direct_add(rows, at, stride, row, more, arm):
     total = rows[at + row * stride] + more
     rows[at + row * stride] = total
@@ -87,9 +91,10 @@ class Target:
 
     ``part`` compiles a function (given a number type, its float constants become that type);
     ``number`` makes numbers of the precision; ``choice(condition, yes, no)`` is how the machine
-    picks one of two numbers. ``add``, ``put`` and ``threshold`` reach the rows of the arm just
-    pulled: in their place by default, or by selection where K is a constant of the kernel.
-    ``place(at, stride, row)`` is where a row of an arm's terms is, if not at ``at + row * stride``.
+    picks one of two numbers, ``larger(new, old)`` how it picks the larger one. ``add``, ``put`` and
+    ``threshold`` reach the rows of the arm just pulled: in their place by default, or by selection
+    where K is a constant of the kernel. ``place(at, stride, row)`` is where a row of an arm's terms
+    is, if not at ``at + row * stride``.
     """
 
     policy: Any
@@ -97,7 +102,7 @@ class Target:
     number: Any
     part: Callable[..., Any]
     choice: Any = None
-    keep: Any = None
+    larger: Any = None
     add: Any = None
     put: Any = None
     threshold: Any = None
@@ -108,16 +113,17 @@ class Target:
         """The cost, the reward and the penalties."""
         return 2 + self.penalties
 
-    def _choice(self, own: Any) -> Any:
-        return own if own is not None else self.part(_plain_choice)
-
     def draw_bits(self, shift: int = 1, below: bool = False, row_stride: int = 1) -> Any:
         """Outcomes of 0 or 1: a word against a threshold of the arm's row of the law.
 
         ``running`` is what an outcome of 1 is: 0 for a lane whose run is done. A hit is a word,
         shifted, at or below its threshold, or ``below`` it (an unsigned comparison).
         """
-        channels, zero, choice = self.channels, self.number(0), self._choice(self.choice)
+        channels, zero, choice = (
+            self.channels,
+            self.number(0),
+            self.choice or self.part(_plain_choice),
+        )
         word_of, threshold = self.part(next_word), self.part(self.threshold or _direct_threshold)
         shift, weyl_step = uint32(shift), WEYL
         hit = self.part(_is_below if below else _is_at_most)
@@ -218,7 +224,7 @@ class Target:
         Rows: the queues, what their rounding lost, the largest they were.
         """
         penalties, move = self.penalties, self.part(advance, self.number)
-        keep = self._choice(self.keep)
+        larger = self.part(self.larger or _larger)
 
         def settle(run, at, stride, drain, drain_at, outcomes, to, out_stride):
             cost = outcomes[to]
@@ -228,6 +234,6 @@ class Target:
                 penalty = outcomes[to + (2 + m) * out_stride]
                 length, left = move(run[place], run[lost], drain[drain_at + m], cost, penalty)
                 run[place], run[lost] = length, left
-                run[peak] = keep(length > run[peak], length, run[peak])
+                run[peak] = larger(length, run[peak])
 
         return self.part(settle)
