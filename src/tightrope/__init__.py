@@ -64,10 +64,12 @@ if TYPE_CHECKING:
     from tightrope.engine import (
         NotCompiledWarning,
         OutsideTheoryWarning,
+        StoreWarning,
         Trajectory,
         simulate,
         trajectory,
     )
+    from tightrope.experiments.arena import arena
     from tightrope.live import Controller
     from tightrope.report import plot, print_rows
 
@@ -112,6 +114,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "ResultsError",
     "Scales",
     "Stationary",
+    "StoreWarning",
     "TSLP",
     "Task",
     "TightropeError",
@@ -122,6 +125,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "UCBLP",
     "Uniform",
     "UniformRandom",
+    "arena",
     "load_problem",
     "load_task",
     "optimum",
@@ -141,6 +145,8 @@ _LATER = {
     "NotCompiledWarning": "engine",
     "OutsideTheoryWarning": "engine",
     "Trajectory": "engine",
+    "StoreWarning": "engine",
+    "arena": "experiments.arena",
     "simulate": "engine",
     "trajectory": "engine",
     "plot": "report",

@@ -2,17 +2,18 @@
 and ``tightrope arena``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
-done, 2 bad input (one line), 1 anything else.
+done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
@@ -20,17 +21,22 @@ from tightrope.files import check_writable
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
+    from tightrope.engine.store import Store
     from tightrope.experiments import Report
+    from tightrope.policies import Policy
     from tightrope.problem import Problem
+    from tightrope.results import Results
 
 __all__ = ["main"]
+
+POLICY = "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     try:
         options = _parser().parse_args(arguments)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _terminable():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             status: int = options.command(options)
@@ -40,45 +46,95 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TightropeError as error:
         return _fail(error, 1)
     except KeyboardInterrupt as stop:
-        return _fail(str(stop) or "interrupted, nothing was finished", 1)
+        return _fail(str(stop) or "interrupted, nothing was finished", _interrupted())
     except BrokenPipeError:
         sys.stdout = None  # the reader has gone; nothing to flush to
         return 1
 
 
-def simulate(options: argparse.Namespace) -> int:
-    """Run policies on a problem and print a row per policy and budget."""
-    from tightrope.engine import simulate as run
-    from tightrope.engine.checkpoint import remove_checkpoint
-    from tightrope.policies import parse_policy
-    from tightrope.ready import load_problem
+_signals: list[int] = []  # those that asked this process to stop
 
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does: what is finished is kept and reported."""
+
+    def stop(number: int, frame: object) -> None:
+        _signals.append(number)
+        raise KeyboardInterrupt
+
+    _signals.clear()
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted() -> int:
+    """The status of a command that was stopped: 128 and the signal's number."""
+    return 128 + (_signals[0] if _signals else signal.SIGINT)
+
+
+def simulate(options: argparse.Namespace) -> int:
+    """Run policies on problems and print a row per policy and budget."""
+    from tightrope.engine.arguments import budget_list, run_numbers
+    from tightrope.engine.simulation import Request, Settings, make
+
+    problems, policies = _problems(options.problem), _policies(options.policy)
+    if options.save and len(problems) > 1:
+        raise InputError(f"--save {options.save}: takes one problem, not {len(problems)}")
     if options.save:
         check_writable(options.save)
-    parts = _parts(options)
-    problem = load_problem(options.problem)
-    texts = options.policy or ["lyoff", "lyon", "stationary"]
+    folder = options.checkpoint or (f"{options.save}.parts" if options.save else None)
+    if options.fresh and not folder:
+        raise InputError("--fresh: needs --save FILE or --checkpoint FOLDER to start again in")
+    settings = Settings(
+        seed=options.seed,
+        backend=options.backend,
+        threads=options.threads,
+        address=options.address,
+        progress=False if options.quiet else None,
+    )
+    budgets, numbers = budget_list(options.budget), run_numbers(options.runs)
+    requests = [Request(one, policies, budgets, numbers) for one in problems.values()]
+    with _store(folder, options.fresh) as store:
+        found = make(requests, settings, store)
+        if options.save and found[0].complete:  # otherwise the store has it
+            found[0].save(options.save)
+            if store and not options.checkpoint:
+                store.remove()
+    rows = [
+        {"problem": name, **row} if len(problems) > 1 else row
+        for name, results in zip(problems, found, strict=True)
+        for row in results.summary()
+    ]
+    _print_rows(rows, options.json)
+    return _status(found, options.runs, folder)
+
+
+def _problems(names: Sequence[str]) -> dict[str, Problem]:
+    from tightrope.ready import load_problem
+
+    _require_distinct("PROBLEM", names)
+    return {name: load_problem(name) for name in names}
+
+
+def _policies(texts: Sequence[str]) -> dict[str, Policy]:
+    from tightrope.policies import parse_policy
+
     _require_distinct("--policy", texts)
-    with _saying_where(parts):
-        results = run(
-            problem,
-            {text: parse_policy(text) for text in texts},
-            budgets=options.budget,
-            runs=options.runs,
-            seed=options.seed,
-            backend=options.backend,
-            address=options.address,
-            threads=options.threads,
-            progress=False if options.quiet else None,
-            checkpoint=parts,
-            resume=options.resume,
-        )
-    if options.save:
-        results.save(options.save)
-        if results.complete and parts and parts != options.checkpoint:
-            remove_checkpoint(parts)
-    _print_rows(results.summary(), options.json)
-    return _status(results.complete, results.runs, options.runs, parts)
+    return {text: parse_policy(text) for text in texts or ("lyoff", "lyon", "stationary")}
+
+
+def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | None]:
+    from tightrope.engine.store import Store
+
+    return nullcontext() if folder is None else Store(folder, fresh=fresh)
 
 
 def oracle(options: argparse.Namespace) -> int:
@@ -209,7 +265,6 @@ def reproduce(options: argparse.Namespace) -> int:
         progress=False if options.quiet else None,
         fresh=options.fresh,
         backend=options.backend,
-        say=None if options.quiet else _tell,
     )
     if options.json:
         _print_json(report.rows)
@@ -231,12 +286,14 @@ def tune(options: argparse.Namespace) -> int:
     check_writable(f"{options.out}.png")
     found = search(
         load_problem(options.problem),
-        parse_policy(options.policy),  # type: ignore[arg-type]  # it says if it cannot be tuned
+        parse_policy(options.policy),
         budget=options.budget,
         max_violation=options.max_violation,
         runs=options.runs,
         seed=options.seed,
         progress=False if options.quiet else None,
+        checkpoint=f"{options.out}.parts",
+        fresh=options.fresh,
     )
     files = save(draw(found.panels(), columns=2), options.out)
     row = {**found.chosen, "feasible": found.feasible, "settings": len(found.rows)}
@@ -246,6 +303,8 @@ def tune(options: argparse.Namespace) -> int:
         print(
             f"no setting keeps the violation at {allowed:g}; this one is nearest", file=sys.stderr
         )
+    with _store(f"{options.out}.parts", fresh=True):  # all that is left of it
+        pass
     print(f"wrote {', '.join(str(path) for path in files)}", file=sys.stderr)
     return 0 if found.feasible else 1
 
@@ -262,15 +321,14 @@ def arena(options: argparse.Namespace) -> int:
         seed=options.seed,
         out=options.out,
         progress=False if options.quiet else None,
+        backend=options.backend,
         fresh=options.fresh,
-        say=None if options.quiet else _tell,
     )
     if options.json:
         _print_json(found.rows)
     else:
-        print(f"at budget {found.budget:,g}:")
+        print(f"at a budget of {found.budget:,g} largest costs of one pull:")
         _print_pairs(found.verdicts.items())
-        _print_pairs((target.outcome, target.aim) for target in found.targets)
     _tell(f"wrote {', '.join(str(path) for path in found.files)}")
     return 0
 
@@ -307,6 +365,13 @@ def _add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argpars
     return parser
 
 
+def _add_fresh(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fresh", action="store_true", help="start again, not from what an interruption left"
+    )
+    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # the default
+
+
 def _add_problem(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", metavar="PROBLEM", help="a ready problem's name or a TOML file")
 
@@ -325,11 +390,14 @@ def _add_backend(parser: argparse.ArgumentParser) -> None:
 
 def _add_simulate(commands: Any) -> None:
     parser = _add(commands, simulate)
-    _add_problem(parser)
+    parser.add_argument(
+        "problem", nargs="+", metavar="PROBLEM", help="ready problems' names or TOML files"
+    )
     parser.add_argument(
         "--policy",
         action="append",
-        metavar="NAME[:PARAMETER=VALUE,...]",
+        default=[],
+        metavar=POLICY,
         help="may be repeated; default lyoff, lyon and stationary",
     )
     parser.add_argument(
@@ -348,13 +416,11 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument("--threads", type=_whole, metavar="N", help="default all processors")
     parser.add_argument("--save", metavar="FILE", help="also write the runs to a file")
     parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="keep finished runs as it goes, and go on from those of the last time",
+        "--checkpoint",
+        metavar="FOLDER",
+        help="where finished runs are kept as it goes; default FILE.parts",
     )
-    parser.add_argument(
-        "--checkpoint", metavar="FOLDER", help="where they are kept; default FILE.parts"
-    )
+    _add_fresh(parser)
 
 
 def _add_oracle(commands: Any) -> None:
@@ -395,11 +461,7 @@ def _add_reproduce(commands: Any) -> None:
     _add_runs(parser, 1000)
     _add_backend(parser)
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument(
-        "--resume", action="store_true", help="go on from what an interruption left; the default"
-    )
-    start.add_argument("--fresh", action="store_true", help="start anew instead")
+    _add_fresh(parser)
 
 
 def _add_tune(commands: Any) -> None:
@@ -407,7 +469,7 @@ def _add_tune(commands: Any) -> None:
     _add_problem(parser)
     parser.add_argument("--budget", type=_number, required=True, metavar="B")
     parser.add_argument(
-        "--policy", default="lyon", metavar="NAME[:PARAMETER=VALUE,...]", help="lyon or lyoff"
+        "--policy", default="lyon", metavar=POLICY, help="one with v0 and delta0; default lyon"
     )
     parser.add_argument(
         "--max-violation",
@@ -423,6 +485,7 @@ def _add_tune(commands: Any) -> None:
         metavar="NAME",
         help="pictures NAME.png, .svg; default frontier",
     )
+    _add_fresh(parser)
 
 
 def _add_arena(commands: Any) -> None:
@@ -438,7 +501,7 @@ def _add_arena(commands: Any) -> None:
         "--policy",
         action="append",
         default=[],
-        metavar="NAME[:PARAMETER=VALUE,...]",
+        metavar=POLICY,
         help="may be repeated; default all that take part",
     )
     parser.add_argument(
@@ -450,10 +513,9 @@ def _add_arena(commands: Any) -> None:
         help="in largest costs of one pull; may be repeated; default 100, 300, 10^3, 10^4, 10^5",
     )
     _add_runs(parser, 200)
+    _add_backend(parser)
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
-    parser.add_argument(
-        "--fresh", action="store_true", help="start anew, not from what an interruption left"
-    )
+    _add_fresh(parser)
 
 
 def _number(text: str) -> float:
@@ -468,39 +530,6 @@ def _whole(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
-
-
-def _parts(options: argparse.Namespace) -> str | None:
-    """The folder for finished runs: the one named, or beside the file to save; None is none."""
-    from tightrope.engine.checkpoint import holds_checkpoint
-
-    if options.checkpoint:
-        return str(options.checkpoint)
-    beside = f"{options.save}.parts" if options.save else None
-    if options.resume:
-        if not beside:
-            raise InputError("--resume: needs --save FILE or --checkpoint FOLDER to go on from")
-        return beside
-    if beside and holds_checkpoint(beside):
-        raise InputError(
-            f"{beside} holds a checkpoint; --resume goes on from it, or remove the folder to start"
-            " again"
-        )
-    return None
-
-
-@contextmanager
-def _saying_where(parts: str | None) -> Iterator[None]:
-    """What Ctrl-C says if no run of all policies is finished, but some of their work is kept."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        text = f"interrupted before any run was finished; {_kept(parts)}" if parts else ""
-        raise KeyboardInterrupt(text) from stop
-
-
-def _kept(parts: str) -> str:
-    return f"kept in {parts}, --resume goes on from there"
 
 
 def _require_distinct(option: str, texts: Sequence[str]) -> None:
@@ -564,11 +593,13 @@ def _print_pairs(pairs: Any) -> None:
         print(f"{name:{width}}  {text}")
 
 
-def _status(complete: bool, finished: int, wanted: int, parts: str | None) -> int:
-    if not complete:
-        where = f"; {_kept(parts)}" if parts else ""
-        print(f"interrupted: {finished} of {wanted} runs finished{where}", file=sys.stderr)
-    return 0 if complete else 1
+def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
+    if all(results.complete for results in found):
+        return 0
+    where = f"; kept in {folder}, the same command goes on from there" if folder else ""
+    finished = min(results.runs for results in found)
+    print(f"interrupted: {finished} of {wanted} runs finished{where}", file=sys.stderr)
+    return _interrupted()
 
 
 def _tell(line: str) -> None:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,8 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
+
+from tightrope.sources import source_digest
 
 __all__ = [
     "OPTIONS",
@@ -37,7 +38,6 @@ __all__ = [
     "select",
 ]
 
-PACKAGE = Path(__file__).parent
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -179,24 +179,11 @@ def compile_function(
 
 
 def fingerprint(functions: Iterable[Callable[..., Any]], facts: Iterable[object]) -> str:
-    """A digest of what a kernel is built from: policy functions, plain facts, all our kernels."""
-    digest = hashlib.sha256(repr(list(facts)).encode())
-    digest.update(_sources())
+    """A digest of what a kernel is built from: plain facts, our sources, a user's functions."""
+    digest = hashlib.sha256(repr((source_digest(), list(facts))).encode())
     for function in functions:
         digest.update(_text(function).encode())
     return digest.hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _sources() -> bytes:
-    """A digest of the kernels' sources, as they are when first asked for.
-
-    Policies count by the functions that a kernel compiles: see :func:`fingerprint`.
-    """
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted((PACKAGE / "kernels").rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.digest()
 
 
 def _names(function: Callable[..., Any]) -> dict[str, Any]:

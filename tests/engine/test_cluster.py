@@ -126,7 +126,7 @@ def test_a_checkpoint_goes_from_here_to_the_cluster(connected, paper, tmp_path):
 
     first = simulate(paper, LyOn(), **options, progress=stop)
     told: list[float] = []
-    rest = simulate(paper, LyOn(), **options, backend="ray", progress=told.append, resume=True)
+    rest = simulate(paper, LyOn(), **options, backend="ray", progress=told.append)
     assert not first.complete
     assert told[0] >= 0.2
     assert equal(rest, simulate(paper, LyOn(), budgets=100, runs=40_000))
@@ -201,11 +201,11 @@ def test_the_chunks_of_a_lost_machine_are_made_again(
 
 def test_finished_tasks_fill_half_a_second(paper):
     from tightrope.engine.planning import plan_jobs
-    from tightrope.engine.pool import Chunk, Work
+    from tightrope.engine.work import Chunk
 
     jobs = plan_jobs(paper, {"lyon": LyOn()}, [100.0], 1000, seed=0, backend="ray")
-    work = Work("lyon", 100.0, jobs["lyon", 100.0], "ray")
-    chunks = [Chunk(work, np.arange(128)) for _ in range(1000)]
+    job = jobs["lyon", 100.0].on("cpu", "ray")
+    chunks = [Chunk(job, np.arange(128)) for _ in range(1000)]
     queue = object.__new__(tasks._Tasks)  # without a cluster
     queue._chunks, queue._lost = chunks, Counter([3])
     queue._waiting, queue._pace = deque(range(1000)), tasks._Pace(chunks, range(1000))

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.resolve_targets import MET, MISSED, OPEN, targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import image
 
+import tightrope
 from tests.report.test_page import Reader
-from tightrope import Change, InfeasibleError, InputError, PolicyError, ProblemError, cli
-from tightrope.engine.simulation import simulate
-from tightrope.experiments import running
+from tightrope import Change, InfeasibleError, InputError, LyOn, PolicyError, ProblemError, cli
+from tightrope.engine import store
+from tightrope.engine.simulation import Interrupted, simulate
 from tightrope.experiments.arena import (
     BUDGETS,
     PROBLEMS,
@@ -25,8 +27,6 @@ from tightrope.experiments.arena import (
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
 from tightrope.experiments.arena_rows import TOLERANCE, Scene, row_of, wilson
-from tightrope.experiments.arena_targets import MET, MISSED, OPEN, targets
-from tightrope.experiments.running import Interrupted
 from tightrope.laws import Bernoulli, CostAbove
 from tightrope.oracle import oracle
 from tightrope.policies import parse_policy
@@ -423,7 +423,7 @@ def test_the_page(made):
     }
     assert "@import" not in html
     said = reader.text.replace("\xa0", " ")
-    for text in (*found.verdicts.values(), "stationary (knows the laws)", "Not run."):
+    for text in (*found.verdicts.values(), "stationary (knows the laws)"):
         assert text in said
     assert "tightrope arena --problem paper" in said
     assert 'class="sortable"' in html
@@ -440,28 +440,33 @@ def test_the_knowing_are_not_ranked(made):
         assert worst == pytest.approx(row["violation"])
 
 
-def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch):
-    calls = []
+def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(store, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(store, "FLUSH_SHARE", 0.0)
 
-    def stops(*arguments, **options):
-        calls.append(options)
-        if len(calls) == 4:
+    def stop(done: float) -> None:
+        if done > 0.3:
             raise KeyboardInterrupt
-        return simulate(*arguments, **options)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(running, "simulate", stops)
-        with pytest.raises(Interrupted, match="the same command goes on"):
-            arena(**SMALL, runs=8, out=tmp_path, progress=False)
-    assert len(os.listdir(tmp_path / ".partial")) == 3
-    said = []
-    again = arena(**SMALL, runs=8, out=tmp_path, progress=False, say=said.append)
-    assert said[0].startswith("going on from")
+    with pytest.raises(Interrupted, match="the same command goes on"):
+        arena(**SMALL, runs=8, out=tmp_path, progress=stop)
+    assert list((tmp_path / ".partial").glob("part-*"))
+    again = arena(**SMALL, runs=8, out=tmp_path, progress=lambda done: None)
+    assert "going on from" in capsys.readouterr().err
     timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.rows]
     assert timeless == [
         {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].rows
     ]
     assert sorted(os.listdir(tmp_path)) == sorted(FILES)
+
+
+def test_one_s_own_problems_and_policies_as_objects(paper):
+    found = tightrope.arena(
+        {"mine": paper}, [LyOn(), "uniform-random"], [20], runs=4, progress=False
+    )
+    assert {row["policy"] for row in found.rows} == {"lyon", "uniform-random"}
+    assert list(found.verdicts) == ["mine"]
+    assert found.files == ()
 
 
 def test_runs_at_large_budgets():

@@ -10,8 +10,8 @@ from tightrope import LyOff, LyOn, simulate
 from tightrope.experiments import EXPERIMENTS, Evidence
 from tightrope.experiments.figure1 import FIGURE1
 from tightrope.experiments.tradeoff import FIGURE4, FIGURE5
+from tightrope.policies.base import Policy
 from tightrope.report.figures import draw
-from tightrope.report.styles import COLOURS
 
 V0, DELTA0 = (0.5, 1.0, 2.0), (0.1, 1.0, 4.0)
 BOTH = pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_colour_tells_v0_and_marks_tell_delta0(experiment, kind, evidence):
         assert len({style.colour for style in row}) == 1
     for column in looks.T:
         assert len({(style.marker, style.line) for style in column}) == 1
-    assert looks[1, 0].colour == COLOURS[kind.name]
+    assert looks[1, 0].colour == Policy.colours[kind.name]
     assert len({(s.colour, s.marker) for s in looks.flat}) == 9
     draw(experiment.panels(evidence[experiment.name]), experiment.columns)
 

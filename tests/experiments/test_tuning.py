@@ -88,7 +88,7 @@ def test_two_limits_are_both_kept():
 
 
 def test_what_cannot_be_tuned():
-    with pytest.raises(PolicyError, match="UCBBwI"):
+    with pytest.raises(PolicyError, match="ucb-bwi"):
         tune(ready_problem("paper"), UCBBwI(), budget=100)
     free = Problem([Arm("a", Bernoulli(0.5), Bernoulli(0.5))], limit=None)
     with pytest.raises(ProblemError, match="no limit"):

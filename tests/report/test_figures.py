@@ -13,11 +13,14 @@ from matplotlib import image
 from matplotlib.colors import to_hex
 
 from tightrope import FixedArm, InputError, TightropeError, oracle, ready_problem, simulate
+from tightrope.policies.base import Policy
 from tightrope.report import extra
 from tightrope.report.figures import draw, legend_marks, plot, save, svg_text
 from tightrope.report.panels import METRICS, curve, metric_panels
 from tightrope.report.rows import detailed
-from tightrope.report.styles import COLOURS, styles
+from tightrope.report.styles import styles
+
+COLOURS = Policy.colours
 
 
 def is_clipped(figure) -> bool:

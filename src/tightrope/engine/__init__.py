@@ -3,6 +3,14 @@
 from tightrope.engine.caveats import OutsideTheoryWarning
 from tightrope.engine.planning import NotCompiledWarning
 from tightrope.engine.simulation import simulate
+from tightrope.engine.store import StoreWarning
 from tightrope.engine.trajectory import Trajectory, trajectory
 
-__all__ = ["NotCompiledWarning", "OutsideTheoryWarning", "Trajectory", "simulate", "trajectory"]
+__all__ = [
+    "NotCompiledWarning",
+    "OutsideTheoryWarning",
+    "StoreWarning",
+    "Trajectory",
+    "simulate",
+    "trajectory",
+]

@@ -18,6 +18,7 @@ __all__ = [
     "budget_list",
     "cluster_address",
     "named_policies",
+    "named_problems",
     "one_of",
     "require_problem",
     "run_numbers",
@@ -34,6 +35,27 @@ def require_problem(problem: object) -> Problem:
     raise InputError(
         f"problem: {given} cannot be simulated; must be a Problem, with laws of the arms"
     )
+
+
+def named_problems(
+    problems: Problem | Iterable[Problem] | Mapping[str, Problem],
+) -> dict[str, Problem]:
+    """Problems by name; all different."""
+    if isinstance(problems, Task | str) or not isinstance(problems, Iterable):
+        return {problems.name if isinstance(problems, Problem) else "": require_problem(problems)}
+    if isinstance(problems, Mapping):
+        named = dict(problems)
+    else:
+        listed = [require_problem(one) for one in problems]
+        named = {one.name or str(at + 1): one for at, one in enumerate(listed)}
+        if len(named) < len(listed):
+            names = [one.name for one in listed]
+            raise InputError(
+                f"problems: the names {names} must all be different; give them by name, as a dict"
+            )
+    if not named:
+        raise InputError("problems: none is given; at least one is needed")
+    return {name: require_problem(one) for name, one in named.items()}
 
 
 def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:

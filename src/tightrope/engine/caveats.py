@@ -44,4 +44,4 @@ def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
 def warn_outside_theory(outside: Mapping[tuple[str, float], str | None]) -> None:
     """Warn, once a policy, on behalf of the function that called; None is nothing to say."""
     for caveat in caveats({place: text for place, text in outside.items() if text}):
-        warnings.warn(caveat, OutsideTheoryWarning, stacklevel=3)
+        warnings.warn(caveat, OutsideTheoryWarning, stacklevel=5)

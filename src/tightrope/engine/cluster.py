@@ -17,7 +17,7 @@ import warnings
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from tightrope.engine.backend import Numbers, Plan, plan_of
 from tightrope.engine.job import Job
-from tightrope.engine.pool import Chunk, Keep, Work
+from tightrope.engine.work import Chunk, Compile, Keep
 from tightrope.errors import BackendError, InputError
 from tightrope.results import Runs
 from tightrope.version import __version__
@@ -61,6 +61,8 @@ def joined(address: str | None, processors: int) -> Iterator[Any]:
         settings = {"address": address}
     handler = signal.getsignal(signal.SIGTERM)  # Ray sets its own
     _connect(ray, settings)
+    with suppress(ValueError):  # not in the main thread: Ray has set none
+        signal.signal(signal.SIGTERM, handler)
     # A machine's death is printed to standard output otherwise, which may be meant for JSON.
     ray._private.worker._worker_logs_enabled = False
     try:
@@ -69,20 +71,25 @@ def joined(address: str | None, processors: int) -> Iterator[Any]:
         with _silence():
             ray.shutdown()
         ray._private.worker._worker_logs_enabled = True
-        with suppress(ValueError):  # not in the main thread: Ray has set none
-            signal.signal(signal.SIGTERM, handler)
 
 
 def run_chunks(
-    ray: Any, chunks: Sequence[Chunk], todo: Sequence[int], keep: Keep, most: int | None
+    ray: Any,
+    chunks: Sequence[Chunk],
+    todo: Sequence[int],
+    keep: Keep,
+    compile: Compile,
+    most: int | None,
 ) -> None:
-    """Run the chunks at the places ``todo``, at most ``most`` tasks at once; else as the pool.
+    """Run the chunks at the places ``todo``, at most ``most`` tasks at once; else as threads do.
 
     What is on its way at an error or Ctrl-C is left alone: it ends with the connection, or by
     itself where the connection is the caller's. It is not cancelled, because ``ray.cancel`` can
     abort this process if the task ends at that moment (a race as in ray-project/ray#54798; met
     here with Ray 2.60).
     """
+    for job in dict.fromkeys(chunks[at].job for at in todo):
+        compile(job)
     tasks = _Tasks(ray, chunks, todo, keep, most)
     try:
         while tasks.unfinished:
@@ -109,10 +116,10 @@ class _Tasks:
         self._flying: dict[Any, list[int]] = {}
         self._lost: Counter[int] = Counter()
         self._pace = _Pace(chunks, todo)
-        self._slots = _Slots(ray, "GPU" if chunks[0].work.job.engine == "gpu" else "CPU")
-        work = list(dict.fromkeys(chunk.work for chunk in chunks))
-        self._numbers = {one: number for number, one in enumerate(work)}
-        self._jobs = ray.put(_packed(ray, [one.job for one in work]))
+        self._slots = _Slots(ray, "GPU" if chunks[0].job.engine == "gpu" else "CPU")
+        jobs = list(dict.fromkeys(chunk.job for chunk in chunks))
+        self._numbers = {job: number for number, job in enumerate(jobs)}
+        self._jobs = ray.put(_packed(ray, [replace(job) for job in jobs]))  # without plans
         gpus = {"num_gpus": 1} if self._slots.kind == "GPU" else {}
         # Retried here, not by Ray: it cannot tell a machine that went from a chunk that kills.
         self._remote = ray.remote(max_retries=0, num_cpus=1, **gpus)(_work)
@@ -127,9 +134,7 @@ class _Tasks:
         most = self._most or 2 * max(slots, 1)
         while self._waiting and len(self._flying) < most:
             places = self._take(slots)
-            pieces = [
-                (self._numbers[self._chunks[at].work], self._chunks[at].runs) for at in places
-            ]
+            pieces = [(self._numbers[self._chunks[at].job], self._chunks[at].runs) for at in places]
             self._flying[self._remote.remote([self._jobs], pieces)] = places
 
     def gather(self, timeout: float) -> None:
@@ -179,8 +184,9 @@ class _Tasks:
         if self._lost[places[0]] >= ATTEMPTS:
             chunk = self._chunks[places[0]]
             raise BackendError(
-                f"{ATTEMPTS} workers were lost at policy {chunk.work.label!r}, budget"
-                f" {chunk.work.budget:g}, runs {chunk.runs[0]} to {chunk.runs[-1]}: {_line(error)}"
+                f"{ATTEMPTS} workers were lost at policy {chunk.job.label!r}, budget"
+                f" {chunk.job.user_budget:g}, runs {chunk.runs[0]} to {chunk.runs[-1]}:"
+                f" {_line(error)}"
             ) from error
 
 
@@ -188,28 +194,28 @@ class _Pace:
     """How long chunks take, learned from those finished: the seconds a unit of weight."""
 
     def __init__(self, chunks: Sequence[Chunk], todo: Sequence[int]) -> None:
-        self._seconds: defaultdict[Work, float] = defaultdict(float)
-        self._weight: defaultdict[Work, float] = defaultdict(float)
-        self._left: defaultdict[Work, float] = defaultdict(float)
+        self._seconds: defaultdict[Job, float] = defaultdict(float)
+        self._weight: defaultdict[Job, float] = defaultdict(float)
+        self._left: defaultdict[Job, float] = defaultdict(float)
         for at in todo:
-            self._left[chunks[at].work] += chunks[at].weight
+            self._left[chunks[at].job] += chunks[at].weight
 
     def learn(self, chunk: Chunk, seconds: float) -> None:
-        self._seconds[chunk.work] += seconds
-        self._weight[chunk.work] += chunk.weight
-        self._left[chunk.work] -= chunk.weight
+        self._seconds[chunk.job] += seconds
+        self._weight[chunk.job] += chunk.weight
+        self._left[chunk.job] -= chunk.weight
 
     def expected(self, chunk: Chunk) -> float:
         """Its seconds; endless before the first of its kind is known, so it goes alone."""
-        return chunk.weight * self._rate(chunk.work)
+        return chunk.weight * self._rate(chunk.job)
 
     def left(self) -> float:
         """Seconds of work to do."""
-        return sum(weight * self._rate(work) for work, weight in self._left.items() if weight > 0)
+        return sum(weight * self._rate(job) for job, weight in self._left.items() if weight > 0)
 
-    def _rate(self, work: Work) -> float:
-        known = self._weight[work]
-        return self._seconds[work] / known if known else float("inf")
+    def _rate(self, job: Job) -> float:
+        known = self._weight[job]
+        return self._seconds[job] / known if known else float("inf")
 
 
 class _Slots:
@@ -299,7 +305,7 @@ def _copied(runs: Runs) -> Runs:
 
 
 def _bytes(chunk: Chunk) -> int:
-    return chunk.work.run_bytes * len(chunk.runs)
+    return chunk.job.run_bytes * len(chunk.runs)
 
 
 def _own(error: Any) -> BaseException:

@@ -72,7 +72,7 @@ class LanesPlan:
         return Kernel(
             policy=type(job.policy),  # type: ignore[arg-type]
             penalties=max(job.penalty_count, 1),
-            lanes=128 if few else 64 if arms <= 4096 and job.runs > FEW_RUNS else 16,
+            lanes=128 if few else 64 if arms <= 4096 and len(job.numbers) > FEW_RUNS else 16,
             arms=few,
             bernoulli=job.bernoulli,
             dtype=job.dtype,

@@ -1,29 +1,41 @@
-"""One job: a policy on a problem at one budget, with the seed and the precision of its runs."""
+"""A job: some runs of one policy at one budget on one problem, and what they depend on."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from tightrope.compiled import fingerprint
+from tightrope.engine.backend import Numbers, Plan, plan_of
 from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
-__all__ = ["Job"]
+__all__ = ["EXACT_IN_SINGLE", "Job"]
 
 EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
+GPU_CHUNK = 2**17  # runs of a chunk for a GPU elsewhere, whose plan this machine may not make
+GPU_BYTES = 2**27  # of its results, at most
+
+# About how many seconds a pull takes one processor, and each arm that it looks at: for policies in
+# SIMD lanes, with an index one run at a time, that choose over all arms, and in plain Python.
+LANES, SINGLE, CHOICE, PYTHON = (1.5e-9, 0.2e-9), (8e-8, 2e-9), (1.3e-7, 1.2e-8), (1e-5, 3e-6)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
-    """What decides the runs of one policy at one (normalised) budget; nothing is compiled yet.
+    """Some runs of one policy at one budget on one problem.
 
-    ``setup`` goes along though the policy could make it again: another machine's ``log`` may
-    differ in the last bit.
+    ``budget`` is normalised: in largest costs of one pull. ``setup`` goes along though the policy
+    could make it again: another machine's ``log`` may differ in the last bit. ``engine`` makes the
+    runs, see ``backend.ENGINES``; ``backend`` is its name in the results, such as ``"ray"``.
     """
 
     problem: Problem
@@ -32,12 +44,15 @@ class Job:
     budget: float
     seed: int
     precision: str = "auto"
-    engine: str = "cpu"  # see ``backend.ENGINES``
-    runs: int = 1000  # about how many are wanted; decides how they are made, not what comes out
+    engine: str = "cpu"
+    backend: str = "cpu"
+    label: str = ""
+    user_budget: float = math.nan  # in the problem's cost units, as it was asked for
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # of its runs
 
-    def on(self, engine: str) -> Job:
+    def on(self, engine: str, backend: str | None = None) -> Job:
         """The same for another engine."""
-        return replace(self, engine=engine)
+        return replace(self, engine=engine, backend=backend or engine)
 
     @property
     def arm_count(self) -> int:
@@ -88,3 +103,77 @@ class Job:
     @property
     def _may_be_single(self) -> bool:
         return isinstance(self.policy, IndexPolicy) and not self.setup.forgets
+
+    @cached_property
+    def seconds(self) -> float:
+        """About how long one run takes one processor; good enough for a bar and to cut work."""
+        if self.engine == "python":
+            step, arm = PYTHON
+        elif isinstance(self.policy, ChoicePolicy):
+            step, arm = CHOICE
+        else:
+            step, arm = LANES if self.side_by_side else SINGLE
+        pulls = self.budget / float(self.problem.moments.cost.mean())
+        return (pulls + 1.0) * (step + arm * self.arm_count)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Ready to run on this machine."""
+        return plan_of(self)
+
+    @property
+    def chunk(self) -> int:
+        """How many runs make a unit of work."""
+        if self.backend == "ray:gpu":
+            return max(1, min(GPU_CHUNK, GPU_BYTES // self.run_bytes))
+        return self.plan.chunk
+
+    @property
+    def run_bytes(self) -> int:
+        """How large a run's results are."""
+        return 8 * (2 + 3 * self.penalty_count + 2 * self.arm_count)
+
+    def compile(self) -> float:
+        """Compile what is not compiled yet; the seconds of compiling.
+
+        Also for a cluster: its workers on this machine then find the kernels on the disk. Those
+        elsewhere, and GPUs, compile for themselves at their first task, which is not counted.
+        """
+        return 0.0 if self.backend == "ray:gpu" else self.plan.compile()
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells its runs from those of any other job, but for their numbers.
+
+        Where engines round differently they count; so does the code, ours and the policy's.
+        """
+        known = {
+            "problem": self.problem.to_toml(),
+            "policy": _described(self.policy),
+            "budget": self.budget,
+            "seed": self.seed,
+            "precision": self.precision,
+            "engine": self.engine,
+            "code": fingerprint(_functions(type(self.policy)), ()),
+        }
+        return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
+
+
+def _described(policy: Policy) -> str:
+    """A policy's class and parameters."""
+    if is_dataclass(policy):
+        parameters = {one.name: getattr(policy, one.name) for one in fields(policy)}
+    else:
+        parameters = vars(policy)
+    return f"{type(policy).__qualname__} {parameters!r}"
+
+
+def _functions(kind: type) -> list[Any]:
+    """The functions of a class, and of those it inherits from, that are not ours."""
+    return [
+        function
+        for one in kind.__mro__
+        if not one.__module__.startswith(("tightrope.", "builtins"))
+        for value in vars(one).values()
+        if hasattr(function := getattr(value, "__func__", value), "__code__")
+    ]

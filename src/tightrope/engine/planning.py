@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tightrope.engine.arguments import one_of, thread_count
-from tightrope.engine.backend import ENGINES, plan_of
+from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.job import Job
 from tightrope.errors import BackendError
 from tightrope.policies.base import IndexPolicy, Policy, set_up
@@ -28,10 +30,8 @@ CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # what each asks of the machines 
 PRECISIONS = ("auto", "single", "double")
 
 # From here on a GPU, once its kernels are compiled, wins: so many runs at once, and so many
-# seconds of this machine's processors (of a step, and of each arm in it).
+# seconds of this machine's processors.
 GPU_RUNS, GPU_SECONDS = 1000, 5.0
-STEP_SECONDS, ARM_SECONDS = 2e-9, 0.4e-9
-CHOICE_SECONDS = 60e-9  # of an arm, for policies that weigh all arms at once
 
 
 class NotCompiledWarning(UserWarning):
@@ -52,7 +52,7 @@ def plan_jobs(
     problem: Problem,
     policies: Mapping[str, Policy],
     budgets: Iterable[float],
-    runs: int,
+    runs: int | Numbers,
     *,
     seed: int,
     backend: str = "auto",
@@ -60,39 +60,54 @@ def plan_jobs(
 ) -> dict[tuple[str, float], Job]:
     """A job for each policy and each budget in the problem's units, by label and budget.
 
-    ``"auto"`` takes plain Python for a policy that cannot be compiled, and a GPU if there is one
-    and the ``runs`` would take this machine's processors more than some seconds.
+    ``runs`` are run numbers, or how many. ``"auto"`` takes plain Python for a policy that cannot be
+    compiled, and a GPU if there is one and the runs would take this machine's processors more than
+    some seconds.
     """
     one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
-    budgets, wanted = list(budgets), CLUSTERED.get(backend, backend)
-    fastest = "cpu"
-    if backend == "auto" and runs >= GPU_RUNS and _long(problem, policies.values(), budgets, runs):
-        fastest = "gpu"
+    numbers = np.arange(runs) if isinstance(runs, int) else runs
     jobs = {}
     for label, policy in policies.items():
         for budget in budgets:
             scaled = budget / problem.scales.cost
-            setup = set_up(policy, problem, scaled)
-            jobs[label, budget] = Job(problem, policy, setup, scaled, seed, precision, runs=runs)
-        engine = _engine(jobs[label, budgets[0]], label, wanted, fastest)
-        for budget in budgets:
-            jobs[label, budget] = jobs[label, budget].on(engine)
-    return jobs
+            jobs[label, budget] = Job(
+                problem=problem,
+                policy=policy,
+                setup=set_up(policy, problem, scaled),
+                budget=scaled,
+                seed=seed,
+                precision=precision,
+                label=label,
+                user_budget=budget,
+                numbers=numbers,
+            )
+    return _on_engines(jobs, backend)
 
 
-def _long(
-    problem: Problem, policies: Iterable[Policy], budgets: Iterable[float], runs: int
-) -> bool:
+def _on_engines(
+    jobs: Mapping[tuple[str, float], Job], backend: str
+) -> dict[tuple[str, float], Job]:
+    """The jobs with the engines that make them: one engine for all budgets of a policy."""
+    wanted, fastest = CLUSTERED.get(backend, backend), "cpu"
+    if backend == "auto" and _long(jobs.values()):
+        fastest = "gpu"
+    engines: dict[str, str] = {}
+    for (label, _), job in jobs.items():
+        if label not in engines:
+            engines[label] = _engine(job, label, wanted, fastest)
+    shown = backend if is_clustered(backend) else None
+    return {place: job.on(engines[place[0]], shown) for place, job in jobs.items()}
+
+
+def _long(jobs: Iterable[Job]) -> bool:
     """Whether the processors would take long, and a device is there."""
     from tightrope.engine import gpu
 
-    pulls = runs * sum(budgets) / problem.scales.cost / float(problem.moments.cost.mean())
-    step = 0.0
-    for policy in policies:
-        arm = CHOICE_SECONDS if isinstance(policy, ChoicePolicy) else ARM_SECONDS
-        step += STEP_SECONDS + arm * problem.arm_count
-    return pulls * step / thread_count(None) > GPU_SECONDS and gpu.available()
+    listed = list(jobs)
+    seconds = sum(job.seconds * len(job.numbers) for job in listed) / thread_count(None)
+    many = max(len(job.numbers) for job in listed) >= GPU_RUNS
+    return many and seconds > GPU_SECONDS and gpu.available()
 
 
 def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
@@ -106,7 +121,7 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
     if reason and wanted != "auto":
         raise BackendError(f"policy {label!r} cannot be compiled ({reason}); use backend 'python'")
     if reason and compilable:
-        warn_not_compiled(label, reason, stacklevel=5)
+        warn_not_compiled(label, reason, stacklevel=8)
     return "python" if reason else fastest if wanted == "auto" else wanted
 
 

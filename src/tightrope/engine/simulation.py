@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
+from typing import overload
 
 from tightrope.compiled import announced
 from tightrope.engine import cluster
@@ -13,31 +15,95 @@ from tightrope.engine.arguments import (
     budget_list,
     cluster_address,
     named_policies,
-    require_problem,
+    named_problems,
     run_numbers,
     seed_number,
     thread_count,
 )
 from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_outside_theory
-from tightrope.engine.checkpoint import Checkpoint
-from tightrope.engine.identity import facts
+from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs
-from tightrope.engine.pool import Runner, Work, cut, run_chunks
-from tightrope.engine.progress import Progress
-from tightrope.engine.sweep import Sweep
-from tightrope.errors import InputError
+from tightrope.engine.progress import Progress, percent
+from tightrope.engine.store import Store
+from tightrope.engine.work import Runner, Work, run_chunks
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 
-__all__ = ["simulate"]
+__all__ = ["Interrupted", "Request", "Settings", "make", "simulate"]
+
+Problems = Iterable[Problem] | Mapping[str, Problem]
+Policies = Policy | Iterable[Policy] | Mapping[str, Policy]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle; its text says what is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Runs of some policies at some budgets (in cost units) on one problem."""
+
+    problem: Problem
+    policies: Mapping[str, Policy]
+    budgets: Sequence[float]
+    numbers: Numbers
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How requests are made. See :func:`simulate`."""
+
+    seed: int = 0
+    backend: str = "auto"
+    precision: str = "auto"
+    threads: int | None = None
+    address: str | None = None
+    progress: Progress = None
+    title: str = "simulating"
+
+
+@overload
+def simulate(
+    problem: Problem,
+    policies: Policies,
+    *,
+    budgets: float | Iterable[float],
+    runs: int | range = ...,
+    seed: int = ...,
+    backend: str = ...,
+    progress: Progress = ...,
+    threads: int | None = ...,
+    precision: str = ...,
+    address: str | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    fresh: bool = ...,
+) -> Results: ...
+
+
+@overload
+def simulate(
+    problem: Problems,
+    policies: Policies,
+    *,
+    budgets: float | Iterable[float],
+    runs: int | range = ...,
+    seed: int = ...,
+    backend: str = ...,
+    progress: Progress = ...,
+    threads: int | None = ...,
+    precision: str = ...,
+    address: str | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    fresh: bool = ...,
+) -> dict[str, Results]: ...
 
 
 def simulate(
-    problem: Problem,
-    policies: Policy | Iterable[Policy] | Mapping[str, Policy],
+    problem: Problem | Problems,
+    policies: Policies,
     *,
     budgets: float | Iterable[float],
     runs: int | range = 1000,
@@ -48,13 +114,14 @@ def simulate(
     precision: str = "auto",
     address: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-) -> Results:
+    fresh: bool = False,
+) -> Results | dict[str, Results]:
     """Run every policy ``runs`` times at every budget.
 
-    ``budgets`` are in the problem's cost units. ``runs`` is a number, or a range of run numbers:
-    a run depends on ``seed`` and its number alone, so parts made apart merge to the same bits.
-    ``threads`` defaults to the processors at hand; on a cluster that is joined it limits the
+    With several problems, a list or by name, a dictionary of results by the problems' names comes
+    back. ``budgets`` are in the problem's cost units. ``runs`` is a number, or a range of run
+    numbers: a run depends on ``seed`` and its number alone, so parts made apart merge to the same
+    bits. ``threads`` defaults to the processors at hand; on a cluster that is joined it limits the
     tasks at once. ``precision``: ``"auto"`` counts in single precision where outcomes are 0 or 1
     and every count is exact, otherwise in double. ``progress``: a function of the fraction done,
     True, False, or None for a bar on a terminal.
@@ -66,67 +133,84 @@ def simulate(
     the cluster at ``address`` or ``RAY_ADDRESS`` or else one made here for the time being;
     ``"ray:gpu"`` to its GPUs.
 
-    ``checkpoint`` names a folder for finished runs, written every couple of seconds: the same call
-    with ``resume=True`` goes on from there after a kill, to the same bits. Without ``resume`` the
-    folder must not hold a checkpoint yet.
+    ``checkpoint`` names a folder for finished runs, written every couple of seconds: after a kill
+    the same call goes on from there, to the same bits; ``fresh`` starts again.
 
     Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
+    (It has more parameters than a function should: each is one choice of the caller's, by name.)
     """
-    named, numbers = named_policies(policies), run_numbers(runs)
-    checked, workers = budget_list(budgets), thread_count(threads)
-    seed = seed_number(seed)
-    where = cluster_address(address, is_clustered(backend))
-    with _compiling(progress):
-        jobs = plan_jobs(
-            require_problem(problem),
-            named,
-            checked,
-            len(numbers),
-            seed=seed,
-            backend=backend,
-            precision=precision,
-        )
-    work = [
-        Work(label, budget, job, backend if is_clustered(backend) else job.engine)
-        for (label, budget), job in jobs.items()
+    problems, named = named_problems(problem), named_policies(policies)
+    numbers, checked = run_numbers(runs), budget_list(budgets)
+    settings = Settings(seed, backend, precision, threads, address, progress)
+    requests = [Request(one, named, checked, numbers) for one in problems.values()]
+    with ExitStack() as stack:
+        store = None
+        if checkpoint is not None:
+            store = stack.enter_context(Store(checkpoint, fresh=fresh))
+        found = make(requests, settings, store)
+    if isinstance(problem, Problem):
+        return found[0]
+    return dict(zip(problems, found, strict=True))
+
+
+def make(
+    requests: Sequence[Request],
+    settings: Settings,
+    store: Store | None = None,
+    *,
+    whole: bool = False,
+) -> list[Results]:
+    """The results of all requests, made as one piece of work.
+
+    Ctrl-C gives the runs that all policies of a request have finished; if there are none, or the
+    ``whole`` is wanted, :class:`Interrupted` says what is kept.
+    """
+    seed, workers = seed_number(settings.seed), thread_count(settings.threads)
+    clustered = is_clustered(settings.backend)
+    where = cluster_address(settings.address, clustered)
+    jobs = []
+    with _compiling(settings.progress):
+        for request in requests:  # no comprehension: warnings count the frames to the caller
+            jobs.append(_jobs(request, seed, settings))
+    work = Work([job for some in jobs for job in some], store)
+    if work.todo:
+        with (
+            _runner(clustered, where, workers, settings.threads) as runner,
+            _compiling(settings.progress),
+        ):
+            work.run(runner, settings.progress, settings.title)
+    kept = [work.finished_runs(some) for some in jobs]
+    if not all(map(len, kept)) or (whole and work.todo):
+        raise Interrupted(_what_is_kept(work))
+    return [
+        _results(work, request, some, numbers, seed)
+        for request, some, numbers in zip(requests, jobs, kept, strict=True)
     ]
-    warn_outside_theory({(one.label, one.budget): one.job.setup.warning for one in work})
-    if resume and checkpoint is None:
-        raise InputError("resume = True: there must be a checkpoint, a folder, to resume from")
-    store = (
-        None if checkpoint is None else Checkpoint.open(checkpoint, _known(work, numbers), resume)
-    )
-    sweep = Sweep(work, cut(numbers, work), store)
-    compile_seconds = dict.fromkeys(named, 0.0)
-    if sweep.todo:
-        with _runner(is_clustered(backend), where, workers, threads) as runner:
-            _compile(sweep, compile_seconds, progress)
-            sweep.run(runner, progress)
-    kept = sweep.finished_runs(numbers)
-    if not len(kept):
-        raise KeyboardInterrupt
-    return Results(
-        problem=problem,
-        budgets=tuple(checked),
+
+
+def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
+    jobs = plan_jobs(
+        request.problem,
+        request.policies,
+        request.budgets,
+        request.numbers,
         seed=seed,
-        run_numbers=kept,
-        records=tuple(_records(sweep, kept, compile_seconds)),
-        version=__version__,
-        complete=len(kept) == len(numbers),
+        backend=settings.backend,
+        precision=settings.precision,
     )
+    warn_outside_theory({place: job.setup.warning for place, job in jobs.items()})
+    return list(jobs.values())
 
 
-def _known(work: Sequence[Work], numbers: Numbers) -> dict[str, object]:
-    """What a checkpoint is of, in the words that its complaints use."""
-    job = work[0].job
-    policies = {one.label: one.job.policy for one in work}
-    budgets = dict.fromkeys(one.budget for one in work)
-    return {
-        **facts(job.problem, policies, budgets, job.seed),
-        "runs": [int(numbers[0]), int(numbers[-1]), len(numbers)],
-        "precision": job.precision,
-        "backend": {one.label: one.job.engine for one in work},
-    }
+def _what_is_kept(work: Work) -> str:
+    if not work.done:
+        return "interrupted before anything was finished"
+    if work.store is None:
+        return "interrupted before any run was finished by all policies"
+    return (
+        f"interrupted: {percent(work.share_done)} is done and kept in {work.store.folder}; the same"
+        " command goes on from there"
+    )
 
 
 @contextmanager
@@ -146,23 +230,29 @@ def _compiling(progress: Progress) -> AbstractContextManager[None]:
     return nullcontext() if progress is False else announced()
 
 
-def _compile(sweep: Sweep, seconds: dict[str, float], progress: Progress) -> None:
-    """Compile what is not compiled yet and needed; adds the seconds by policy."""
-    with _compiling(progress):
-        for one in dict.fromkeys(sweep.chunks[at].work for at in sweep.todo):
-            seconds[one.label] += one.compile()
-
-
-def _records(sweep: Sweep, kept: Numbers, compile_seconds: Mapping[str, float]) -> Iterable[Record]:
-    """The kept runs of each policy, and each budget's share of the elapsed time."""
-    parts, seconds = sweep.parts(kept), sweep.seconds()
-    for label, taken in compile_seconds.items():
-        mine = [one for one in sweep.work if one.label == label]
-        yield Record(
-            label=label,
-            runs=Runs.stack([Runs.join(parts[one], axis=0) for one in mine]),
-            seconds=tuple(seconds[one] for one in mine),
-            compile_seconds=taken,
-            backend=mine[0].backend,
-            knows=mine[0].job.policy.knows,
+def _results(
+    work: Work, request: Request, jobs: Sequence[Job], kept: Numbers, seed: int
+) -> Results:
+    """A request's results: of each policy the kept runs, and each budget's share of the time."""
+    records = []
+    for label in request.policies:
+        mine = [job for job in jobs if job.label == label]
+        records.append(
+            Record(
+                label=label,
+                runs=Runs.stack([work.runs_of(job, kept) for job in mine]),
+                seconds=tuple(work.seconds_of(job) for job in mine),
+                compile_seconds=sum(work.compile_seconds.get(job, 0.0) for job in mine),
+                backend=mine[0].backend,
+                knows=mine[0].policy.knows,
+            )
         )
+    return Results(
+        problem=request.problem,
+        budgets=tuple(request.budgets),
+        seed=seed,
+        run_numbers=kept,
+        records=tuple(records),
+        version=__version__,
+        complete=len(kept) == len(request.numbers),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
@@ -33,19 +33,18 @@ def reproduce(
     out: str | os.PathLike[str] = "out",
     progress: Progress = None,
     fresh: bool = False,
-    say: Callable[[str], None] | None = None,
     backend: str = "auto",
 ) -> Report:
     """Simulate the paper's experiments and write figures, tables and one page to ``out``.
 
-    ``experiment`` is ``"all"``, a name of ``EXPERIMENTS`` or one's own. ``runs`` a point;
+    ``experiment`` is ``"all"``, a name of ``EXPERIMENTS`` or one's own. ``runs`` per point;
     ``backend`` and ``progress`` as in ``simulate``, one bar for all of it. Written at the end,
     each file whole: ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
     ``index.html``.
 
     Finished parts of the work are kept in ``out/.partial`` until then. After Ctrl-C, which is
-    raised, or a power cut the same call goes on from there, to the same bytes, and tells ``say``;
-    ``fresh`` starts anew.
+    raised, or a power cut the same call goes on from there, to the same bytes; ``fresh`` starts
+    again.
     """
     return run(
         _found(experiment),
@@ -54,7 +53,6 @@ def reproduce(
         out=out,
         progress=progress,
         fresh=fresh,
-        say=say or (lambda line: None),
         backend=backend,
     )
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tightrope.engine.arguments import budget_list, run_numbers, seed_number, thread_count
+import numpy as np
+
+from tightrope.engine.arguments import (
+    budget_list,
+    named_policies,
+    require_problem,
+    run_numbers,
+    seed_number,
+    thread_count,
+)
+from tightrope.engine.caveats import OutsideTheoryWarning
 from tightrope.engine.progress import Progress
+from tightrope.engine.simulation import Request, Settings, make
+from tightrope.engine.store import Store
 from tightrope.errors import InputError, PolicyError
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import verdicts, write
 from tightrope.experiments.arena_rows import Scene, row_of
-from tightrope.experiments.arena_targets import Target, targets
-from tightrope.experiments.base import Call, Experiment
 from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
-from tightrope.experiments.running import Kept, parts, run_sweeps
-from tightrope.policies import parse_policy
-from tightrope.policies.base import IndexPolicy, Policy, set_up
+from tightrope.policies import POLICIES, parse_policy
+from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 from tightrope.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
@@ -52,87 +61,56 @@ PROBLEMS = (
 BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
-# One more contestant is one more line here; a name without a policy is passed over.
-CONTESTANTS = (
-    "resolve",
-    "resolve:risk=0.01",
-    "lyon",
-    "lyon:delta0=15",
-    "lyon-ts",
-    "lyon-wilson",
-    "ucb-lp",
-    "ts-lp",
-    "primal-dual-bwk",
-    "pessimistic-optimistic",
-    "ucb-bwi",
-    "epsilon-greedy",
-    "budgeted-ts",
-    "omega-ucb",
-    "lyoff",
-    "stationary",
-)
-FORGETFUL = (  # only where the arms change
-    "resolve:window0=2",
-    "resolve:discount0=2",
-    "lyon:alpha=0.1",
-    "lyon:alpha=0.1,window0=8",
-    "lyon:alpha=0.1,discount0=8",
-)
-
 FEWEST_RUNS = 24  # at large budgets
 FULL_BUDGET = 10_000.0  # from here on fewer runs
-LANE_SECONDS, SOLO_SECONDS = 5e-9, 60e-9  # of a pull and of an arm in it, about
 
 Row = dict[str, Any]
+Problems = Iterable[str | Problem] | Mapping[str, Problem]
+Policies = Iterable[str | Policy] | Mapping[str, Policy]
 
 
-@dataclass(frozen=True)
-class Match(Call):
-    """One policy on one problem, ready or of a file, at one budget."""
+@dataclass(frozen=True, eq=False)
+class Match:
+    """One policy on one problem at one budget, in largest costs of one pull."""
 
-    def load(self) -> Problem:
-        """The problem itself."""
-        return _loaded(self.problem)
+    scene: Scene
+    policy: Policy
+    budget: float
 
     @property
-    def weight(self) -> float:
-        """About how long one run takes, in seconds."""
-        problem, (policy,), (budget,) = self.load(), self.policies, self.budgets
-        pulls = budget / problem.scales.cost / float(problem.moments.cost.mean())
-        lanes = isinstance(policy, IndexPolicy) and not problem.changes
-        arm = LANE_SECONDS if lanes else SOLO_SECONDS
-        return pulls * arm * float(problem.arm_count**0.7)
+    def cost_budget(self) -> float:
+        """The budget in the problem's cost units."""
+        return self.budget * self.scene.problem.scales.cost
 
-
-@lru_cache(maxsize=64)
-def _loaded(name: str) -> Problem:
-    return load_problem(name)
+    def request(self, runs: int) -> Request:
+        """What to ask the engine for."""
+        policies = {self.policy.label: self.policy}
+        numbers = np.arange(runs_at(runs, self.budget))
+        return Request(self.scene.problem, policies, [self.cost_budget], numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Arena:
-    """What came of it. ``rows`` are ranked; ``verdicts`` are by problem, at ``budget``."""
+    """What came of it: who earned the most and kept the limits.
+
+    ``rows`` are ranked; ``verdicts`` are by problem, at ``budget`` largest costs of one pull.
+    """
 
     rows: Sequence[Row]
     verdicts: Mapping[str, str]
     budget: float
-    targets: Sequence[Target]
     left_out: Sequence[str]  # who could not take part, and why
     files: Sequence[Path]
 
 
 def default_policies() -> list[str]:
     """Everyone who takes part unless told otherwise, in the shell's words."""
-    return [text for text in CONTESTANTS + FORGETFUL if _exists(text)]
+    return [text for policy in POLICIES.values() for text in policy.contestants] + _forgetful()
 
 
-def _exists(text: str) -> bool:
-    """Whether the policy and its parameter are there."""
-    try:
-        parse_policy(text)
-    except PolicyError:
-        return False
-    return True
+def _forgetful() -> list[str]:
+    """Those that take part only where the arms change."""
+    return [text for policy in POLICIES.values() for text in policy.forgetful]
 
 
 def runs_at(runs: int, budget: float) -> int:
@@ -147,62 +125,83 @@ def runs_at(runs: int, budget: float) -> int:
 
 
 def arena(
-    problems: Sequence[str] = (),
-    policies: Sequence[str] = (),
+    problems: Problems = (),
+    policies: Policies = (),
     budgets: Iterable[float] = (),
     *,
     runs: int = 200,
     seed: int = 0,
-    out: str | os.PathLike[str] = "out",
+    out: str | os.PathLike[str] | None = None,
+    backend: str = "auto",
     progress: Progress = None,
     fresh: bool = False,
-    say: Callable[[str], None] | None = None,
 ) -> Arena:
-    """Run the policies on the problems at the budgets and write ``arena.html`` and its files.
+    """Run the policies on the problems at the budgets and rank them.
 
-    ``problems`` are names or TOML files, ``policies`` as the shell writes them, ``budgets`` in
-    largest costs of one pull; none given means all. See :func:`runs_at` for the runs at large
-    budgets. Finished parts are kept in ``out/.partial``: after an interruption the same call goes
-    on from there; ``fresh`` starts anew.
+    ``problems``: names of ready problems, TOML files or :class:`Problem` s; ``policies`` as the
+    shell writes them, or objects; ``budgets`` in largest costs of one pull. None given means ours.
+    See :func:`runs_at` for the runs at large budgets. With ``out``, a folder, ``arena.html`` and
+    its files are written there, and finished runs are kept in ``out/.partial`` until then: after an
+    interruption the same call goes on from there; ``fresh`` starts again.
     """
-    require(*MODULES)
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     sizes = budget_list(budgets or BUDGETS)
     scenes = _scenes(problems or PROBLEMS)
-    named = _policies(policies or default_policies())
+    named = _named_policies(policies or default_policies())
+    matches, left_out = _matches(scenes, named, sizes, () if policies else _forgetful())
+    requests = [match.request(wanted) for match in matches]
+    settings = Settings(seed, backend, progress=progress, title="simulating the arena")
+    if out is None:
+        rows = _rows(matches, _made(requests, settings, None))
+        return _arena(rows, left_out, ())
+    require(*MODULES)
     require_writable(out)
-    matches, left_out = _matches(scenes, named, sizes, () if policies else FORGETFUL)
-    sweep = Experiment("arena", "arena", "", tuple(matches), lambda _: [], lambda _: [])
-    plan = parts(sweep, lambda call: runs_at(wanted, _size(call)), seed)
-    kept = Kept(Path(out) / PARTS)
-    if fresh:
-        kept.forget(plan)
-    (evidence,) = run_sweeps([sweep], plan, kept, progress, say or (lambda line: None))
-    rows = ranked(_rows(scenes, matches, evidence.results))
-    budget, aims = judged(rows, VERDICT), targets(rows, scenes)
-    facts = _facts(rows, wanted, seed)
-    files = write(make_folder(out), rows, scenes, aims, facts, budget, left_out)
-    kept.forget(plan)
-    return Arena(rows, verdicts(rows, budget), budget, aims, left_out, files)
+    with Store(Path(out) / PARTS, fresh=fresh) as store:
+        rows = _rows(matches, _made(requests, settings, store))
+        facts, budget = _facts(rows, wanted, seed), judged(rows, VERDICT)
+        files = write(make_folder(out), rows, scenes, facts, budget, left_out)
+        store.remove()
+    return _arena(rows, left_out, files)
 
 
-def _scenes(names: Sequence[str]) -> dict[str, Scene]:
-    """The problems, each feasible."""
-    _require_distinct("problem", names)
+def _made(requests: Sequence[Request], settings: Settings, store: Store | None) -> list[Results]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideTheoryWarning)  # the page says it
+        return make(requests, settings, store, whole=True)
+
+
+def _arena(rows: Sequence[Row], left_out: Sequence[str], files: Sequence[Path]) -> Arena:
+    budget = judged(rows, VERDICT)
+    return Arena(rows, verdicts(rows, budget), budget, left_out, files)
+
+
+def _scenes(problems: Problems) -> dict[str, Scene]:
+    """The problems by name, each feasible."""
     known, scenes = ready_names(), {}
-    for name in names:
-        problem = _loaded(name)
-        scenes[name] = Scene(name, known.get(name, problem.name or "of a file"), problem)
+    if isinstance(problems, Mapping):
+        listed: list[tuple[str, Problem]] = list(problems.items())
+    else:
+        listed = [_named_problem(one, at) for at, one in enumerate(problems)]
+    _require_distinct("problem", [name for name, _ in listed])
+    for name, problem in listed:
+        about = known.get(name, require_problem(problem).name or "one's own")
+        scenes[name] = Scene(name, about, problem)
         scenes[name].require_feasible()
     return scenes
 
 
-def _policies(texts: Sequence[str]) -> dict[str, Policy]:
-    named = {policy.label: policy for policy in map(parse_policy, texts)}
-    _require_distinct("policy", texts)
-    if len(named) < len(texts):
-        raise InputError(f"policies: {', '.join(texts)} must all be different")
-    return named
+def _named_problem(problem: str | Problem, at: int) -> tuple[str, Problem]:
+    if isinstance(problem, str):
+        return problem, load_problem(problem)
+    return getattr(problem, "name", "") or f"problem {at + 1}", problem
+
+
+def _named_policies(policies: Policies) -> dict[str, Policy]:
+    if isinstance(policies, Mapping):
+        return dict(policies)
+    listed = list(policies)
+    _require_distinct("policy", [one for one in listed if isinstance(one, str)])
+    return named_policies(parse_policy(one) if isinstance(one, str) else one for one in listed)
 
 
 def _require_distinct(what: str, texts: Sequence[str]) -> None:
@@ -233,8 +232,7 @@ def _matches(
             except PolicyError as error:
                 obstacles[label, str(error)] = [*obstacles.get((label, str(error)), []), name]
                 continue
-            cost = scene.problem.scales.cost
-            matches += [Match(name, (policy,), (budget * cost,)) for budget in budgets]
+            matches += [Match(scene, policy, budget) for budget in budgets]
     if not matches:
         raise PolicyError(next(reason for _, reason in obstacles))
     told = [
@@ -244,25 +242,16 @@ def _matches(
     return matches, told
 
 
-def _size(call: Call) -> float:
-    """The budget in largest costs."""
-    return call.budgets[0] / call.load().scales.cost
-
-
-def _rows(
-    scenes: Mapping[str, Scene], matches: Sequence[Match], results: Sequence[Results]
-) -> list[Row]:
-    places = {(match.problem, match.budgets[0]) for match in matches}
-    best = {place: scenes[place[0]].optimum(place[1]) for place in places}
-    return [
-        row_of(
-            scenes[match.problem],
-            found,
-            match.policies[0].knows,
-            best[match.problem, match.budgets[0]],
-        )
-        for match, found in zip(matches, results, strict=True)
-    ]
+def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[Row]:
+    """The ranked rows."""
+    places = {(match.scene, match.cost_budget) for match in matches}
+    best = {(scene, budget): scene.optimum(budget) for scene, budget in places}
+    return ranked(
+        [
+            row_of(match.scene, found, match.policy.knows, best[match.scene, match.cost_budget])
+            for match, found in zip(matches, results, strict=True)
+        ]
+    )
 
 
 def _facts(rows: Sequence[Row], runs: int, seed: int) -> list[tuple[str, str]]:

@@ -17,7 +17,6 @@ from tightrope.experiments.arena_ranking import (
     verdict,
 )
 from tightrope.experiments.arena_rows import Scene
-from tightrope.experiments.arena_targets import MET, MISSED, OPEN, Target
 from tightrope.files import write_text
 from tightrope.report.board import Board, Cell, Heading, Tableau, render_board
 from tightrope.report.figures import draw, legend_marks, save, svg_text
@@ -33,7 +32,6 @@ FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 HOLLOW = "hollow: breaks the limit"
-TONES = {MET: "good", MISSED: "bad", OPEN: "open"}
 NOTHING = "–"
 
 TITLE = "The arena: every policy on every problem"
@@ -42,10 +40,6 @@ LEAD = (
     " and draws. A policy that breaks the limit is never ranked above one that keeps it. Policies"
     " that know the laws are shown for comparison and not ranked; what a learner is told of the"
     " arms stands beside its name."
-)
-TARGETS_LEAD = (
-    "What resolve set out to do, against what was measured here. “Cannot be told”: the mean misses"
-    " by less than the error of the runs, or the rows it needs were not run."
 )
 PICTURES_LEAD = (
     "A panel a problem: regret as a share of OPT(B), the most that any policy can earn that keeps"
@@ -64,8 +58,7 @@ NOTES = [
     " there is none. What is earned is estimated with less noise than by the mean of the rewards:"
     " from the cost on each arm, and the penalties at the limits' prices; the mean is the same.",
     "Where the arms change, OPT(B) knows when and how, so regret is also that of not knowing the"
-    " future. Policies that forget (window0, discount0) take part there alone; the targets are not"
-    " about these problems.",
+    " future. Policies that forget (window0, discount0) take part there alone.",
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
     " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV is in the problem's"
     " own units.",
@@ -84,7 +77,6 @@ def write(
     folder: Path,
     rows: Sequence[Row],
     scenes: Mapping[str, Scene],
-    aims: Sequence[Target],
     facts: Sequence[tuple[str, str]],
     budget: float,
     left_out: Sequence[str],
@@ -92,7 +84,7 @@ def write(
     """Everything is made first and written then; the page comes last."""
     drawn = panels(rows)
     figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
-    page = render_board(_board(rows, scenes, drawn, aims, facts, budget, left_out))
+    page = render_board(_board(rows, scenes, drawn, facts, budget, left_out))
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
     save(figure, folder / "arena", ("png", "svg"))
     write_text(folder / FILES[-1], page)
@@ -168,7 +160,6 @@ def _board(
     rows: Sequence[Row],
     scenes: Mapping[str, Scene],
     drawn: Sequence[Panel],
-    aims: Sequence[Target],
     facts: Sequence[tuple[str, str]],
     budget: float,
     left_out: Sequence[str],
@@ -177,10 +168,7 @@ def _board(
         title=TITLE,
         lead=LEAD,
         facts=facts,
-        findings=[
-            ("targets", _targets(aims)),
-            ("verdicts", _verdicts(rows, scenes, budget)),
-        ],
+        findings=[("verdicts", _verdicts(rows, scenes, budget))],
         legend=[Picture(name, mark) for name, mark in legend_marks(drawn).items()],
         pictures=[_picture(panel) for panel in drawn],
         pictures_lead=PICTURES_LEAD,
@@ -196,20 +184,10 @@ def _picture(panel: Panel) -> Picture:
     return Picture(panel.title, svg_text(draw([alone], columns=1, size=SIZE, legend=False)))
 
 
-def _targets(aims: Sequence[Target]) -> Findings:
-    return Findings(
-        title="Targets of resolve",
-        lead=TARGETS_LEAD,
-        headings=("Target", "How it is judged", "Measured", "Outcome"),
-        rows=[_unbroken(one.aim, one.definition, one.measured, one.outcome) for one in aims],
-        tones=[TONES[one.outcome] for one in aims],
-    )
-
-
 def _verdicts(rows: Sequence[Row], scenes: Mapping[str, Scene], budget: float) -> Findings:
     told = verdicts(rows, budget)
     return Findings(
-        title=f"Verdicts at B = {budget:,g}",
+        title=f"Verdicts at B = {budget:,g} largest costs of one pull",
         lead="Slack: how far below the limits the most careful mixture of the arms stays, as a"
         " share of the limits. Regrets are shares of OPT(B), violations shares of the limit.",
         headings=("Problem", "Size", "Verdict", "Best that keeps it"),

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tightrope.engine.caveats import outside_theory
+from tightrope.engine.simulation import Request
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.ready import ready_problem
@@ -20,15 +23,12 @@ from tightrope.results import Results
 
 __all__ = ["Call", "Evidence", "Experiment"]
 
-# Of a unit of budget, on two cores: good enough to share out a progress bar and to cut the work.
-# Kernels for a few arms grow with their number, those for many with its root.
-SECONDS_FEW, SECONDS_MANY, FEW_ARMS = 1.9e-9, 6.7e-9, 8
 TIMINGS = ("seconds", "compile_seconds")  # differ from time to time
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of ``simulate``: a ready problem's name, policies, budgets."""
+    """Some policies at some budgets on a ready problem."""
 
     problem: str
     policies: tuple[Policy, ...]
@@ -38,12 +38,10 @@ class Call:
         """The problem itself."""
         return ready_problem(self.problem)
 
-    @property
-    def weight(self) -> float:
-        """About how long one run takes, in seconds: a pull looks at every arm."""
-        arms = self.load().arm_count
-        seconds = SECONDS_FEW * arms if arms <= FEW_ARMS else SECONDS_MANY * arms**0.5
-        return len(self.policies) * sum(self.budgets) * seconds
+    def request(self, runs: int) -> Request:
+        """What to ask the engine for."""
+        policies = {policy.label: policy for policy in self.policies}
+        return Request(self.load(), policies, self.budgets, np.arange(runs))
 
     def outside_theory(self) -> dict[tuple[str, float], str]:
         """What the paper's theorems do not cover, by policy and budget."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -10,14 +11,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tightrope.engine.arguments import one_of, run_numbers
+from tightrope.engine.arguments import one_of, run_numbers, seed_number
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
 from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
+from tightrope.engine.simulation import Settings, make
+from tightrope.engine.store import Store
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.experiments.claims import judge
-from tightrope.experiments.running import Kept, Say, parts, run_sweeps
 from tightrope.files import write_text
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, legend_marks, save, svg_text
@@ -90,29 +92,30 @@ def run(
     out: str | os.PathLike[str],
     progress: Progress,
     fresh: bool,
-    say: Say,
     backend: str,
 ) -> Report:
     """See :func:`tightrope.experiments.reproduce`."""
     require(*MODULES)
-    count = len(run_numbers(runs))
+    count, seed = len(run_numbers(runs)), seed_number(seed)
     one_of("backend", backend, backend_names())
     require_writable(out)
     _warn(experiments)
-    plan = [part for experiment in experiments for part in parts(experiment, count, seed, backend)]
-    kept = Kept(Path(out) / PARTS)
-    if fresh:
-        kept.forget(plan)
-    sweeps = run_sweeps(experiments, plan, kept, progress, say)
-    found = [
-        Finding(experiment, evidence, _notes(experiment, evidence))
-        for experiment, evidence in zip(experiments, sweeps, strict=True)
-    ]
-    if len(found) > 1:
-        say("writing the report")  # some seconds a picture
-    claims = judge({one.experiment.name: one.evidence for one in found})
-    files = _write(found, claims, out)
-    kept.forget(plan)
+    names = experiments[0].name if len(experiments) == 1 else f"{len(experiments)} experiments"
+    settings = Settings(seed, backend, progress=progress, title=f"simulating {names}")
+    requests = [call.request(count) for experiment in experiments for call in experiment.sweep]
+    with Store(Path(out) / PARTS, fresh=fresh) as store:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutsideTheoryWarning)  # said once, above
+            results = iter(make(requests, settings, store, whole=True))
+        found = []
+        for experiment in experiments:
+            evidence = Evidence(experiment.sweep, [next(results) for _ in experiment.sweep])
+            found.append(Finding(experiment, evidence, _notes(experiment, evidence)))
+        if len(found) > 1 and progress is not False:
+            print("writing the report", file=sys.stderr)  # some seconds per picture
+        claims = judge({one.experiment.name: one.evidence for one in found})
+        files = _write(found, claims, out)
+        store.remove()
     return Report(found, claims, files)
 
 

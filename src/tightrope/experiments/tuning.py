@@ -10,16 +10,22 @@ confidence; it is then run again on other draws, because the best of many looks 
 from __future__ import annotations
 
 import itertools
+import os
+import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tightrope.engine.caveats import OutsideTheoryWarning
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import simulate
+from tightrope.engine.simulation import Request, Settings, make
+from tightrope.engine.store import Store
 from tightrope.errors import PolicyError, ProblemError
-from tightrope.policies import LyOff, LyOn
+from tightrope.policies import LyOn, Policy
+from tightrope.policies.base import set_up
 from tightrope.problem import Problem, check_budget
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.rows import Row, optimum_rate
@@ -36,7 +42,7 @@ FRESH = 2**32  # the final runs' numbers start here: draws that no setting was c
 # In settings at the full number of runs; how many of the coarse ones are worth them is a guess.
 WORK = len(V0) * len(SHARES) * (1 / COARSE + 1) + sum(len(f) ** 2 for f in FACTORS) + 1
 
-Tunable = LyOff | LyOn
+Tunable = Any  # a policy with v0 and delta0
 Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
 
 
@@ -109,21 +115,25 @@ def tune(
     runs: int = 1000,
     seed: int = 0,
     progress: Progress = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
 ) -> Tuning:
     """Find v0 and delta0 that earn the most while the violation stays at or below the allowed.
 
     ``policy`` gives the other parameters: ``LyOn()`` unless said otherwise. ``max_violation`` is in
-    penalty per unit of budget, above the limit; negative to stay below it.
+    penalty per unit of budget, above the limit; negative to stay below it. ``checkpoint`` names a
+    folder for finished runs: after an interruption the same call goes on from there; ``fresh``
+    starts again.
     """
-    base = LyOn() if policy is None else policy
-    if not isinstance(base, LyOff | LyOn):
-        raise PolicyError(
-            f"policy {base!r} cannot be tuned; only lyoff and lyon have v0 and delta0"
-        )
+    base = _tunable(LyOn() if policy is None else policy)
     if not problem.penalty_count:
         raise ProblemError("the problem has no limit, so there is nothing to tune")
-    search = _Search(problem, replace(base, v=None, delta=None), check_budget(budget), seed)
-    with reporting(progress, WORK, "tuning") as tell:
+    with ExitStack() as stack:
+        store = None
+        if checkpoint is not None:
+            store = stack.enter_context(Store(checkpoint, fresh=fresh))
+        tell = stack.enter_context(reporting(progress, WORK, "tuning"))
+        search = _Search(problem, base, check_budget(budget), seed, store)
         coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
         tell(len(V0) * len(SHARES) / COARSE)
         promising = [*_frontier(coarse), _best(coarse, max_violation)]
@@ -148,6 +158,14 @@ def tune(
     )
 
 
+def _tunable(policy: Policy) -> Any:
+    """``policy`` without a V or delta of its own, if it has v0 and delta0 to find."""
+    known = set(getattr(policy, "__dataclass_fields__", ()))
+    if not {"v0", "delta0"} <= known:
+        raise PolicyError(f"policy {policy.label} cannot be tuned; it has no v0 and delta0")
+    return replace(policy, **dict.fromkeys({"v", "delta"} & known))  # type: ignore[type-var]
+
+
 def worst(row: Row) -> float:
     """The largest violation of a row."""
     return float(np.max(row["violation"]))
@@ -159,12 +177,14 @@ class _Search:
     base: Tunable
     budget: float
     seed: int
+    store: Store | None
 
     def policy(self, v0: float, share: float) -> Tunable:
         """The setting as a policy: delta0 from the share of the tightest limit that delta takes."""
         scaled = self.budget / self.problem.scales.cost
-        unit = replace(self.base, delta0=1.0).schedule.at(scaled)[1]
-        limit = float(self.problem.moments.limits.min())
+        limits = self.problem.moments.limits
+        with_unit = set_up(replace(self.base, delta0=1.0), self.problem, scaled)
+        unit, limit = float(limits[0] - with_unit.allowance[0]), float(limits.min())
         return replace(self.base, v0=_short(v0), delta0=_short(share * limit / unit))
 
     def rows(self, settings: Iterable[Setting], runs: int, first: int = 0) -> list[Row]:
@@ -173,14 +193,12 @@ class _Search:
         if not wanted:
             return []
         policies = {f"{v0:g} {share:g}": self.policy(v0, share) for v0, share in wanted}
-        results = simulate(
-            self.problem,
-            policies,
-            budgets=self.budget,
-            runs=range(first, first + runs),
-            seed=self.seed,
-            progress=False,
-        )
+        numbers = np.arange(first, first + runs)
+        request = Request(self.problem, policies, [self.budget], numbers)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OutsideTheoryWarning)  # settings are tried to see
+            quiet = Settings(self.seed, progress=False)
+            (results,) = make([request], quiet, self.store, whole=True)
         rows: list[Row] = []
         for setting, policy, row in zip(wanted, policies.values(), results.summary(), strict=True):
             facts: dict[str, Any] = {"v0": policy.v0, "delta0": policy.delta0, "setting": setting}

@@ -1,12 +1,9 @@
-"""The policies by name, and how the shell writes them: ``lyon:delta0=15,alpha=2``."""
+"""The policies: those that ship with tightrope by name, and what one's own is made from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
-from tightrope.errors import PolicyError, nearest
 from tightrope.policies.base import IndexPolicy as IndexPolicy
 from tightrope.policies.base import InformedPolicy as InformedPolicy
 from tightrope.policies.base import Policy as Policy
@@ -56,40 +53,4 @@ POLICIES: Mapping[str, type[Policy]] = {
     )
 }
 
-
-def parse_policy(text: str) -> Policy:
-    """The policy that ``name:parameter=value,parameter=value`` describes.
-
-    Numbers are numbers, ``none`` is None, ``0.3/0.7`` is a list, anything else a word.
-
-    >>> parse_policy("resolve:risk=0.01,window0=2")
-    Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None)
-    """
-    name, _, rest = text.partition(":")
-    if name not in POLICIES:
-        raise PolicyError(f"policy {name!r} is unknown; {nearest(name, POLICIES)}")
-    policy = POLICIES[name]
-    known = [field.name for field in fields(policy)]  # type: ignore[arg-type]
-    parameters: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise PolicyError(f"policy {text!r}: {part!r} must read parameter=value")
-        if key not in known:
-            hint = nearest(key, known) if known else "it takes none"
-            raise PolicyError(f"policy {name}: parameter {key!r} is unknown; {hint}")
-        if key in parameters:
-            raise PolicyError(f"policy {text!r}: parameter {key!r} is given twice")
-        parameters[key] = _value(value)
-    return policy(**parameters)
-
-
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    if "/" in text:
-        return tuple(_value(part) for part in text.split("/"))
-    try:
-        return float(text)
-    except ValueError:
-        return text
+from tightrope.policies.naming import parse_policy as parse_policy  # noqa: E402, needs POLICIES

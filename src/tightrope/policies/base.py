@@ -97,6 +97,13 @@ class Policy(ABC):
     forgetful: ClassVar[tuple[str, ...]] = ()
     colour: ClassVar[str | None] = None
 
+    colours: ClassVar[dict[str, str]] = {}  # of all policies that have one, by name
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.colour and isinstance(getattr(cls, "name", None), str):
+            Policy.colours[cls.name] = cls.colour
+
     @abstractmethod
     def setup(self, task: Any, budget: float) -> Setup:
         """The constants for ``task`` at ``budget`` (normalised)."""

@@ -11,32 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from tightrope.policies.base import Policy
+
 __all__ = ["INK", "PAPER", "QUIET", "REFERENCES", "SETTINGS", "Style", "styles"]
 
 INK = "#1a1b1e"
 PAPER = "#fefefd"
 QUIET = "#8d9096"
 
-# One more policy that ships with tightrope is one more line here.
-COLOURS = {
-    "lyoff": "#0072b2",
-    "lyon": "#d55e00",
-    "stationary": INK,
-    "ucb-bwi": "#009e73",
-    "epsilon-greedy": "#cc79a7",
-    "uniform-random": "#56b4e9",
-    "fixed-arm": "#e69f00",
-    "resolve": "#d1006c",
-    "ucb-lp": "#117733",
-    "ts-lp": "#8fb339",
-    "primal-dual-bwk": "#332288",
-    "pessimistic-optimistic": "#a0522d",
-    "budgeted-ts": "#7f7f7f",
-    "omega-ucb": "#00a3a3",
-    "lyon-ts": "#a86f00",
-    "lyon-wilson": "#f4978e",
-}
-OTHER_COLOURS = ("#882255", "#44aa99", "#999933", "#7a5195", "#8c564b")  # for a user's policies
+OTHER_COLOURS = (
+    "#882255",
+    "#44aa99",
+    "#999933",
+    "#7a5195",
+    "#8c564b",
+)  # of policies that name none
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))
 
@@ -91,31 +80,32 @@ class Style:
 def styles(labels: Sequence[str]) -> dict[str, Style]:
     """A style for each label: the policy's colour; variants of a policy differ in marker and line.
 
-    >>> styles(["lyoff", "lyon:delta0=15"])["lyon:delta0=15"].colour == COLOURS["lyon"]
+    >>> from tightrope import LyOn
+    >>> styles(["lyoff", "lyon:delta0=15"])["lyon:delta0=15"].colour == LyOn.colour
     True
     """
     found: dict[str, Style] = {}
     names: list[str] = []
     for label in dict.fromkeys(labels):
         name = label.partition(":")[0]
-        place, variant = _place(name, names), names.count(name)
+        variant = names.count(name)
         names.append(name)
-        colour = (*COLOURS.values(), *OTHER_COLOURS)[place]
+        colour, place = _colour(name, names)
         marker = MARKERS[(place + 3 * variant) % len(MARKERS)]
         found[label] = Style(colour, marker, LINES[(place + variant) % len(LINES)])
     return found
 
 
-def _place(name: str, before: Sequence[str]) -> int:
-    """A policy's place in the palette: its own, or one that its name picks and no other has."""
-    known = list(COLOURS)
+def _colour(name: str, names: Sequence[str]) -> tuple[str, int]:
+    """A policy's colour and its place in the palette: its own, or one that its name picks."""
+    known = Policy.colours
     if name in known:
-        return known.index(name)
+        return known[name], list(known).index(name)
     taken: dict[str, int] = {}
-    for other in dict.fromkeys((*before, name)):
+    for other in dict.fromkeys(names):
         if other not in known:
             place = crc32(other.encode()) % len(OTHER_COLOURS)
             while place in taken.values() and len(taken) < len(OTHER_COLOURS):
                 place = (place + 1) % len(OTHER_COLOURS)
             taken[other] = place
-    return len(known) + taken[name]
+    return OTHER_COLOURS[taken[name]], len(known) + taken[name]

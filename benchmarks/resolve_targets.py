@@ -1,14 +1,22 @@
-"""What ``resolve`` set out to do, checked against the arena's ranked rows."""
+"""What ``resolve`` set out to do, checked against the rows of an arena.
+
+tightrope arena --json > rows.json
+python -m benchmarks.resolve_targets rows.json
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from tightrope.experiments.arena_ranking import at_place, percent
 from tightrope.experiments.arena_rows import TOLERANCE, Scene
+from tightrope.ready import load_problem
 
 __all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
 
@@ -165,3 +173,16 @@ def _odds(row: Row) -> str:
 
 def _regret_words(row: Row) -> str:
     return f"rank {row['rank']}" if row["keeps"] else "breaks the limit"
+
+
+def main() -> None:
+    """Print the aims and what came of them."""
+    rows = json.loads(Path(sys.argv[1]).read_text())
+    names = dict.fromkeys(row["problem"] for row in rows)
+    scenes = {name: Scene(name, "", load_problem(name)) for name in names}
+    for one in targets(rows, scenes):
+        print(f"{one.outcome}: {one.aim}. {one.definition} {one.measured}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""The store: finished runs of any jobs in a folder, so that work that is killed goes on.
+
+A part is a file with the chunks that were finished in a couple of seconds. Its name holds the
+SHA-256 of its bytes; a part that does not agree with its name is made again. A chunk goes by the
+digest of its job and its run numbers: a run depends on these alone, so that what is read back has
+the bits of what would be made again, and work that shares some jobs with other work shares their
+runs. One process at a time holds the folder, by a lock that goes with the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from tightrope.engine.job import Job
+from tightrope.errors import InputError
+from tightrope.files import whole_file
+from tightrope.results import Runs
+
+__all__ = ["Place", "Store", "StoreWarning"]
+
+LOCK = "lock"
+PART = re.compile(r"part-(\d{5,})-([0-9a-f]{64})\.npz")
+FLUSH_SECONDS = 2.0  # how much work a kill may cost at first
+FLUSH_SHARE = 0.01  # and later, as a share of the work so far: so that ten hours are 700 files
+
+Place = tuple[str, int, int]  # a chunk: its job's digest, its first run, how many runs
+
+
+class StoreWarning(UserWarning):
+    """Some finished runs could not be kept on the disk, or not be read back."""
+
+
+class Store:
+    """Finished runs in a folder; a context manager that holds the folder's lock."""
+
+    def __init__(self, folder: str | os.PathLike[str], *, fresh: bool = False) -> None:
+        """Take the folder, made if need be; ``fresh`` removes what it holds."""
+        self.folder = Path(folder)
+        self.elapsed = 0.0  # seconds that went into the chunks read back
+        self._waiting: list[tuple[Place, Runs, float]] = []  # finished, not yet on the disk
+        self._since = time.perf_counter()  # when the last part was written
+        self._number = 0
+        self._told = False
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / LOCK).open("a+b")
+        except OSError as error:
+            raise InputError(f"cannot make the folder {folder}: {error.strerror}") from error
+        _take(self._lock, self.folder)
+        if fresh:
+            self._remove_parts()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.flush()
+        self._lock.close()
+        if not self._paths():
+            self._remove_folder()
+
+    def load(self, jobs: Iterable[Job]) -> dict[Place, tuple[Runs, float]]:
+        """The chunks of these jobs on the disk, with their seconds."""
+        wanted = {job.digest for job in jobs}
+        found: dict[Place, tuple[Runs, float]] = {}
+        for path in self._paths():
+            self._number = max(self._number, 1 + int(path.name.split("-")[1]))
+            try:
+                elapsed, chunks = _read(path)
+            except Exception as error:  # whatever damage raises
+                path.unlink(missing_ok=True)
+                self._warn(f"{path} is damaged ({error}); its runs are made again")
+                continue
+            mine = {place: (runs, taken) for place, runs, taken in chunks if place[0] in wanted}
+            found.update(mine)
+            self.elapsed += elapsed if mine else 0.0
+        return found
+
+    def start(self) -> None:
+        """The work begins now: what it takes from here on is counted."""
+        self._since = time.perf_counter()
+
+    def add(self, place: Place, runs: Runs, seconds: float) -> None:
+        """Keep a finished chunk: on the disk within a couple of seconds."""
+        self._waiting.append((place, runs, seconds))
+        if time.perf_counter() - self._since >= max(FLUSH_SECONDS, FLUSH_SHARE * self.elapsed):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is not on the disk yet; a disk that is full ends nothing."""
+        now = time.perf_counter()
+        self.elapsed, taken, self._since = self.elapsed + now - self._since, now - self._since, now
+        if not self._waiting:
+            return
+        text = _packed(self._waiting, taken)
+        name = f"part-{self._number:05}-{hashlib.sha256(text).hexdigest()}.npz"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with whole_file(self.folder / name) as file:
+                file.write(text)
+        except OSError as error:
+            if not self._told:
+                self._warn(
+                    f"cannot keep finished runs in {self.folder} ({error.strerror or error}); the"
+                    " work goes on, but would start again if it were killed"
+                )
+            self._told = True
+            return
+        self._number, self._waiting, self._told = self._number + 1, [], False
+
+    def remove(self) -> None:
+        """Forget everything: the work is done and its results are elsewhere."""
+        self._waiting = []
+        self._remove_parts()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether everything finished is on the disk."""
+        return not self._waiting
+
+    def _paths(self) -> list[Path]:
+        with suppress(OSError):
+            return sorted(path for path in self.folder.iterdir() if PART.fullmatch(path.name))
+        return []
+
+    def _remove_parts(self) -> None:
+        for path in self._paths():
+            path.unlink(missing_ok=True)
+        for path in self.folder.glob(".part-*"):  # what a killed write left
+            path.unlink(missing_ok=True)
+
+    def _remove_folder(self) -> None:
+        with suppress(OSError):
+            (self.folder / LOCK).unlink(missing_ok=True)
+            self.folder.rmdir()
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(text, StoreWarning, stacklevel=3)
+
+
+def _take(file: Any, folder: Path) -> None:
+    """Lock the folder for this process; where there are no such locks, trust the user."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read(20).decode("ascii", "replace").strip() or "another"
+        file.close()
+        raise InputError(
+            f"{folder} is in use by process {holder}; wait for it, or name another folder"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()).encode())
+    file.flush()
+
+
+def _packed(chunks: list[tuple[Place, Runs, float]], elapsed: float) -> bytes:
+    """A part's bytes: a header, and the runs of each job together."""
+    jobs: dict[str, list[tuple[Place, Runs, float]]] = {}
+    for chunk in chunks:
+        jobs.setdefault(chunk[0][0], []).append(chunk)
+    listed = [(*place, seconds) for some in jobs.values() for place, _, seconds in some]
+    arrays = {"header": np.array(json.dumps({"elapsed": elapsed, "chunks": listed}))}
+    for number, some in enumerate(jobs.values()):
+        runs = Runs.join([runs for _, runs, _ in some], axis=0)
+        arrays |= {f"{number}.{field.name}": getattr(runs, field.name) for field in fields(Runs)}
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _read(path: Path) -> tuple[float, list[tuple[Place, Runs, float]]]:
+    """The seconds that went into a part, and its chunks."""
+    text = path.read_bytes()
+    if hashlib.sha256(text).hexdigest() != path.name.rpartition("-")[2][:64]:
+        raise ValueError("its checksum is another")
+    with np.load(io.BytesIO(text), allow_pickle=False) as file:
+        header = json.loads(str(file["header"]))
+        digests = list(dict.fromkeys(digest for digest, *_ in header["chunks"]))
+        joined = {
+            digest: Runs(*(file[f"{number}.{field.name}"] for field in fields(Runs)))
+            for number, digest in enumerate(digests)
+        }
+    return header["elapsed"], list(_split(header["chunks"], joined))
+
+
+def _split(chunks: list[Any], joined: dict[str, Runs]) -> Iterator[tuple[Place, Runs, float]]:
+    """The chunks that lie behind one another in their job's runs."""
+    first = dict.fromkeys(joined, 0)
+    for digest, run, count, seconds in chunks:
+        at = first[digest]
+        yield (digest, run, count), joined[digest][at : at + count], seconds
+        first[digest] += count

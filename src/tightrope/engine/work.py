@@ -1,0 +1,188 @@
+"""Work: the runs of some jobs, cut into chunks, made by threads here or by a cluster.
+
+All jobs' first runs come first, so that work that is interrupted has whole runs of every policy.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tightrope.engine.backend import Numbers
+from tightrope.engine.job import Job
+from tightrope.engine.progress import Progress, percent, reporting
+from tightrope.engine.store import Place, Store
+from tightrope.results import Runs
+
+__all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some runs of a job: a unit of work."""
+
+    job: Job
+    runs: Numbers
+
+    @property
+    def weight(self) -> float:
+        """About how many seconds it takes a processor."""
+        return self.job.seconds * len(self.runs)
+
+    @property
+    def place(self) -> Place:
+        """How the store calls it."""
+        return self.job.digest, int(self.runs[0]), len(self.runs)
+
+
+Keep = Callable[[int, Runs, float], None]  # takes a chunk just finished: its place, runs, seconds
+Compile = Callable[[Job], None]  # called before a job's first chunk
+Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chunks, which are to do
+
+
+def cut(jobs: Sequence[Job]) -> list[Chunk]:
+    """Chunks by groups of runs, each group with every job that has such runs."""
+    width = max(job.chunk for job in jobs)
+    most = max(len(job.numbers) for job in jobs)
+    chunks = []
+    for first in range(0, most, width):
+        for job in jobs:
+            group, size = job.numbers[first : first + width], job.chunk
+            chunks += [Chunk(job, group[at : at + size]) for at in range(0, len(group), size)]
+    return chunks
+
+
+class Work:
+    """The chunks of some jobs, those finished and those to do; what a store holds is finished."""
+
+    def __init__(self, jobs: Sequence[Job], store: Store | None) -> None:
+        self.jobs, self.chunks, self.store = jobs, cut(jobs), store
+        self.done: dict[int, tuple[Runs, float]] = {}  # runs and seconds by place in ``chunks``
+        self.elapsed = 0.0  # seconds of simulating, before and now
+        self.compile_seconds: dict[Job, float] = {}
+        if store:
+            found = store.load(jobs)
+            places = [chunk.place for chunk in self.chunks]
+            self.done = {at: found[place] for at, place in enumerate(places) if place in found}
+            self.elapsed = store.elapsed
+
+    @property
+    def todo(self) -> list[int]:
+        """The places of the chunks that are not finished."""
+        return [at for at in range(len(self.chunks)) if at not in self.done]
+
+    @property
+    def share_done(self) -> float:
+        """How much of it is finished, by weight."""
+        total = sum(chunk.weight for chunk in self.chunks)
+        return sum(self.chunks[at].weight for at in self.done) / total
+
+    def run(self, runner: Runner, progress: Progress, title: str) -> bool:
+        """Do what is to do; whether all is done: Ctrl-C ends it, with what is finished then."""
+        total = sum(chunk.weight for chunk in self.chunks)
+        before = total * self.share_done
+        if before and self.store and progress is not False:
+            share = percent(before / total)
+            print(f"going on from {share}, kept in {self.store.folder}", file=sys.stderr)
+        start = time.perf_counter()
+        if self.store:
+            self.store.start()
+        with reporting(progress, total, title) as tell:
+
+            def keep(at: int, runs: Runs, seconds: float) -> None:
+                if at in self.done:  # the second time, after an interruption
+                    return
+                self.done[at] = (runs, seconds)
+                if self.store:
+                    self.store.add(self.chunks[at].place, runs, seconds)
+                tell(self.chunks[at].weight)
+
+            try:
+                if before:
+                    tell(before)
+                runner(self.chunks, self.todo, keep, self._compile)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                if self.store:
+                    self.store.flush()
+                self.elapsed += time.perf_counter() - start - sum(self.compile_seconds.values())
+        return not self.todo
+
+    def _compile(self, job: Job) -> None:
+        if job not in self.compile_seconds:
+            self.compile_seconds[job] = job.compile()
+
+    def finished_runs(self, jobs: Iterable[Job]) -> Numbers:
+        """Those of the runs that all of these jobs have finished."""
+        mine = set(jobs)
+        missing = [chunk.runs for at in self.todo if (chunk := self.chunks[at]).job in mine]
+        numbers = next(iter(mine)).numbers
+        return np.setdiff1d(numbers, np.concatenate(missing)) if missing else numbers
+
+    def runs_of(self, job: Job, kept: Numbers) -> Runs:
+        """A job's runs with the numbers ``kept``, in order."""
+        parts = [
+            self.done[at][0][np.isin(self.chunks[at].runs, kept)] for at in self._finished[job]
+        ]
+        return Runs.join(parts, axis=0)
+
+    def seconds_of(self, job: Job) -> float:
+        """A job's share of the elapsed time."""
+        busy = sum(seconds for _, seconds in self.done.values())
+        mine = sum(self.done[at][1] for at in self._finished[job])
+        return mine * max(self.elapsed, 0.0) / busy if busy else 0.0
+
+    @cached_property
+    def _finished(self) -> dict[Job, list[int]]:
+        """The places of each job's finished chunks, once nothing more is done."""
+        found: dict[Job, list[int]] = {job: [] for job in self.jobs}
+        for at in sorted(self.done):
+            found[self.chunks[at].job].append(at)
+        return found
+
+
+def run_chunks(
+    chunks: Sequence[Chunk], todo: Sequence[int], keep: Keep, compile: Compile, threads: int
+) -> None:
+    """Run the chunks at the places ``todo``; Ctrl-C is raised once the finished ones are kept."""
+    stop = np.zeros(1, np.uint8)
+    pending: dict[Future[tuple[Runs | None, float]], int] = {}
+    places = iter(todo)
+    pool = ThreadPoolExecutor(threads)
+
+    def submit() -> None:
+        at = next(places, None)
+        if at is not None:
+            job = chunks[at].job
+            compile(job)  # in this thread, which Ctrl-C reaches
+            pending[pool.submit(job.plan.run, chunks[at].runs, stop)] = at
+
+    def gather(futures: Iterable[Future[tuple[Runs | None, float]]]) -> None:
+        for future in futures:
+            at = pending.pop(future)
+            runs, seconds = future.result()
+            if runs is not None:
+                keep(at, runs, seconds)
+
+    try:
+        for _ in range(2 * threads):
+            submit()
+        while pending:
+            finished = wait(pending, return_when=FIRST_COMPLETED).done
+            gather(finished)
+            for _ in finished:
+                submit()
+    except KeyboardInterrupt:
+        stop[0] = 1
+        gather(list(pending))
+        raise
+    finally:
+        stop[0] = 1
+        pool.shutdown(cancel_futures=True)

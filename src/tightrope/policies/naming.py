@@ -1,0 +1,178 @@
+"""Policies by their names, as the shell writes them: ``lyon:delta0=15,alpha=2``.
+
+A name is one of ours, one that an installed package registers (an entry point of the group
+``tightrope.policies``), a class in a file (``mine.py:Greedy``) or in a module
+(``package.mine:Greedy``); parameters follow after a colon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tightrope.errors import PolicyError, nearest
+from tightrope.policies import POLICIES
+from tightrope.policies.base import Policy
+
+__all__ = ["OF_A_FILE", "known_policies", "parse_policy", "policy_class"]
+
+GROUP = "tightrope.policies"
+OF_A_FILE = "tightrope_policy_file_"  # how modules that were read from a file are called
+MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def parse_policy(text: str) -> Policy:
+    """The policy that ``name:parameter=value,parameter=value`` describes.
+
+    Numbers are numbers, ``none`` is None, ``0.3/0.7`` is a list, anything else a word.
+
+    >>> parse_policy("resolve:risk=0.01,window0=2")
+    Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None)
+    """
+    name, rest = _split(text)
+    policy = policy_class(name)
+    known = list(getattr(policy, "__dataclass_fields__", ()))
+    parameters: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise PolicyError(f"policy {text!r}: {part!r} must read parameter=value")
+        if key not in known:
+            hint = nearest(key, known) if known else "it takes none"
+            raise PolicyError(f"policy {name}: parameter {key!r} is unknown; {hint}")
+        if key in parameters:
+            raise PolicyError(f"policy {text!r}: parameter {key!r} is given twice")
+        parameters[key] = _value(value)
+    try:
+        return policy(**parameters)
+    except TypeError as error:
+        raise PolicyError(f"policy {text!r} cannot be made: {error}") from error
+
+
+def _split(text: str) -> tuple[str, str]:
+    """A policy's name, and its parameters."""
+    place, _, rest = text.partition(".py:")
+    if rest:
+        name, _, rest = rest.partition(":")
+        return f"{place}.py:{name}", rest
+    first, _, rest = text.partition(":")
+    second, colon, more = rest.partition(":")
+    if first not in known_policies() and second.isidentifier() and MODULE.fullmatch(first):
+        return f"{first}:{second}", more if colon else ""
+    return first, rest
+
+
+def policy_class(name: str) -> type[Policy]:
+    """The class that a policy's name means."""
+    if ".py:" in name:
+        path, _, kind = name.rpartition(":")
+        return _class_in(_file_module(path), kind, name)
+    if ":" in name:
+        module, _, kind = name.partition(":")
+        return _class_in(_import(module, name), kind, name)
+    known = known_policies()
+    if name not in known:
+        raise PolicyError(f"policy {name!r} is unknown; {nearest(name, known)}")
+    found = known[name]
+    return found if isinstance(found, type) else _registered(found)
+
+
+@cache
+def known_policies() -> Mapping[str, Any]:
+    """Our policies by name, then the entry points that installed packages register."""
+    others = {entry.name: entry for entry in entry_points(group=GROUP)}
+    return {**POLICIES, **{name: other for name, other in others.items() if name not in POLICIES}}
+
+
+def _registered(entry: Any) -> type[Policy]:
+    what = f"the entry point {entry.name} = {entry.value!r} of {GROUP}"
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever a module does when it is imported
+        raise PolicyError(f"{what} cannot be loaded: {_reason(error)}") from error
+    return _require_policy(found, what)
+
+
+def _file_module(path: str) -> ModuleType:
+    """The module of a file, read once."""
+    file = Path(path)
+    if not file.is_file():
+        raise PolicyError(f"policy file {path!r}: there is no such file")
+    text = file.read_bytes()
+    digest = hashlib.sha256(str(file.resolve()).encode() + b"\0" + text).hexdigest()[:12]
+    name = f"{OF_A_FILE}{re.sub(r'[^0-9A-Za-z]', '_', file.stem)}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise PolicyError(f"policy file {path!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise PolicyError(f"policy file {path!r} cannot be read: {_reason(error)}") from error
+    return module
+
+
+def _import(module: str, name: str) -> ModuleType:
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a module beside the user, as python -m finds it
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # whatever a module does when it is imported
+        raise PolicyError(f"policy {name!r} cannot be imported: {_reason(error)}") from error
+
+
+def _class_in(module: ModuleType, kind: str, name: str) -> type[Policy]:
+    found = getattr(module, kind, None)
+    if found is None:
+        there = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type)
+            and issubclass(value, Policy)
+            and value.__module__ == module.__name__
+        ]
+        hint = nearest(kind, there) if there else "it has no policies"
+        raise PolicyError(f"policy {name!r}: there is no class {kind!r}; {hint}")
+    return _require_policy(found, f"policy {name!r}")
+
+
+def _require_policy(found: Any, what: str) -> type[Policy]:
+    if not isinstance(found, type) or not issubclass(found, Policy):
+        raise PolicyError(f"{what}: {found!r} must be a class of policies")
+    abstract = sorted(getattr(found, "__abstractmethods__", ()))
+    if abstract or not hasattr(found, "name"):
+        missing = ", ".join([*abstract, *([] if hasattr(found, "name") else ["name"])])
+        raise PolicyError(f"{what}: the class {found.__name__} lacks {missing}")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """An error's kind and first line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    if "/" in text:
+        return tuple(_value(part) for part in text.split("/"))
+    try:
+        return float(text)
+    except ValueError:
+        return text
