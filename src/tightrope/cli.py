@@ -1,5 +1,5 @@
-"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``
-and ``tightrope arena``.
+"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
+``tightrope arena`` and ``tightrope completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 1 anything else.
@@ -11,12 +11,13 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
-from tightrope.files import check_writable
+from tightrope.names import in_text
+from tightrope.shell.commands import SHELLS, complete, require_command, without_own_name
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     try:
-        options = _parser().parse_args(arguments)
+        complete(_parser)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        parser = _parser()
+        require_command(given, parser.commands)
+        options = parser.parse_args(given)
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
@@ -50,11 +55,13 @@ def simulate(options: argparse.Namespace) -> int:
     """Run policies on a problem and print a row per policy and budget."""
     from tightrope.engine import simulate as run
     from tightrope.engine.checkpoint import remove_checkpoint
+    from tightrope.files import require_writable
     from tightrope.policies import parse_policy
     from tightrope.ready import load_problem
+    from tightrope.shell.saving import keep
 
-    if options.save:
-        check_writable(options.save)
+    if options.save is not None:
+        require_writable(options.save)
     parts = _parts(options)
     problem = load_problem(options.problem)
     texts = options.policy or ["lyoff", "lyon", "stationary"]
@@ -73,12 +80,12 @@ def simulate(options: argparse.Namespace) -> int:
             checkpoint=parts,
             resume=options.resume,
         )
-    if options.save:
-        results.save(options.save)
-        if results.complete and parts and parts != options.checkpoint:
-            remove_checkpoint(parts)
+    saved = options.save is None or keep(results, options.save)
+    if options.save and saved and results.complete and parts and parts != options.checkpoint:
+        remove_checkpoint(parts)
     _print_rows(results.summary(), options.json)
-    return _status(results.complete, results.runs, options.runs, parts)
+    status = _status(results.complete, results.runs, options.runs, parts)
+    return status if saved else 1
 
 
 def oracle(options: argparse.Namespace) -> int:
@@ -172,11 +179,13 @@ def problems(options: argparse.Namespace) -> int:
 
 
 def policies(options: argparse.Namespace) -> int:
-    """List the policies with their parameters and defaults."""
+    """List the policies with their parameters and defaults, or explain one."""
     from dataclasses import fields
 
     from tightrope.policies import POLICIES
 
+    if options.name:
+        return _explain(options.name, options.json)
     listed = {
         name: {
             "summary": policy.summary,
@@ -194,6 +203,30 @@ def policies(options: argparse.Namespace) -> int:
             print(f"    knows the {facts['knows']}")
         for parameter, default in facts["parameters"].items():  # type: ignore[attr-defined]
             print(f"    {parameter} = {'none' if default is None else default}")
+    return 0
+
+
+def _explain(name: str, as_json: bool) -> int:
+    """Print what each parameter of a policy means, its default and what it may be."""
+    from tightrope.shell.describing import describe, find, lines
+
+    if as_json:
+        _print_json(describe(find(name)))
+    else:
+        for line in lines(find(name)):
+            print(line)
+    return 0
+
+
+def completion(options: argparse.Namespace) -> int:
+    """Print the lines for a shell's start-up file that complete commands, problems and policies."""
+    from tightrope.shell.commands import completion_script
+
+    script = completion_script(options.shell)
+    if options.json:
+        _print_json({"shell": options.shell, "script": script})
+    else:
+        print(script)
     return 0
 
 
@@ -224,11 +257,14 @@ def reproduce(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     """Find v0 and delta0 for a problem and a budget, and draw reward against violation."""
     from tightrope.experiments.tuning import tune as search
+    from tightrope.files import require_writable
     from tightrope.policies import parse_policy
     from tightrope.ready import load_problem
     from tightrope.report.figures import draw, save
+    from tightrope.shell.saving import after_the_work
 
-    check_writable(f"{options.out}.png")
+    for kind in ("png", "svg"):
+        require_writable(f"{options.out}.{kind}")
     found = search(
         load_problem(options.problem),
         parse_policy(options.policy),  # type: ignore[arg-type]  # it says if it cannot be tuned
@@ -238,15 +274,16 @@ def tune(options: argparse.Namespace) -> int:
         seed=options.seed,
         progress=False if options.quiet else None,
     )
-    files = save(draw(found.panels(), columns=2), options.out)
     row = {**found.chosen, "feasible": found.feasible, "settings": len(found.rows)}
     _print_rows([row], options.json)
+    with after_the_work():
+        files = save(draw(found.panels(), columns=2), options.out)
     if not found.feasible:
         allowed = options.max_violation
         print(
             f"no setting keeps the violation at {allowed:g}; this one is nearest", file=sys.stderr
         )
-    print(f"wrote {', '.join(str(path) for path in files)}", file=sys.stderr)
+    _tell(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
 
 
@@ -278,11 +315,14 @@ def arena(options: argparse.Namespace) -> int:
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
+    commands: Iterable[str] = ()
+
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
+        command = without_own_name(self.prog)
+        raise InputError(f"{command}{message}; see {command.replace(': ', ' ')}--help")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(prog="tightrope", description="Decisions under a budget and a promise.")
     parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -294,6 +334,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_tune(commands)
     _add_arena(commands)
+    _add_completion(commands)
+    parser.commands = commands.choices
     return parser
 
 
@@ -380,7 +422,13 @@ def _add_problems(commands: Any) -> None:
 
 
 def _add_policies(commands: Any) -> None:
-    _add(commands, policies)
+    parser = _add(commands, policies)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="explain this one's parameters")
+
+
+def _add_completion(commands: Any) -> None:
+    parser = _add(commands, completion)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -561,7 +609,7 @@ def _print_pairs(pairs: Any) -> None:
     listed = [(name, text) for name, text in pairs]
     width = max(len(name) for name, _ in listed)
     for name, text in listed:
-        print(f"{name:{width}}  {text}")
+        print(in_text(f"{name:{width}}  {text}"))
 
 
 def _status(complete: bool, finished: int, wanted: int, parts: str | None) -> int:
@@ -572,13 +620,13 @@ def _status(complete: bool, finished: int, wanted: int, parts: str | None) -> in
 
 
 def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(in_text(line), file=sys.stderr, flush=True)
 
 
 def _fail(error: object, status: int) -> int:
-    print(f"tightrope: {' '.join(str(error).split())}", file=sys.stderr)
+    print(in_text(f"tightrope: {' '.join(str(error).split())}"), file=sys.stderr)
     return status
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(in_text(f"warning: {' '.join(str(message).split())}"), file=sys.stderr)

@@ -106,7 +106,9 @@ def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
         raise InputError(_cannot(path, "it must be the name of a file"))
     target = os.path.realpath(text)
     if not os.path.isdir(os.path.dirname(target)):
-        raise InputError(_cannot(path, f"{_folder(target)} must be a folder that can be written to"))
+        raise InputError(
+            _cannot(path, f"{_folder(target)} must be a folder that can be written to")
+        )
     return target, old
 
 
