@@ -1,4 +1,4 @@
-"""Names that mean something elsewhere: markup, formulas, escapes; everywhere they are only shown."""
+"""Names that mean something elsewhere, as markup, formulas or escapes, are only shown here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the paper numbers what its source labels: ``thm:regret`` in the code, Theorem 1 for people."""
+"""The paper's numbers for its labels: ``thm:regret`` in the code is Theorem 1 for people."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   └── ResultsError      422  a results file that cannot be read or merged
     ├── ExhaustedError        409  a budget that is spent: there is nothing left to decide
-    ├── OutputError           507  a file that could not be written: the disk is full, its folder gone
+    ├── OutputError           507  a file that could not be written: a full disk, a lost folder
     └── BackendError          503  a backend that this machine does not have
 
 A message is one line that names the value, the place and what is allowed.

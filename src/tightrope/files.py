@@ -18,7 +18,6 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -238,8 +237,9 @@ def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], M
         raise ResultsError(f"{os.fspath(path)}: {error}") from error
     except Exception as error:  # whatever damage raises in zipfile, zlib, json or numpy
         told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = " ".join(told.split())[:200]
         raise ResultsError(
-            f"{os.fspath(path)}: not a results file that can be read ({' '.join(told.split()):.200})"
+            f"{os.fspath(path)}: not a results file that can be read ({reason})"
         ) from error
 
 

@@ -38,7 +38,7 @@ def in_table(name: str, longest: int = LONGEST) -> str:
 
 
 def in_figure(name: str, glyphs: Collection[int]) -> str:
-    r"""A name in a picture drawn by matplotlib, whose font has ``glyphs``: no dollar is mathematics.
+    r"""A name in a picture of matplotlib's, whose font has ``glyphs``: no dollar is mathematics.
 
     >>> print(in_figure("$^{$", range(128)), in_figure("é", range(128)))
     \$^{\$ \xe9

@@ -35,7 +35,7 @@ def without_own_name(program: str) -> str:
 def completion_script(shell: str) -> str:
     """The lines for a shell's start-up file that complete ``tightrope``'s words."""
     try:
-        from argcomplete import shellcode
+        from argcomplete.shell_integration import shellcode
     except ImportError:
         raise InputError(
             "completion needs argcomplete, which is not installed; pip install argcomplete"
