@@ -63,7 +63,6 @@ def whole_file(path: PathLike) -> Iterator[IO[bytes]]:
     crash there is the old file or the new one. An ``InputError`` if ``path`` cannot be a file to
     write, an ``OutputError`` if writing fails.
     """
-    require_writable(path)
     target, old = _destination(path)
     name = None
     try:
@@ -104,7 +103,7 @@ def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
     if not text or text.endswith(os.sep):
         raise InputError(_cannot(path, "it must be the name of a file"))
     target = os.path.realpath(text)
-    if not os.path.isdir(os.path.dirname(target)):
+    if not os.access(_folder(target), os.W_OK | os.X_OK) or not os.path.isdir(_folder(target)):
         raise InputError(
             _cannot(path, f"{_folder(target)} must be a folder that can be written to")
         )

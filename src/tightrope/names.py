@@ -32,7 +32,7 @@ def in_table(name: str, longest: int = LONGEST) -> str:
     r"""A name in a cell or a heading: one line, not too long.
 
     >>> in_table("a\tb"), in_table("x" * 30, 9)
-    ('a\\tb', 'xxxxx…xxx')
+    ('a\\tb', 'xxxxxx…xx')
     """
     return shortened(in_text(name), longest)
 
