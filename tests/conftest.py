@@ -32,6 +32,13 @@ def pytest_xdist_make_scheduler(config, log):
     return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
+@pytest.fixture(autouse=True)
+def plain_terminal(monkeypatch):
+    """What the terminal at hand says of itself changes no test."""
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
 def by_policy(texts):
     """Parameters for ``parametrize``: each policy's tests on one worker, as it is compiled once."""
     return [pytest.param(text, id=f"{text}@{text.partition(':')[0]}") for text in texts]

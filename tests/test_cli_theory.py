@@ -36,7 +36,7 @@ def test_the_table_says_from_where_it_bites_and_that_beta0_is_too_much(shell):
     heading = next(line for line in lines if "bites from" in line)
     assert all(word in heading for word in ("paper", "at budget 1,000", "as printed", "note"))
     regret = next(line for line in lines if line.startswith(" LyOff: regret"))
-    assert "prop:offline-opt" in regret
+    assert "Proposition 2" in regret
     assert "178.7" in regret
     never = next(line for line in lines if line.startswith(" LyOff: violation at most 0"))
     assert "never" in never

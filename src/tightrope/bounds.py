@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tightrope.citations import cited
 from tightrope.errors import InputError
 from tightrope.problem import Problem, check_budget
 from tightrope.theory import (
@@ -52,6 +53,7 @@ MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
 class Bound:
     """One bound at one budget, in the user's units.
 
+    ``label``: where it stands in the paper, such as Theorem 1.
     ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
     where it has one. ``trivial``: what is known without any theorem, or None. ``bites_from``: the
     smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
@@ -119,12 +121,12 @@ def _bound(row: _Row, budget: float, unit: float, cost: float) -> Bound:
         first = smallest_budget(row.value, row.trivial)
     return Bound(
         name=row.name,
-        label=row.label,
+        label=cited(row.label),
         value=row.value(budget) * unit,
         printed=None if row.printed is None else row.printed(budget) * unit,
         trivial=trivial,
         bites_from=None if first is None else first * cost,
-        note=row.note,
+        note=cited(row.note),
         obstacle=row.obstacle(budget),
     )
 

@@ -1,5 +1,5 @@
-"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``
-and ``tightrope arena``.
+"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
+``tightrope arena`` and ``tightrope completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
@@ -12,12 +12,13 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, TightropeError
-from tightrope.files import check_writable
+from tightrope.names import in_text
+from tightrope.shell.commands import SHELLS, complete, require_command, without_own_name
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ POLICY = "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     try:
-        options = _parser().parse_args(arguments)
+        complete(_parser)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        parser = _parser()
+        require_command(given, parser.commands)
+        options = parser.parse_args(given)
         with warnings.catch_warnings(), _terminable():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
@@ -84,12 +89,14 @@ def simulate(options: argparse.Namespace) -> int:
     """Run policies on problems and print a row per policy and budget."""
     from tightrope.engine.arguments import budget_list, run_numbers
     from tightrope.engine.simulation import Request, Settings, make
+    from tightrope.files import require_writable
+    from tightrope.shell.saving import keep
 
     problems, policies = _problems(options.problem), _policies(options.policy)
     if options.save and len(problems) > 1:
         raise InputError(f"--save {options.save}: takes one problem, not {len(problems)}")
-    if options.save:
-        check_writable(options.save)
+    if options.save is not None:
+        require_writable(options.save)
     folder = options.checkpoint or (f"{options.save}.parts" if options.save else None)
     if options.fresh and not folder:
         raise InputError("--fresh: needs --save FILE or --checkpoint FOLDER to start again in")
@@ -103,10 +110,10 @@ def simulate(options: argparse.Namespace) -> int:
     budgets, numbers = budget_list(options.budget), run_numbers(options.runs)
     requests = [Request(one, policies, budgets, numbers) for one in problems.values()]
     with _store(folder, options.fresh) as store:
-        found = make(requests, settings, store)
-        if options.save and found[0].complete:  # otherwise the store has it
-            found[0].save(options.save)
-            if store and not options.checkpoint:
+        found, saved = make(requests, settings, store), True
+        if options.save and (found[0].complete or not (store and store.keeps)):
+            saved = keep(found[0], options.save)
+            if store and saved and found[0].complete and not options.checkpoint:
                 store.remove()
     rows = [
         {"problem": name, **row} if len(problems) > 1 else row
@@ -114,7 +121,8 @@ def simulate(options: argparse.Namespace) -> int:
         for row in results.summary()
     ]
     _print_rows(rows, options.json)
-    return _status(found, options.runs, folder)
+    status = _status(found, options.runs, folder)
+    return status if saved else 1
 
 
 def _problems(names: Sequence[str]) -> dict[str, Problem]:
@@ -228,11 +236,13 @@ def problems(options: argparse.Namespace) -> int:
 
 
 def policies(options: argparse.Namespace) -> int:
-    """List the policies with their parameters and defaults."""
+    """List the policies with their parameters and defaults, or explain one."""
     from dataclasses import fields
 
     from tightrope.policies import POLICIES
 
+    if options.name:
+        return _explain(options.name, options.json)
     listed = {
         name: {
             "summary": policy.summary,
@@ -250,6 +260,30 @@ def policies(options: argparse.Namespace) -> int:
             print(f"    knows the {facts['knows']}")
         for parameter, default in facts["parameters"].items():  # type: ignore[attr-defined]
             print(f"    {parameter} = {'none' if default is None else default}")
+    return 0
+
+
+def _explain(name: str, as_json: bool) -> int:
+    """Print what each parameter of a policy means, its default and what it may be."""
+    from tightrope.shell.describing import describe, find, lines
+
+    if as_json:
+        _print_json(describe(find(name)))
+    else:
+        for line in lines(find(name)):
+            print(line)
+    return 0
+
+
+def completion(options: argparse.Namespace) -> int:
+    """Print the lines for a shell's start-up file that complete commands, problems and policies."""
+    from tightrope.shell.commands import completion_script
+
+    script = completion_script(options.shell)
+    if options.json:
+        _print_json({"shell": options.shell, "script": script})
+    else:
+        print(script)
     return 0
 
 
@@ -279,11 +313,14 @@ def reproduce(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     """Find v0 and delta0 for a problem and a budget, and draw reward against violation."""
     from tightrope.experiments.tuning import tune as search
+    from tightrope.files import require_writable
     from tightrope.policies import parse_policy
     from tightrope.ready import load_problem
     from tightrope.report.figures import draw, save
+    from tightrope.shell.saving import after_the_work
 
-    check_writable(f"{options.out}.png")
+    for kind in ("png", "svg"):
+        require_writable(f"{options.out}.{kind}")
     found = search(
         load_problem(options.problem),
         parse_policy(options.policy),
@@ -295,9 +332,10 @@ def tune(options: argparse.Namespace) -> int:
         checkpoint=f"{options.out}.parts",
         fresh=options.fresh,
     )
-    files = save(draw(found.panels(), columns=2), options.out)
     row = {**found.chosen, "feasible": found.feasible, "settings": len(found.rows)}
     _print_rows([row], options.json)
+    with after_the_work():
+        files = save(draw(found.panels(), columns=2), options.out)
     if not found.feasible:
         allowed = options.max_violation
         print(
@@ -305,7 +343,7 @@ def tune(options: argparse.Namespace) -> int:
         )
     with _store(f"{options.out}.parts", fresh=True):  # all that is left of it
         pass
-    print(f"wrote {', '.join(str(path) for path in files)}", file=sys.stderr)
+    _tell(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
 
 
@@ -336,11 +374,14 @@ def arena(options: argparse.Namespace) -> int:
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
+    commands: Iterable[str] = ()
+
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{self.prog}: {message}; see {self.prog} --help")
+        command = without_own_name(self.prog)
+        raise InputError(f"{command}{message}; see {command.replace(': ', ' ')}--help")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(prog="tightrope", description="Decisions under a budget and a promise.")
     parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -352,6 +393,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_tune(commands)
     _add_arena(commands)
+    _add_completion(commands)
+    parser.commands = commands.choices
     return parser
 
 
@@ -446,7 +489,13 @@ def _add_problems(commands: Any) -> None:
 
 
 def _add_policies(commands: Any) -> None:
-    _add(commands, policies)
+    parser = _add(commands, policies)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="explain this one's parameters")
+
+
+def _add_completion(commands: Any) -> None:
+    parser = _add(commands, completion)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -590,7 +639,7 @@ def _print_pairs(pairs: Any) -> None:
     listed = [(name, text) for name, text in pairs]
     width = max(len(name) for name, _ in listed)
     for name, text in listed:
-        print(f"{name:{width}}  {text}")
+        print(in_text(f"{name:{width}}  {text}"))
 
 
 def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
@@ -603,13 +652,13 @@ def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
 
 
 def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(in_text(line), file=sys.stderr, flush=True)
 
 
 def _fail(error: object, status: int) -> int:
-    print(f"tightrope: {' '.join(str(error).split())}", file=sys.stderr)
+    print(in_text(f"tightrope: {' '.join(str(error).split())}"), file=sys.stderr)
     return status
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(in_text(f"warning: {' '.join(str(message).split())}"), file=sys.stderr)

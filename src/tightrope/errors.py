@@ -7,6 +7,7 @@
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   └── ResultsError      422  a results file that cannot be read or merged
     ├── ExhaustedError        409  a budget that is spent: there is nothing left to decide
+    ├── OutputError           507  a file that could not be written: a full disk, a lost folder
     └── BackendError          503  a backend that this machine does not have
 
 A message is one line that names the value, the place and what is allowed.
@@ -23,6 +24,7 @@ __all__ = [
     "ExhaustedError",
     "InfeasibleError",
     "InputError",
+    "OutputError",
     "PolicyError",
     "ProblemError",
     "ResultsError",
@@ -65,6 +67,12 @@ class ExhaustedError(TightropeError):
     """A decision was asked for after the budget was spent."""
 
     status = 409
+
+
+class OutputError(TightropeError):
+    """A file could not be written, though its place looked well."""
+
+    status = 507
 
 
 class BackendError(TightropeError):

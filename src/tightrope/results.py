@@ -6,18 +6,17 @@ Letters: G budgets, R runs, K arms, M penalties. Arrays are in normalised units 
 
 from __future__ import annotations
 
-import json
+import math
 import os
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InfeasibleError, ResultsError
-from tightrope.files import whole_file
+from tightrope.errors import InfeasibleError, ProblemError, ResultsError
+from tightrope.files import Declared, read_arrays, read_header, write_arrays
 from tightrope.optimum import optimum
 from tightrope.problem import Problem
 
@@ -78,6 +77,7 @@ class Record:
     compile_seconds: float
     backend: str
     knows: str = ""  # of the arms before the first pull: "laws", a declared fact, or nothing
+    policy: str = ""  # what the label stands for, the policy's repr; "" where it is not known
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,30 @@ class Results:
         )
 
     def _require_same_work(self, other: Results) -> None:
-        for what in ("problem", "budgets", "seed", "labels"):
+        if self.problem != other.problem:
+            raise ResultsError("cannot merge: the problem differs")
+        for what in ("budgets", "seed", "labels", "version"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
                 raise ResultsError(f"cannot merge: {what} differs ({theirs!r}, not {mine!r})")
+        for one, two in zip(self.records, other.records, strict=True):
+            same = "" in (one.policy, two.policy) or one.policy == two.policy
+            if not same or one.knows != two.knows:
+                raise ResultsError(
+                    f"cannot merge: {one.label!r} is another policy there"
+                    f" ({two.policy or two.knows!r}, not {one.policy or one.knows!r})"
+                )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file (a zip of arrays and a JSON header), whole or not at all."""
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write one file (a zip of arrays and a JSON header with a checksum), whole or not at all.
+
+        Interrupted results do not take the place of complete ones, unless ``overwrite`` is given.
+        """
+        if not (self.complete or overwrite) and _holds_complete(path):
+            raise ResultsError(
+                f"{os.fspath(path)} holds complete results, these were interrupted; name another"
+                " file, or overwrite=True"
+            )
         header = {
             "format": FORMAT,
             "version": self.version,
@@ -170,29 +187,17 @@ class Results:
             for i, record in enumerate(self.records)
             for f in fields(Runs)
         }
-        text = np.array(json.dumps(header))
-        with whole_file(path) as file:
-            np.savez_compressed(file, header=text, run_numbers=self.run_numbers, **arrays)
+        write_arrays(path, header, {"run_numbers": self.run_numbers, **arrays})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
-        """Read a file that :meth:`save` wrote."""
-        try:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                header = json.loads(str(file["header"]))
-                if header["format"] != FORMAT:
-                    raise ResultsError(
-                        f"{path}: format {header['format']!r} is unknown; known: {FORMAT}"
-                    )
-                arrays = {name: file[name] for name in file.files}
-        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            if isinstance(error, ResultsError):
-                raise
-            raise ResultsError(f"{path}: not a results file that can be read ({error})") from error
+        """Read a file that :meth:`save` wrote; a one-line ``ResultsError`` for any other."""
+        header, arrays = read_arrays(path, _check)
         records = []
         for i, facts in enumerate(header["records"]):
+            known = {f.name: facts[f.name] for f in fields(Record) if f.name in facts}
             runs = Runs(*(arrays[f"{i}.{f.name}"] for f in fields(Runs)))
-            records.append(Record(runs=runs, **{**facts, "seconds": tuple(facts["seconds"])}))
+            records.append(Record(**{**known, "runs": runs, "seconds": tuple(facts["seconds"])}))
         return cls(
             problem=Problem.from_toml(header["problem"]),
             budgets=tuple(header["budgets"]),
@@ -202,6 +207,62 @@ class Results:
             version=header["version"],
             complete=header["complete"],
         )
+
+
+def _holds_complete(path: str | os.PathLike[str]) -> bool:
+    try:
+        return bool(read_header(path).get("complete"))
+    except ResultsError:
+        return False  # there is nothing, or something else
+
+
+def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
+    """Raise unless a file's header has what it must and the arrays have the shapes it asks for."""
+    if header["format"] != FORMAT:
+        raise ResultsError(f"format {header['format']!r} is unknown; known: {FORMAT}")
+    budgets, records = header["budgets"], header["records"]
+    try:
+        problem = Problem.from_toml(header["problem"])
+    except ProblemError as error:
+        raise ResultsError(f"its problem cannot be read: {error}") from error
+    _must(isinstance(header["version"], str), "version")
+    _must(type(header["seed"]) is int, "seed")
+    _must(type(header["complete"]) is bool, "complete")
+    _must(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
+    _must(isinstance(records, list) and len(records) > 0, "records")
+    for facts in records:
+        _check_record(facts, len(budgets))
+    counts = {"G": len(budgets), "K": problem.arm_count, "M": problem.penalty_count}
+    runs = said["run_numbers"].shape
+    _must(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
+    for i in range(len(records)):
+        for field in fields(Runs):
+            name, kind = f"{i}.{field.name}", np.int64 if field.name == "pulls" else np.float64
+            shape = (counts["G"], *runs, *(counts[letter] for letter in LAST.get(field.name, "")))
+            _must(said[name] == Declared(np.dtype(kind), shape), name)
+
+
+LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max": "M"}
+
+
+def _check_record(facts: dict[str, Any], budgets: int) -> None:
+    for name in ("label", "backend"):
+        _must(isinstance(facts[name], str), name)
+    for name in ("knows", "policy"):  # older files do without
+        _must(isinstance(facts.get(name, ""), str), name)
+    seconds = facts["seconds"]
+    _must(isinstance(seconds, list) and len(seconds) == budgets, "seconds")
+    _must(all(map(_is_amount, [*seconds, facts["compile_seconds"]])), "seconds")
+
+
+def _is_amount(value: object) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
+
+
+def _must(holds: bool, what: str) -> None:
+    if not holds:
+        raise ResultsError(f"it is damaged: {what!r} cannot be as it is there")
 
 
 def summarise(
@@ -290,4 +351,5 @@ def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> R
         compile_seconds=sum(record.compile_seconds for record in records),
         backend=records[0].backend,
         knows=records[0].knows,
+        policy=records[0].policy,
     )

@@ -270,7 +270,7 @@ class TestGoingOn:
     def test_a_file_that_cannot_be_read_is_made_again(self, stopped, counted):
         first = min((stopped / ".partial").glob("part-*"))
         first.write_bytes(first.read_bytes()[:100])
-        with pytest.warns(store.StoreWarning, match="is damaged"):
+        with pytest.warns(store.StoreWarning, match="its runs are made again"):
             self.go(stopped)
         assert sorted(os.listdir(stopped)) == sorted(NAMES)
 

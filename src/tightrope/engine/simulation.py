@@ -245,6 +245,7 @@ def _results(
                 compile_seconds=sum(work.compile_seconds.get(job, 0.0) for job in mine),
                 backend=mine[0].backend,
                 knows=mine[0].policy.knows,
+                policy=repr(mine[0].policy),
             )
         )
     return Results(

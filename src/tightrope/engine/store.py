@@ -1,7 +1,7 @@
 """The store: finished runs of any jobs in a folder, so that work that is killed goes on.
 
-A part is a file with the chunks that were finished in a couple of seconds. Its name holds the
-SHA-256 of its bytes; a part that does not agree with its name is made again. A chunk goes by the
+A part is an archive with a checksum (``files``) of the chunks that were finished in a couple of
+seconds; a part that is damaged is made again. A chunk goes by the
 digest of its job and its run numbers: a run depends on these alone, so that what is read back has
 the bits of what would be made again, and work that shares some jobs with other work shares their
 runs. One process at a time holds the folder, by a lock that goes with the process.
@@ -9,11 +9,9 @@ runs. One process at a time holds the folder, by a lock that goes with the proce
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import re
+import secrets
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -23,17 +21,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from tightrope.engine.job import Job
-from tightrope.errors import InputError
-from tightrope.files import whole_file
+from tightrope.errors import InputError, TightropeError
+from tightrope.files import read_arrays, write_arrays
 from tightrope.results import Runs
 
 __all__ = ["Place", "Store", "StoreWarning"]
 
 LOCK = "lock"
-PART = re.compile(r"part-(\d{5,})-([0-9a-f]{64})\.npz")
+PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.npz")
 FLUSH_SECONDS = 2.0  # how much work a kill may cost at first
 FLUSH_SHARE = 0.01  # and later, as a share of the work so far: so that ten hours are 700 files
 
@@ -88,7 +84,7 @@ class Store:
                 elapsed, chunks = _read(path)
             except Exception as error:  # whatever damage raises
                 path.unlink(missing_ok=True)
-                self._warn(f"{path} is damaged ({error}); its runs are made again")
+                self._warn(f"{error}; its runs are made again")
                 continue
             mine = {place: (runs, taken) for place, runs, taken in chunks if place[0] in wanted}
             found.update(mine)
@@ -111,17 +107,16 @@ class Store:
         self.elapsed, taken, self._since = self.elapsed + now - self._since, now - self._since, now
         if not self._waiting:
             return
-        text = _packed(self._waiting, taken)
-        name = f"part-{self._number:05}-{hashlib.sha256(text).hexdigest()}.npz"
+        header, arrays = _packed(self._waiting, taken)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.folder / name) as file:
-                file.write(text)
-        except OSError as error:
+            name = f"part-{self._number:05}-{secrets.token_hex(4)}.npz"
+            write_arrays(self.folder / name, header, arrays, compress=False)
+        except (OSError, TightropeError) as error:
             if not self._told:
                 self._warn(
-                    f"cannot keep finished runs in {self.folder} ({error.strerror or error}); the"
-                    " work goes on, but would start again if it were killed"
+                    f"finished runs are not kept in {self.folder} ({error}); the work goes on, but"
+                    " would start again if it were killed"
                 )
             self._told = True
             return
@@ -177,33 +172,30 @@ def _take(file: Any, folder: Path) -> None:
     file.flush()
 
 
-def _packed(chunks: list[tuple[Place, Runs, float]], elapsed: float) -> bytes:
-    """A part's bytes: a header, and the runs of each job together."""
+def _packed(
+    chunks: list[tuple[Place, Runs, float]], elapsed: float
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A part's header and arrays: the runs of each job together."""
     jobs: dict[str, list[tuple[Place, Runs, float]]] = {}
     for chunk in chunks:
         jobs.setdefault(chunk[0][0], []).append(chunk)
     listed = [(*place, seconds) for some in jobs.values() for place, _, seconds in some]
-    arrays = {"header": np.array(json.dumps({"elapsed": elapsed, "chunks": listed}))}
+    arrays: dict[str, Any] = {}
     for number, some in enumerate(jobs.values()):
         runs = Runs.join([runs for _, runs, _ in some], axis=0)
         arrays |= {f"{number}.{field.name}": getattr(runs, field.name) for field in fields(Runs)}
-    file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
+    return {"elapsed": elapsed, "chunks": listed}, arrays
 
 
 def _read(path: Path) -> tuple[float, list[tuple[Place, Runs, float]]]:
     """The seconds that went into a part, and its chunks."""
-    text = path.read_bytes()
-    if hashlib.sha256(text).hexdigest() != path.name.rpartition("-")[2][:64]:
-        raise ValueError("its checksum is another")
-    with np.load(io.BytesIO(text), allow_pickle=False) as file:
-        header = json.loads(str(file["header"]))
-        digests = list(dict.fromkeys(digest for digest, *_ in header["chunks"]))
-        joined = {
-            digest: Runs(*(file[f"{number}.{field.name}"] for field in fields(Runs)))
-            for number, digest in enumerate(digests)
-        }
+    header, arrays = read_arrays(path)
+    if not header.get("sealed"):
+        raise ValueError("it has no checksum")
+    joined = {
+        digest: Runs(*(arrays[f"{number}.{field.name}"] for field in fields(Runs)))
+        for number, digest in enumerate(dict.fromkeys(one[0] for one in header["chunks"]))
+    }
     return header["elapsed"], list(_split(header["chunks"], joined))
 
 

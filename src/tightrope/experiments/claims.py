@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from tightrope.citations import cited
 from tightrope.experiments import measures
 from tightrope.experiments.base import Evidence
 from tightrope.experiments.measures import Measured, Wanted
@@ -34,7 +35,7 @@ def judge(evidence: Mapping[str, Evidence]) -> list[Verdict]:
     return [
         Verdict(
             claim=claim.text,
-            source=claim.source,
+            source=cited(claim.source),
             experiment=claim.experiment,
             measured=measured.text,
             short=measured.short,

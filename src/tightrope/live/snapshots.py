@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.kernels.run_state import RunState, aligned_copy
+from tightrope.kernels.run_state import Field, RunState, aligned_copy
 from tightrope.kernels.spec import Spec
 from tightrope.policies.base import Policy
-from tightrope.problem import Task
+from tightrope.problem import Task, check_budget
 from tightrope.version import __version__
 
 __all__ = ["pack", "unpack"]
@@ -63,7 +65,18 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, Ru
     if saved != sealed(content):
         raise InputError(f"snapshot: is damaged; {len(saved)} bytes do not have their checksum")
     line, _, block = content.partition(b"\n")
-    head = json.loads(line)
+    try:
+        return _unpacked(json.loads(line), np.frombuffer(block, np.uint8), policy)
+    except InputError:
+        raise
+    except Exception as error:  # its checksum is right: it was made so
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"snapshot: cannot be read ({told:.200})") from error
+
+
+def _unpacked(
+    head: dict[str, Any], block: npt.NDArray[np.uint8], policy: Policy | None
+) -> tuple[Task, Policy, float, RunState, int]:
     if head["format"] != FORMAT:
         raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT}")
     found = policy or _policy(head)
@@ -71,8 +84,20 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, Ru
     if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
-    state = RunState(spec, aligned_copy(np.frombuffer(block, np.uint8)))
-    return Task.from_toml(head["task"]), found, float(head["budget"]), state, head["arm"]
+    task, arm = Task.from_toml(head["task"]), operator.index(head["arm"])
+    _require_inside(block)
+    state = RunState(spec, aligned_copy(block))
+    if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:
+        raise ValueError(f"its state is not of {task.arm_count} arms")
+    return task, found, check_budget(head["budget"]), state, arm
+
+
+def _require_inside(block: npt.NDArray[np.uint8]) -> None:
+    """Raise unless each array of a state lies within it: compiled code would read beyond."""
+    table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
+    for offset, rows, columns in table:
+        if min(offset, rows, columns) < 0 or offset + rows * columns > len(block):
+            raise ValueError("its state has parts beyond its end")
 
 
 def _policy(head: dict[str, Any]) -> Policy:

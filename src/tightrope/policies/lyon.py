@@ -37,9 +37,10 @@ class LyOn(IndexPolicy):
     sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
     ``alpha``: the confidence radius is sqrt(2 alpha log n / pulls). ``beta0``: each arm is first
     pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost; ``None`` takes the one that the task declares, else 0.1. For arms
-    that change, ``window0`` or ``discount0``: rates come from about so many times sqrt(B log B)
-    pulls, see ``memory``.
+    units of the largest cost; ``None`` takes the one that the task declares, else 0.1.
+    ``penalty_bonus``: "optimistic" takes the lower confidence bound of the penalty, as the proof
+    does; "as-printed" adds the width, as the paper prints it. For arms that change, ``window0`` or
+    ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``memory``.
     """
 
     v0: float = 1.0

@@ -350,4 +350,4 @@ def _arm_text(arm: Arm, task: Task) -> str:
     if not task.has_named_limits:
         return entries_text(laws | {"penalty": alone(penalties)})
     named = entries_text(dict(zip(task.limit_names, penalties, strict=True)))
-    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.splitlines())
+    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)

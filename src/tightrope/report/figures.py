@@ -6,10 +6,12 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tightrope.files import whole_file
+from tightrope.names import in_figure
 from tightrope.report.extra import require
 from tightrope.report.panels import Curve, Panel, Reference, metric_panels
 from tightrope.report.rows import detailed
@@ -193,9 +195,9 @@ def _draw_reference(axes: Axes, reference: Reference, unit: float) -> None:
 
 
 def _set_axes(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title)
-    axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set_title(_drawn(panel.title))
+    axes.set_xlabel(_drawn(panel.x_label))
+    axes.set_ylabel(_drawn(panel.y_label))
     budgets = [x for curve in panel.curves for x in curve.x]
     if panel.x_log and budgets:
         _set_log_budgets(axes, budgets, tens=bool(panel.x_ticks))
@@ -210,9 +212,9 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
     if panel.from_zero:
         axes.set_xlim(left=0)
     if panel.x_names:
-        crowded = sum(map(len, panel.x_names)) > 40
-        slant: dict[str, Any] = {"rotation": 25, "ha": "right"} if crowded else {}
-        axes.set_xticks(range(len(panel.x_names)), panel.x_names, **slant)
+        names = [_drawn(name) for name in panel.x_names]
+        slant: dict[str, Any] = {"rotation": 25, "ha": "right"} if len("".join(names)) > 40 else {}
+        axes.set_xticks(range(len(names)), names, **slant)
         axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
 
 
@@ -268,8 +270,21 @@ def _legend(panels: Sequence[Panel]) -> Legend:
 def _place_legend(figure: Figure, legend: Legend) -> None:
     """Below the panels, in as many columns as fit; the figure grows by what it takes."""
     width, height = figure.get_size_inches()
-    letters = max(map(len, legend))
+    names, marks = [_drawn(name) for name in legend], list(legend.values())
+    letters = max(map(len, names))
     columns = max(1, min(len(legend), int(width / (0.075 * letters + 0.55))))
     figure.set_size_inches(width, height + LEGEND_LINE * -(-len(legend) // columns))
-    names, marks = list(legend), list(legend.values())
     figure.legend(marks, names, loc="outside lower center", ncols=columns)
+
+
+def _drawn(name: str) -> str:
+    """A text for matplotlib: shown as it is, whatever it is."""
+    return in_figure(name, _glyphs())
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    """The characters that the figures' font has."""
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont(SETTINGS["font.family"])).get_charmap())

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tightrope.files import write_text
+from tightrope.names import in_text
 from tightrope.report.extra import require
 from tightrope.report.rows import Row
 from tightrope.report.styles import INK, PAPER
@@ -98,11 +99,20 @@ def fill(template: str, **facts: Any) -> str:
     environment = Environment(
         loader=FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8")),
         autoescape=True,
+        finalize=_seen,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**facts)
+
+
+def _seen(value: Any) -> Any:
+    """What a template puts on the page: text without characters that act unseen."""
+    from markupsafe import Markup
+
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return in_text(value, keep="\n\t") if plain else value
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:

@@ -12,11 +12,14 @@ from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
 from tightrope.files import write_text
+from tightrope.names import in_csv, in_table, in_text
 from tightrope.problem import channel_names
 from tightrope.report.rows import Row, half_width, of_limits, part
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from tightrope.problem import Problem
 
@@ -25,6 +28,7 @@ __all__ = [
     "Column",
     "columns",
     "flat",
+    "is_limited",
     "print_oracle",
     "print_rows",
     "print_theory",
@@ -42,11 +46,15 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and a text for each row."""
+    """A heading and a text for each row, as they are shown: what they name may be anything."""
 
     heading: str
     cells: Sequence[str]
     number: bool = True  # set to the right
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heading", in_table(self.heading))
+        object.__setattr__(self, "cells", [in_table(cell) for cell in self.cells])
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:
@@ -73,20 +81,18 @@ def table(rows: Sequence[Row], title: str | None = None, without: Sequence[str] 
     >>> row = dict(policy="lyon", budget=100.0, runs=9, reward_rate=1.25, violation=0.5,
     ...            reward_rate_interval=[1.23, 1.27], violation_interval=[0.49, 0.51],
     ...            regret=None, regret_interval=None, pull_share=[0.75, 0.25], pulls=210.0)
-    >>> [column.header for column in table([row]).columns][:4]
+    >>> [str(column.header) for column in table([row]).columns][:4]
     ['policy', 'budget', 'reward rate', 'violation']
     """
-    from rich.table import Table
-
-    shown = Table(title=title, caption_justify="left", box=_box(), pad_edge=False)
-    shown.caption = "\n".join(_caption(rows, without))
+    shown = _empty_table(title)
+    shown.caption = _text("\n".join(_caption(rows, without)))
     listed, ends = columns(rows), section_ends(rows)
     listed = [column for column in listed if column.heading not in without]
     for column in listed:
         justify: Any = "right" if column.number else "left"
-        shown.add_column(column.heading, justify=justify, overflow="fold")
+        shown.add_column(_text(column.heading), justify=justify, overflow="fold")
     for i, texts in enumerate(zip(*(column.cells for column in listed), strict=True)):
-        shown.add_row(*map(_escaped, texts), end_section=ends[i])
+        shown.add_row(*map(_text, texts), end_section=ends[i])
     return shown
 
 
@@ -100,7 +106,7 @@ def print_rows(rows: Sequence[Row], file: IO[str] | None = None) -> None:
     console, without = Console(file=file), [column.heading for column in columns(rows)][-1:3:-1]
     for dropped in range(len(without) + 1):
         shown = table(rows, without=without[:dropped])
-        if not console.is_terminal or _width(shown) <= console.width:
+        if not is_limited(console) or _width(shown) <= console.width:
             break
     _print(shown, file)
 
@@ -122,13 +128,13 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
         facts[f"optimum at budget {budget:,g}"] = f"{row['optimum']:,.6g}"
     for name, text in facts.items():
         if text:
-            print(f"{name}: {text}")
+            print(in_text(f"{name}: {text}"))
 
 
 def _by_limit(problem: Problem, values: float | Sequence[float], digits: int) -> str:
     """A number of each limit, with the limits' names if they have some."""
     numbers = values if isinstance(values, list | tuple) else [values]
-    named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
+    named = [f"{in_table(name)} " * problem.task.has_named_limits for name in problem.limit_names]
     return ", ".join(f"{a}{one:,.{digits}g}" for a, one in zip(named, numbers, strict=True))
 
 
@@ -139,15 +145,13 @@ def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None
     console, without = Console(file=file), ["note", "as printed", "paper"]
     for dropped in range(len(without) + 1):
         shown = _theory_table(rows, budget, without[:dropped])
-        if not console.is_terminal or _width(shown) <= console.width:
+        if not is_limited(console) or _width(shown) <= console.width:
             break
     _print(shown, file)
 
 
 def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    shown = Table(caption_justify="left", box=_box(), pad_edge=False)
+    shown = _empty_table()
     cells = {
         "bound": [row["name"] for row in rows],
         "paper": [row["label"] for row in rows],
@@ -159,15 +163,15 @@ def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) ->
     listed = {heading: texts for heading, texts in cells.items() if heading not in without}
     for heading in listed:
         left = heading in ("bound", "paper", "note")
-        shown.add_column(heading, justify="left" if left else "right", overflow="fold")
+        shown.add_column(_text(heading), justify="left" if left else "right", overflow="fold")
     for texts in zip(*listed.values(), strict=True):
-        shown.add_row(*map(_escaped, texts))
+        shown.add_row(*map(_text, texts))
     lines = [
         "bites from: the smallest budget at which the bound says more than is known without it",
         "as printed: the paper's own expression, which need not hold; see docs/theory.md",
     ]
     lines += [f"not shown, for want of width: {', '.join(without)}"] * bool(without)
-    shown.caption = "\n".join(lines)
+    shown.caption = _text("\n".join(lines))
     return shown
 
 
@@ -186,13 +190,16 @@ def _bite(row: Row) -> str:
 
 
 def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
-    """Write the rows in full precision, a line each, whole or not at all."""
+    """Write the rows in full precision, a line each, whole or not at all.
+
+    A text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
     lines = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({name: in_csv(value) for name, value in line.items()} for line in lines)
     write_text(path, text.getvalue())
 
 
@@ -308,13 +315,11 @@ def section_ends(rows: Sequence[Row]) -> list[bool]:
 
 def _oracle_table(problem: Problem, row: Row) -> Table:
     """The arms with their rates, in the user's units, and shares."""
-    from rich.table import Table
-
-    shown = Table(title=f"pi* of {problem.name or 'the problem'}", box=_box(), pad_edge=False)
+    shown = _empty_table(f"pi* of {in_table(problem.name) or 'the problem'}")
     rates = of_limits("penalty rate", problem.limit_names)
     shown.add_column("arm")
     for heading in ["reward rate", *rates, "pull share", "cost share"]:
-        shown.add_column(heading, justify="right")
+        shown.add_column(_text(in_table(heading)), justify="right")
     moments, scales = problem.moments, problem.scales
     few = problem.arm_count <= MOST_ARMS
     for k, name in enumerate(problem.names):
@@ -322,9 +327,8 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
             penalties = moments.penalty_rate[k] * scales.penalties / scales.cost
             numbers = [moments.reward_rate[k] * scales.reward / scales.cost, *penalties]
             shares = row["pull_share"][k], row["cost_share"][k]
-            shown.add_row(
-                _escaped(name), *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)
-            )
+            texts = *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)
+            shown.add_row(*map(_text, (in_table(name), *texts)))
     others = problem.arm_count - shown.row_count
     shown.caption = f"and {others:,} arms that are never pulled" if others else None
     return shown
@@ -332,36 +336,34 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
     """A row a phase: its rates, in the user's units, and the arms' shares of its cost."""
-    from rich.table import Table
-
-    title = f"the best of each phase of {problem.name or 'the problem'}"
-    shown = Table(title=title, box=_box(), pad_edge=False)
+    shown = _empty_table(f"the best of each phase of {in_table(problem.name) or 'the problem'}")
     for heading in ("from", "reward rate", "penalty rate"):
         shown.add_column(heading, justify="right")
     shown.add_column("cost shares")
     for one in phases:
         pulled = [
-            f"{_escaped(name)} {share:.3f}"
+            f"{in_table(name)} {share:.3f}"
             for name, share in zip(problem.names, one["cost_share"], strict=True)
             if share > 0.0
         ]
-        shown.add_row(
-            f"{one['start']:g}",
-            f"{one['reward_rate']:,.5g}",
-            _by_limit(problem, one["penalty_rate"], 5),
-            ", ".join(pulled),
-        )
+        rates = f"{one['reward_rate']:,.5g}", _by_limit(problem, one["penalty_rate"], 5)
+        shown.add_row(*map(_text, (f"{one['start']:g}", *rates, ", ".join(pulled))))
     return shown
 
 
 def _print(shown: Table, file: IO[str] | None) -> None:
-    """Print a table; in full width where no terminal limits it."""
+    """Print a table; in full width where neither a terminal nor COLUMNS limits it."""
     from rich.console import Console
 
     console = Console(file=file, highlight=False)
-    if not console.is_terminal:
+    if not is_limited(console):
         console = Console(file=file, width=_width(shown), highlight=False)
     console.print(shown)
+
+
+def is_limited(console: Console) -> bool:
+    """Whether a table has a width to keep to: a terminal's, or the one that COLUMNS names."""
+    return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def _width(shown: Table) -> int:
@@ -371,13 +373,16 @@ def _width(shown: Table) -> int:
     return Console(width=10_000).measure(shown).maximum
 
 
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def _box() -> Any:
+def _empty_table(title: str | None = None) -> Table:
     from rich.box import SIMPLE_HEAD
+    from rich.table import Table
 
-    return SIMPLE_HEAD
+    title_text = None if title is None else _text(in_text(title))
+    return Table(title=title_text, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+
+
+def _text(text: str) -> Text:
+    """A text as it is: rich would read markup in a plain one."""
+    from rich.text import Text
+
+    return Text(text)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tightrope.names import in_text
 from tightrope.report.page import Findings
+from tightrope.report.table import is_limited
 
 __all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
 
@@ -68,10 +70,13 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
     for one in verdicts:
         colour = COLOURS[one.verdict]
         shown.add_row(
-            Text(one.experiment), Text(one.claim), Text(one.short), Text(one.verdict, colour)
+            Text(one.experiment),
+            Text(in_text(one.claim)),
+            Text(in_text(one.short)),
+            Text(one.verdict, colour),
         )
     console = Console(highlight=False)
-    if not console.is_terminal:
+    if not is_limited(console):
         wide = Console(width=10_000).measure(shown).maximum
         console = Console(width=wide, highlight=False)
     console.print(shown)

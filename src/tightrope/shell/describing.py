@@ -1,0 +1,96 @@
+"""A policy in words: what each parameter means, its default and what it may be.
+
+Meanings are the sentences of the class's docstring that name the parameter; what is allowed is what
+the policy itself says when it is given something else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from typing import Any
+
+from tightrope.citations import cited
+from tightrope.errors import PolicyError, nearest
+from tightrope.policies import POLICIES, Policy
+
+__all__ = ["describe", "find", "lines"]
+
+SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
+ELSEWHERE = re.compile(r"as in :class:`~tightrope\.policies\.(\w+)`")
+WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e300, "?")  # to be told what is right
+
+
+def find(name: str) -> type[Policy]:
+    """The policy of a name; one line with the nearest if there is none."""
+    if name not in POLICIES:
+        raise PolicyError(f"policy {name!r} is unknown; {nearest(name, POLICIES)}")
+    return POLICIES[name]
+
+
+def describe(kind: type[Policy]) -> dict[str, Any]:
+    """What a policy is: summary, meaning, what it knows, and its parameters by name."""
+    return {
+        "name": kind.name,
+        "summary": kind.summary,
+        "meaning": _plain(_sentences(kind)[0]),
+        "knows": kind().knows,
+        "parameters": {
+            field.name: {
+                "default": None if field.default is MISSING else field.default,
+                "allowed": allowed(kind, field.name),
+                "meaning": meaning(kind, field.name),
+            }
+            for field in fields(kind)  # type: ignore[arg-type]
+        },
+    }
+
+
+def lines(kind: type[Policy]) -> Iterator[str]:
+    """The same for people."""
+    facts = describe(kind)
+    yield f"{facts['name']}: {facts['summary']}"
+    yield f"    {facts['meaning']}"
+    if facts["knows"]:
+        yield f"    knows the {facts['knows']}"
+    if not facts["parameters"]:
+        yield "    no parameters"
+    for name, one in facts["parameters"].items():
+        default = "none" if one["default"] is None else one["default"]
+        yield f"\n  {name} = {default}"
+        yield f"    must be {one['allowed']}"
+        yield f"    {one['meaning']}"
+
+
+def allowed(kind: type[Policy], parameter: str) -> str:
+    """What the policy says a parameter must be when it is given something else."""
+    told = []
+    for value in WRONG:
+        try:
+            kind(**{parameter: value})
+        except PolicyError as error:
+            told.append(str(error).partition(" must be ")[2])
+        except (TypeError, ValueError):
+            continue
+    return ", and ".join(dict.fromkeys(filter(None, told)))
+
+
+def meaning(kind: type[Policy], parameter: str) -> str:
+    """The sentences of the docstring that name a parameter, or those of the class it refers to."""
+    text = " ".join(one for one in _sentences(kind) if f"``{parameter}``" in one)
+    reference = ELSEWHERE.search(text)
+    if reference:
+        other = next(one for one in POLICIES.values() if one.__name__ == reference[1])
+        return meaning(other, parameter)
+    return _plain(text.removeprefix(f"``{parameter}``: "))
+
+
+def _sentences(kind: type[Policy]) -> list[str]:
+    return SENTENCE.split(" ".join((inspect.getdoc(kind) or "").split()))
+
+
+def _plain(text: str) -> str:
+    """Without the marks of docstrings, with the paper's numbers."""
+    return cited(re.sub(r":class:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", ""))

@@ -1,0 +1,146 @@
+"""The shell's help: the nearest command, policies in words, completion, widths, citations."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_paper_map import LABELS
+from tightrope.bounds import bounds
+from tightrope.citations import CITED, cited
+from tightrope.experiments.claims import CLAIMS
+from tightrope.policies import POLICIES
+from tightrope.ready import ready_problem
+from tightrope.shell.commands import SHELLS
+from tightrope.shell.describing import describe
+
+LABEL = re.compile(r"\b(thm|prop|lemma|eqn|fig|def|alg|assn|sec|app|policy):\w")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("simulte paper", "tightrope: command 'simulte' is unknown; did you mean 'simulate'?"),
+        ("polices", "tightrope: command 'polices' is unknown; did you mean 'policies'?"),
+        ("policies lyonn", "tightrope: policy 'lyonn' is unknown; did you mean 'lyon'?"),
+        (
+            "simulate paper",
+            "tightrope: simulate: the following arguments are required: --budget;"
+            " see simulate --help",
+        ),
+        ("", "tightrope: the following arguments are required: COMMAND; see --help"),
+    ],
+)
+def test_one_line_with_the_nearest_word(shell, words, expected):
+    assert shell(*words.split()) == (2, "", expected + "\n")
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_parameter_is_explained(shell, name):
+    status, out, err = shell("policies", name, "--json")
+    facts = json.loads(out)
+    assert (status, err, facts["name"]) == (0, "", name)
+    assert facts["meaning"]
+    for parameter, one in facts["parameters"].items():
+        assert len(one["meaning"]) > 10, parameter
+        assert one["allowed"], parameter
+    text = shell("policies", name)[1]
+    assert all(f"\n  {parameter} = " in text for parameter in facts["parameters"])
+    assert not LABEL.search(text)
+    assert "`" not in text
+
+
+def test_what_is_allowed_is_what_the_policy_says():
+    known = describe(POLICIES["resolve"])["parameters"]
+    assert "between 0 and 1" in known["risk"]["allowed"]
+    assert known["risk"]["default"] is None
+    assert describe(POLICIES["lyon"])["parameters"]["v0"]["allowed"] == "a finite number above 0"
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_completion_scripts(shell, name):
+    status, out, _ = shell("completion", name)
+    assert status == 0
+    assert "tightrope" in out
+    assert "_ARGCOMPLETE" in out
+    if name == "bash":
+        subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+
+
+def test_completion_of_another_shell_is_one_line(shell):
+    status, out, err = shell("completion", "tcsh")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "tcsh" in err
+
+
+def completed(line: str, folder) -> list[str]:
+    """What a shell would offer after a line."""
+    answer = folder / "answer"
+    environment = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_SHELL": "fish",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "_ARGCOMPLETE_IFS": "\n",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run([sys.executable, "-m", "tightrope"], env=environment, check=True, cwd=folder)
+    return [word.partition("\t")[0].strip() for word in answer.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tightrope sim", ["simulate"]),
+        ("tightrope oracle hir", ["hiring"]),
+        ("tightrope oracle mi", ["mine.toml"]),
+        ("tightrope simulate paper --policy ucb", ["ucb-bwi", "ucb-lp"]),
+        ("tightrope simulate paper --policy resolve:risk=0.1,wi", ["resolve:risk=0.1,window0="]),
+        ("tightrope simulate paper --backend py", ["python"]),
+        ("tightrope completion f", ["fish"]),
+    ],
+)
+def test_completion(tmp_path, line, expected):
+    (tmp_path / "mine.toml").write_text("")
+    assert completed(line, tmp_path) == expected
+
+
+WORDS = "simulate paper --policy lyoff --budget 20 --runs 3 --backend python --quiet".split()
+
+
+def test_columns_are_kept_to_in_a_pipe_too(shell, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, shell(*WORDS)[1].splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = shell(*WORDS)[1].splitlines()
+    assert max(map(len, narrow)) <= 60
+    assert any("not shown, for want of width" in line for line in narrow)
+
+
+def test_no_colour(shell, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = shell("oracle", "paper")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert re.search(r"\x1b\[[\d;]*m", coloured)
+    assert not re.search(r"\x1b\[(3[0-7]|9[0-7]|[34]8)", shell("oracle", "paper")[1])
+
+
+def test_people_see_the_papers_numbers():
+    shown = [cited(claim.source) for claim in CLAIMS]
+    shown += [text for bound in bounds(ready_problem("paper"), 1000) for text in _texts(bound)]
+    assert "Theorem 1" in shown
+    assert [text for text in shown if LABEL.search(text)] == []
+
+
+def _texts(bound) -> list[str]:
+    return [bound.name, bound.label, bound.note, bound.obstacle]
+
+
+def test_what_is_cited_is_in_the_paper():
+    assert {label for label in CITED if not label.startswith("sec:")} <= set(LABELS)
