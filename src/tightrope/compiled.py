@@ -1,5 +1,8 @@
 """How kernels are compiled: numba's options, float constants, the cache on disk. One place.
 
+All that leans on numba's internals is here; ``tests/test_compiled.py`` tells when they change, and
+``pyproject.toml`` has an upper bound for that.
+
 ``OPTIONS``: ``nogil`` because threads share the lanes' work; ``error_model="numpy"`` because the
 check that Python makes before each division would keep a loop from being vectorised; no
 ``fastmath``, because the plain Python simulator must reach the same bits.
@@ -17,8 +20,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
@@ -26,9 +30,11 @@ from numba.np.numpy_support import from_dtype
 from tightrope.sources import source_digest
 
 __all__ = [
+    "COMPILE_ERRORS",
     "OPTIONS",
     "announced",
     "array_behind",
+    "compilations",
     "compile_function",
     "compile_kernel",
     "direct_call",
@@ -36,8 +42,11 @@ __all__ = [
     "first_of",
     "keep",
     "select",
+    "tables_in_global_memory",
+    "uncounted",
 ]
 
+COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second is not one of the first
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -252,3 +261,36 @@ def direct_call(kernel: Any, *arguments: Any) -> Any:
     """
     kernel.compile(arguments)
     return kernel.overloads[arguments].entry_point
+
+
+def uncounted(function: Callable[..., Any]) -> Any:
+    """Compile a function, to be inlined, that does not count the users of the arrays it is given.
+
+    For slices of memory that lives longer: to count them would take seconds of compiling.
+    """
+    return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
+
+
+def compilations(kernel: Any) -> int:
+    """How often a kernel was compiled in this process, not read from the disk."""
+    return sum(kernel.stats.cache_misses.values())
+
+
+@contextmanager
+def tables_in_global_memory() -> Iterator[None]:
+    """Compile kernels whose functions refer to arrays, such as a table of quantiles.
+
+    numba-cuda puts such arrays in constant memory, which serves one address at a time: the threads
+    of a warp that look up different places wait for each other. From global memory, by its caches,
+    `resolve` makes 3.5 times as many steps per second (H200, K = 2 to 50).
+    """
+    if config.ENABLE_CUDASIM:  # the simulator has no memory of its own
+        yield
+        return
+    from numba.cuda.cudadrv import nvvm
+
+    constant, nvvm.ADDRSPACE_CONSTANT = nvvm.ADDRSPACE_CONSTANT, nvvm.ADDRSPACE_GLOBAL
+    try:
+        yield
+    finally:
+        nvvm.ADDRSPACE_CONSTANT = constant

@@ -342,3 +342,8 @@ def test_a_script_of_ones_own_and_control_c(cluster, tmp_path):
     assert 1 <= int(kept[1]) < 1000
     assert kept[2:] == ["False", "10.0", "True"]
     assert child.returncode == 0
+
+
+def test_ray_still_has_the_private_switch_that_keeps_standard_output_clean():
+    worker = pytest.importorskip("ray")._private.worker
+    assert isinstance(worker._worker_logs_enabled, bool)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.compiled import compilations
 from tightrope.results import Runs
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ def plan_of(job: Job) -> Plan:
 
 def compile_seconds(kernel: Any, call: Callable[[], object]) -> float:
     """Call something for the first time; the seconds that it took if ``kernel`` was compiled."""
-    misses, start = sum(kernel.stats.cache_misses.values()), time.perf_counter()
+    before, start = compilations(kernel), time.perf_counter()
     call()
-    compiled = sum(kernel.stats.cache_misses.values()) > misses
-    return time.perf_counter() - start if compiled else 0.0
+    return time.perf_counter() - start if compilations(kernel) > before else 0.0

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import time
 import warnings
 from collections import Counter, defaultdict, deque
@@ -27,6 +28,7 @@ from tightrope.engine.backend import Numbers, Plan, plan_of
 from tightrope.engine.job import Job
 from tightrope.engine.work import Chunk, Compile, Keep
 from tightrope.errors import BackendError, InputError
+from tightrope.policies.naming import OF_A_FILE
 from tightrope.results import Runs
 from tightrope.version import __version__
 
@@ -291,6 +293,11 @@ def _unpacked(jobs: Any) -> list[Job]:
 
 
 def _packed(ray: Any, jobs: Sequence[Job]) -> tuple[str, bytes]:
+    """The jobs, to be sent; a policy of a file goes with its code, which no module there has."""
+    for job in jobs:
+        module = type(job.policy).__module__
+        if module.startswith(OF_A_FILE):
+            ray.cloudpickle.register_pickle_by_value(sys.modules[module])
     try:
         return __version__, ray.cloudpickle.dumps(jobs)
     except Exception as error:  # whatever a class raises that cannot be pickled

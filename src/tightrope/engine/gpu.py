@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.compiled import tables_in_global_memory
 from tightrope.engine.backend import Plan
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
@@ -91,8 +92,6 @@ class _DevicePlan:
 
     def compile(self) -> float:
         """Compile the kernel if it is not yet; the seconds of compiling."""
-        from tightrope.kernels.cuda import tables_in_global_memory
-
         if self._kernel.overloads:
             return 0.0
         start = time.perf_counter()

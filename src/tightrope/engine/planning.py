@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.compiled import COMPILE_ERRORS
 from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.job import Job
@@ -136,11 +137,9 @@ def warn_not_compiled(label: str, reason: str, stacklevel: int) -> None:
 
 def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
     """What ``compiling`` gives, and why numba could not do it, in a line; empty if it could."""
-    from numba.core.errors import NumbaError, UnsupportedBytecodeError
-
     try:
         return *compiling(), ""
-    except (NumbaError, UnsupportedBytecodeError) as error:  # the second is not one of the first
+    except COMPILE_ERRORS as error:
         return None, None, _reason(error)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -18,7 +17,6 @@ __all__ = [
     "device_options",
     "device_part",
     "device_target",
-    "tables_in_global_memory",
 ]
 
 TILE = 32  # runs side by side in global memory: a warp's, so that its threads read neighbours
@@ -27,26 +25,6 @@ TILE = 32  # runs side by side in global memory: a warp's, so that its threads r
 def device_options(**options: Any) -> dict[str, Any]:
     """Options that the simulator does not know."""
     return {} if config.ENABLE_CUDASIM else options
-
-
-@contextmanager
-def tables_in_global_memory() -> Iterator[None]:
-    """Compile kernels whose functions refer to arrays, such as a table of quantiles.
-
-    numba-cuda puts such arrays in constant memory, which serves one address at a time: the threads
-    of a warp that look up different places wait for each other. From global memory, by its caches,
-    `resolve` makes 3.5 times as many steps per second (H200, K = 2 to 50).
-    """
-    if config.ENABLE_CUDASIM:
-        yield
-        return
-    from numba.cuda.cudadrv import nvvm
-
-    constant, nvvm.ADDRSPACE_CONSTANT = nvvm.ADDRSPACE_CONSTANT, nvvm.ADDRSPACE_GLOBAL
-    try:
-        yield
-    finally:
-        nvvm.ADDRSPACE_CONSTANT = constant
 
 
 def device_part(digest: str) -> Callable[..., Any]:

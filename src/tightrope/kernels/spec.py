@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from tightrope.compiled import OPTIONS, compile_function, fingerprint
+from tightrope.compiled import OPTIONS, compile_function, fingerprint, uncounted
 from tightrope.kernels.step import Target
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
@@ -111,12 +111,8 @@ class Spec:
         users would take seconds of compiling.
         """
         if self.method == CHOICE:
-            return compile_function(function, self.digest, dtype, _uncounted)
+            return compile_function(function, self.digest, dtype, uncounted)
         return compile_function(function, self.digest, dtype)
-
-
-def _uncounted(function: Callable[..., Any]) -> Any:
-    return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:

@@ -1,0 +1,160 @@
+"""Policies from files, modules and installed packages."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import tightrope
+from tightrope import LyOn, PolicyError, parse_policy, simulate
+from tightrope.policies import naming
+
+FILE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tightrope import IndexPolicy, LyOn
+
+
+@dataclass(frozen=True)
+class Bolder(LyOn):
+    name: ClassVar[str] = "bolder"
+    summary: ClassVar[str] = "LyOn by another name"
+    colour: ClassVar[str] = "#123456"
+
+
+class Nameless(IndexPolicy):
+    pass
+
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+def test_of_a_file(file):
+    policy = parse_policy(f"{file}:Bolder:delta0=3,alpha=1")
+    assert (policy.label, policy.delta0, policy.alpha) == ("bolder:delta0=3,alpha=1", 3.0, 1.0)
+    assert type(parse_policy(f"{file}:Bolder")) is type(policy)
+    file.write_text(FILE + "\n# changed\n")
+    assert type(parse_policy(f"{file}:Bolder")) is not type(policy)
+
+
+def test_of_a_module(file, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert parse_policy("mine:Bolder:v0=2").label == "bolder:v0=2"
+    assert parse_policy("tightrope.policies.lyon:LyOn") == LyOn()
+    sys.modules.pop("mine")
+
+
+class Entry:
+    name, value = "installed", "somewhere:LyOn"
+
+    def load(self):
+        return LyOn
+
+
+class Broken(Entry):
+    name, value = "broken", "nowhere:Nothing"
+
+    def load(self):
+        raise ModuleNotFoundError("No module named 'nowhere'")
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    def entries(group):
+        assert group == "tightrope.policies"
+        return [Entry(), Broken()]
+
+    naming.known_policies.cache_clear()
+    monkeypatch.setattr(naming, "entry_points", entries)
+    yield
+    naming.known_policies.cache_clear()
+
+
+def test_of_an_installed_package(installed):
+    assert parse_policy("installed:delta0=2") == LyOn(delta0=2)
+    with pytest.raises(PolicyError, match=r"entry point broken = 'nowhere:Nothing' .* be loaded"):
+        parse_policy("broken")
+    with pytest.raises(PolicyError, match="did you mean 'installed'"):
+        parse_policy("instaled")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{file}:Bolde", "no class 'Bolde'; "),
+        ("{file}:NUMBER", "3 must be a class of policies"),
+        ("{file}:Nameless", "the class Nameless lacks "),
+        ("{file}:Bolder:speed=1", "parameter 'speed' is unknown"),
+        ("{file}x.py:Bolder", "there is no such file"),
+        ("no_such_module:Bolder", "No module named 'no_such_module'"),
+        ("json:JSONDecoder", "must be a class of policies"),
+        (":", "is unknown"),
+        ("a:b:c:d", "cannot be imported"),
+    ],
+)
+def test_mistakes_are_one_line(file, text, words):
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text.format(file=file))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_fails_is_one_line(tmp_path):
+    for text, words in {"1 / 0": "ZeroDivisionError", "def": "SyntaxError", "\0": "null"}.items():
+        path = tmp_path / "wrong.py"
+        path.write_text(text)
+        with pytest.raises(PolicyError, match=words) as caught:
+            parse_policy(f"{path}:Any")
+        assert "\n" not in str(caught.value)
+
+
+def test_in_the_shell_everywhere(file, shell, tmp_path):
+    words = f"--policy {file}:Bolder --policy lyon --quiet --json".split()
+    status, out, _ = shell("simulate", "paper", *words, "--budget", "50", "--runs", "20")
+    mine, ours = json.loads(out)
+    assert status == 0
+    assert (mine["policy"], mine["reward_rate"]) == (f"{file}:Bolder", ours["reward_rate"])
+    arena = ["arena", "--problem", "paper", *words, "--budget", "20", "--runs", "4"]
+    status, out, _ = shell(*arena, "--out", str(tmp_path / "out"))
+    assert status == 0
+    assert {row["policy"] for row in json.loads(out)} == {"bolder", "lyon"}
+    tune = f"tune paper --policy {file}:Bolder --budget 30 --runs 8 --quiet --json"
+    status, out, _ = shell(*tune.split(), "--out", str(tmp_path / "tuned"))
+    assert json.loads(out)[0]["policy"].startswith("bolder:")
+    assert not (tmp_path / "tuned.parts").exists()
+
+
+def test_its_colour_is_its_own(file):
+    from tightrope.report.styles import styles
+
+    policy = parse_policy(f"{file}:Bolder")
+    assert styles([policy.label])[policy.label].colour == "#123456"
+
+
+def test_on_a_cluster_with_its_code(file, paper):
+    pytest.importorskip("ray", reason="ray is not installed")
+    policy = parse_policy(f"{file}:Bolder")
+    options = {"budgets": 20.0, "runs": 8, "progress": False}
+    there = simulate(paper, policy, backend="ray", threads=1, **options)["bolder"]
+    here = simulate(paper, policy, **options)["bolder"]
+    assert there.backend == "ray"
+    assert np.array_equal(there.runs.pulls, here.runs.pulls)
+
+
+def test_objects_in_python(paper, file):
+    policy = parse_policy(f"{file}:Bolder")
+    found = tightrope.arena([paper], [policy], [20], runs=3, progress=False)
+    assert [row["policy"] for row in found.rows] == ["bolder"]

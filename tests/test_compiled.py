@@ -1,0 +1,63 @@
+"""What ``compiled`` takes from numba's inside: this tells when an upgrade changes it."""
+
+from __future__ import annotations
+
+import inspect
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching
+
+from tightrope import compiled
+
+
+def test_the_cache_has_the_parts_that_ours_replaces():
+    ours, theirs = compiled._KernelCache, caching.FunctionCache
+    for name in ("_load_overload", "_index_key"):
+        mine, original = (inspect.signature(getattr(kind, name)) for kind in (ours, theirs))
+        assert len(mine.parameters) == len(original.parameters), name
+    assert {"cache_path", "filename_base", "source_stamp"} <= set(
+        inspect.signature(caching.IndexDataCacheFile.__init__).parameters
+    )
+
+
+def test_arrays_are_made_as_array_behind_makes_them():
+    view = compiled.array_behind(0, np.float64, rows=False)
+
+    @numba.njit
+    def total(address):
+        found, numbers = 0.0, view(address)
+        for at in range(len(numbers)):
+            found += numbers[at]
+        return found
+
+    block = np.zeros(5)
+    table = block[:3].view(np.int64)
+    table[:] = (24, 1, 2)  # two numbers, behind the table
+    block[3:] = 1.5, 2.0
+    assert total(block.ctypes.data) == 3.5
+
+
+def test_compilations_are_counted_and_users_need_not_be():
+    kernel = numba.njit(lambda x: x + 1.0)
+    assert compiled.compilations(kernel) == 0
+
+    @compiled.uncounted
+    def first(numbers):
+        return numbers[0]
+
+    @numba.njit
+    def call(numbers):
+        return first(numbers)
+
+    assert call(np.array([4.0])) == 4.0
+
+
+def test_numba_says_that_it_cannot_compile_by_these_errors():
+    @numba.njit
+    def impossible(x):
+        return x.nothing_like_this
+
+    with pytest.raises(compiled.COMPILE_ERRORS, match="nothing_like_this"):
+        impossible(1.0)
