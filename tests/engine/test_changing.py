@@ -38,7 +38,7 @@ def steady(reward, cost=1.0, penalty=0.25):
 
 
 def one_arm(rewards, at, cost=1.0, scale=1.0):
-    """One arm that gives each of ``rewards`` for a while; no luck."""
+    """One arm that gives each of ``rewards`` for a while; no policy_words."""
     return Problem(
         steady(rewards[0], cost),
         limit=10.0,

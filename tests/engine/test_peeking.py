@@ -25,7 +25,7 @@ from tightrope import (
     ready_problem,
 )
 from tightrope.engine.python import plain_run
-from tightrope.kernels.rng import LUCK, Generator
+from tightrope.kernels.rng import POLICY, Generator
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, Setup, limits_of, set_up
 
@@ -92,16 +92,16 @@ def by_controller(problem, policy, budget):
 
 def by_plain_python(problem, policy, budget):
     run = plain_run(problem, policy, set_up(policy, problem, budget), budget)
-    chances, arms = Generator(6, LUCK, 0), []
-    luck = chances if policy.random else None
+    chances, arms = Generator(6, POLICY, 0), []
+    random = chances if policy.random else None
     for told in outcomes(problem.penalty_count):
         if run.spent > budget:
             break
         if run.exploring:
-            chances.luck()
+            chances.coin()
             arms.append(run.step % problem.arm_count)
         else:
-            arms.append(int(run.decide(policy, luck)))
+            arms.append(int(run.decide(policy, random)))
         run.learn(arms[-1], told)
     return arms
 

@@ -8,7 +8,7 @@ from numba import njit
 
 from tests.conftest import bernoulli_problem
 from tightrope import FixedArm, simulate
-from tightrope.kernels.rng import LUCK, OUTCOMES, WEYL, Generator, seed_words
+from tightrope.kernels.rng import OUTCOMES, POLICY, WEYL, Generator, seed_words
 from tightrope.kernels.step import next_word
 
 
@@ -28,7 +28,7 @@ def test_the_compiled_word_is_the_plain_one(stride):
 
 def test_and_so_it_is_uncompiled():
     """As the CUDA simulator and a live run in plain Python draw it."""
-    words, plain = seed_words(7, LUCK, np.array([5]))[:, 0], Generator(7, LUCK, 5)
+    words, plain = seed_words(7, POLICY, np.array([5]))[:, 0], Generator(7, POLICY, 5)
     for n in range(1, 50):
         word = next_word(words, 0, 1, n * WEYL)
         assert word == plain.word()
@@ -38,7 +38,7 @@ def test_seeds_runs_and_streams_give_different_states():
     states = {
         tuple(seed_words(seed, stream, np.array([run]))[:, 0].tolist())
         for seed in (0, 1, 2**63, 2**64 - 1)
-        for stream in (OUTCOMES, LUCK)
+        for stream in (OUTCOMES, POLICY)
         for run in (0, 1, 2**40)
     }
     assert len(states) == 4 * 2 * 3

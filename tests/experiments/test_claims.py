@@ -83,8 +83,8 @@ class TestFits:
 
     def test_shared_noise_says_nothing_of_the_slope(self):
         """Runs that are lucky at every budget move the line, not its slope."""
-        luck = 1.0 + 0.3 * np.random.default_rng(0).normal(size=RUNS)
-        fit = power_law(self.X, (self.X**-0.5)[:, None] * luck)
+        policy_words = 1.0 + 0.3 * np.random.default_rng(0).normal(size=RUNS)
+        fit = power_law(self.X, (self.X**-0.5)[:, None] * policy_words)
         assert fit.exponent == pytest.approx(-0.5)
         assert fit.reach < 1e-9
 

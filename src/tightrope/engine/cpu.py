@@ -21,7 +21,7 @@ from tightrope.engine.backend import Plan, compile_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import plan_single
-from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import aligned_zeros, first_terms
 from tightrope.kernels.simd import FEW_ARMS, Kernel, build
 from tightrope.kernels.spec import ENVELOPE, SCAN, SIEVE, argmin_method
@@ -88,11 +88,11 @@ class LanesPlan:
     ) -> tuple[Runs | None, float]:
         """The runs and the seconds they took; None if ``stop[0]`` was set before the end."""
         start = time.perf_counter()
-        words, luck = self.seeds(runs)
+        words, policy_words = self.seeds(runs)
         finished = []
         for first in range(0, len(runs), self.spec.lanes):
             some = slice(first, first + self.spec.lanes)
-            lanes = Lanes(self, runs[some], words[:, some], luck[:, some])
+            lanes = Lanes(self, runs[some], words[:, some], policy_words[:, some])
             lanes.advance(FOREVER, stop)
             if lanes.running:
                 return None, 0.0
@@ -102,7 +102,7 @@ class LanesPlan:
     def seeds(self, runs: npt.NDArray[np.int64]) -> tuple[Words, Words]:
         """The runs' generators [4, R]: for the outcomes, and for the policy if it needs one."""
         words = seed_words(self.job.seed, OUTCOMES, runs)
-        return words, seed_words(self.job.seed, LUCK, runs) if self.spec.policy.random else words
+        return words, seed_words(self.job.seed, POLICY, runs) if self.spec.policy.random else words
 
     def compile(self) -> float:
         """Compile the kernel or read it from the disk; the seconds of compiling."""
@@ -125,7 +125,7 @@ class Lanes:
     """One chunk of a plan's runs in its buffers, ready to advance."""
 
     def __init__(
-        self, plan: LanesPlan, runs: npt.NDArray[np.int64], words: Words, luck: Words
+        self, plan: LanesPlan, runs: npt.NDArray[np.int64], words: Words, policy_words: Words
     ) -> None:
         """Lanes past the number of ``runs`` start as done."""
         spec, layout, used = plan.spec, plan.spec.layout, len(runs)
@@ -140,8 +140,8 @@ class Lanes:
         self._lanes = aligned_zeros((layout.rows, lanes), number)
         self._lanes[layout.alive, :used] = 1
         self._lanes[layout.spent, used:] = self._budget + 1
-        self._words, self._luck = (aligned_zeros((4, lanes), np.uint32) for _ in range(2))
-        self._words[:, :used], self._luck[:, :used] = words, luck
+        self._words, self._policy_words = (aligned_zeros((4, lanes), np.uint32) for _ in range(2))
+        self._words[:, :used], self._policy_words[:, :used] = words, policy_words
         self._picked: Any = aligned_zeros((lanes,), np.int32)
         if not spec.arms:
             limits = aligned_zeros((lanes * (2 + spec.penalties),), np.int32)
@@ -165,7 +165,7 @@ class Lanes:
             self._book.reshape(rows),
             self._lanes.reshape(-1),
             self._words.reshape(-1),
-            self._luck.reshape(-1),
+            self._policy_words.reshape(-1),
             self._picked,
             self.plan.law,
             arms,

@@ -27,7 +27,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
 from tightrope.errors import BackendError
-from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec
@@ -185,7 +185,7 @@ class IndexPlan(_DevicePlan):
                 _clocks(spec)[(*_grid(steps + 1), stream)](clocks, wide)
             self._kernel[self._shape(count, stream)](
                 seeds,
-                give(seed_words(job.seed, LUCK, runs)) if spec.policy.random else seeds,
+                give(seed_words(job.seed, POLICY, runs)) if spec.policy.random else seeds,
                 self._law(give),
                 give(self._starting_terms()),
                 counts,
@@ -309,7 +309,7 @@ class ThreadPlan(_DevicePlan):
             counts, ends = room(arms, 2, count), room(columns, count)
             game = (
                 give(seed_words(job.seed, OUTCOMES, runs)),
-                give(seed_words(job.seed, LUCK, runs)),
+                give(seed_words(job.seed, POLICY, runs)),
                 give(law) if job.bernoulli else tuple(map(give, law)),
                 give(job.problem.phase_starts(job.budget)),
                 give(fresh),

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tightrope.engine.backend import Plan
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
-from tightrope.kernels.rng import LUCK, OUTCOMES, Generator
+from tightrope.kernels.rng import OUTCOMES, POLICY, Generator
 from tightrope.policies.base import Policy, Setup, Statistics, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy
 from tightrope.policies.memory import learner, remember
@@ -50,9 +50,9 @@ class PlainRun:
         """Whether every arm is still tried in turn; the queues rest meanwhile."""
         return self.step < self._explore
 
-    def decide(self, policy: Policy, luck: Generator | None) -> int:
-        """The arm to pull; ``luck`` is for policies that toss coins."""
-        uniform = 0.0 if luck is None else luck.luck()
+    def decide(self, policy: Policy, random: Generator | None) -> int:
+        """The arm to pull; ``random`` is for policies that toss coins."""
+        uniform = 0.0 if random is None else random.coin()
         return policy.decide(self.setup, self._remembered(), self.seen, self.queues, uniform)
 
     def _remembered(self) -> float:
@@ -121,11 +121,11 @@ class Choosing(_Remembering):
         self._learn = learner(remember, policy.learn)
         policy.begin(self._constants, self._state, self._scratch)
 
-    def decide(self, policy: Policy, luck: Generator | None) -> int:
+    def decide(self, policy: Policy, random: Generator | None) -> int:
         """The arm that the policy chooses."""
-        assert luck is not None, "such a policy is random"
+        assert random is not None, "such a policy is random"
         assert isinstance(policy, ChoicePolicy)
-        words = np.array([luck.word() for _ in range(WORDS)])
+        words = np.array([random.word() for _ in range(WORDS)])
         return policy.choose(self._constants, self._state, self._scratch, words)
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
@@ -154,17 +154,17 @@ def play(
     number: type = float,
 ) -> Iterator[Step]:
     """Every step of one run, until its cost first exceeds ``budget`` (normalised)."""
-    draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, LUCK, run)
-    luck = chances if policy.random else None
+    draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
+    random = chances if policy.random else None
     tables = [phase.problem.tables() for phase in problem.phases]
     starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
     state = plain_run(problem, policy, setup, budget, number)
     while state.spent <= budget:
         if state.exploring:
-            chances.luck()  # a number a step, used or not
+            chances.coin()  # a number a step, used or not
             arm = state.step % count
         else:
-            arm = state.decide(policy, luck)
+            arm = state.decide(policy, random)
             if not 0 <= arm < count:
                 raise wrong_arm(policy.label, arm, state.step, count)
         now = tables[bisect_right(starts, state.spent) - 1]

@@ -20,7 +20,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.errors import PolicyError
 from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.rng import LUCK, OUTCOMES, seed_words
+from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
 from tightrope.kernels.spec import ENVELOPE, Spec, spec_of
@@ -109,7 +109,7 @@ class SingleRun:
         job = plan.job
         self.plan, self._fresh = plan, plan.fresh.block
         self.state = plan.fresh.copy()
-        self._seeds = tuple(seed_words(job.seed, stream, runs) for stream in (OUTCOMES, LUCK))
+        self._seeds = tuple(seed_words(job.seed, stream, runs) for stream in (OUTCOMES, POLICY))
         self._ends = np.zeros((len(runs), Ends.of(plan.spec.penalties).size))
         self._counts = np.zeros((len(runs), job.arm_count, 2))
 

@@ -121,16 +121,17 @@ def _by_selection(spec: DeviceKernel) -> dict[str, Any]:
 def build_few(spec: DeviceKernel) -> Any:
     """The kernel, compiled when it is first launched.
 
-    Its arguments: the runs' generators [4, R] (``seeds``, ``luck``), the ``law`` of the outcomes,
-    the terms that arms ``start`` with [K * rows]; what comes out: pulls and cost of each arm in
-    ``counts`` [K, 2, R], the rest in ``ends`` [rows, R]; the clock's table, the policy's numbers.
+    Its arguments: the runs' generators [4, R] (``seeds``, ``policy_words``), the ``law`` of the
+    outcomes, the terms that arms ``start`` with [K * rows]; what comes out: pulls and cost of each
+    arm in ``counts`` [K, 2, R], the rest in ``ends`` [rows, R]; the clock's table, the policy's
+    numbers.
     """
     play, number = _play(spec), numba.from_dtype(spec.dtype)
     term_size, book_size = spec.arms * spec.term_rows, spec.arms * spec.book_rows
     law_size = max(spec.arms * (2 + spec.penalties), 1) if spec.bits else 1
     copied = bool(spec.bits)
 
-    def few_arms(seeds, luck, law, start, counts, ends, clocks, game):
+    def few_arms(seeds, policy_words, law, start, counts, ends, clocks, game):
         run = cuda.grid(1)
         if run < seeds.shape[1]:
             terms = cuda.local.array(term_size, number)
@@ -143,9 +144,9 @@ def build_few(spec: DeviceKernel) -> Any:
             if copied:
                 for at in range(law_size):
                     odds[at] = law[at]
-                play(terms, book, run, seeds, luck, odds, counts, ends, clocks, game)
+                play(terms, book, run, seeds, policy_words, odds, counts, ends, clocks, game)
             else:
-                play(terms, book, run, seeds, luck, law, counts, ends, clocks, game)
+                play(terms, book, run, seeds, policy_words, law, counts, ends, clocks, game)
 
     numbers = term_size + book_size
     capped = device_options(max_registers=64) if numbers <= 24 else {}  # a better order, measured
@@ -173,24 +174,24 @@ def _play(spec: DeviceKernel) -> Any:
     rows, own_law, law_step = 3 * penalties, bool(spec.bits), np.uint64(channels * WEYL)
     weyl_step = np.uint64(WEYL)
 
-    def play(terms, book, run, seeds, luck, law, counts, ends, clocks, game):
+    def play(terms, book, run, seeds, policy_words, law, counts, ends, clocks, game):
         wide, constants, allowance, budget, count, explore, last = game
         state = cuda.local.array(rows, number)
         drain = cuda.local.array(penalties, number)
         outcomes = cuda.local.array(channels, number)
         words = cuda.local.array(4, uint32)
-        own = cuda.local.array(4, uint32)
+        own_words = cuda.local.array(4, uint32)
         for row in range(rows):
             state[row] = zero
         for m in range(penalties):
             drain[m] = allowance[m]
         for at in range(4):
-            words[at], own[at] = seeds[at, run], luck[at, run]
+            words[at], own_words[at] = seeds[at, run], policy_words[at, run]
         spent, step, uniform, weyl, toss = zero, uint32(0), zero, uint64(0), uint64(0)
         while spent <= budget and step < explore:
             if random:
                 toss = (toss + weyl_step) & _MASK
-                word_of(own, 0, 1, toss)
+                word_of(own_words, 0, 1, toss)
             arm = int32(step % count)
             draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
             weyl = (weyl + law_step) & _MASK
@@ -201,7 +202,7 @@ def _play(spec: DeviceKernel) -> Any:
         while spent <= budget and step < last:
             if random:
                 toss = (toss + weyl_step) & _MASK
-                uniform = number(coin(word_of(own, 0, 1, toss)))
+                uniform = number(coin(word_of(own_words, 0, 1, toss)))
             arm = decide(terms, state, now, uniform, constants)
             step = uint32(step + uint32(1))
             now = now_at(clocks, wide, step)  # of the next step, read while this one is going on

@@ -113,7 +113,7 @@ def build_group(spec: DeviceKernel, shape: Shape) -> Any:
     shift, pieces = group.bit_length() - 1, shape.pieces
     aligned = None if config.ENABLE_CUDASIM else BYTES
 
-    def many_arms(seeds, luck, law, start, counts, ends, clocks, game):
+    def many_arms(seeds, policy_words, law, start, counts, ends, clocks, game):
         numbers = cuda.shared.array(0, number, aligned)
         lane = int32(cuda.threadIdx.x & (group - 1))
         place = int32(cuda.threadIdx.x >> shift)
@@ -124,7 +124,7 @@ def build_group(spec: DeviceKernel, shape: Shape) -> Any:
             lane,
             run,
             seeds,
-            luck,
+            policy_words,
             law,
             start,
             counts,
@@ -201,13 +201,15 @@ class _Maker:
         law_step, weyl_step = np.uint64(channels * WEYL), np.uint64(WEYL)
         owner_bits, step_one = np.int32(self.shape.group - 1), np.uint32(1)
 
-        def play(numbers, first, lane, run, seeds, luck, law, start, counts, ends, clocks, game):
+        def play(
+            numbers, first, lane, run, seeds, policy_words, law, start, counts, ends, clocks, game
+        ):
             wide, constants, allowance, budget, count, explore, last = game
             state = cuda.local.array(rows, number)
             drain = cuda.local.array(penalties, number)
             outcomes = cuda.local.array(channels, number)
             words = cuda.local.array(4, uint32)
-            own = cuda.local.array(4, uint32)
+            own_words = cuda.local.array(4, uint32)
             runs = seeds.shape[1]
             done = run >= runs
             seeded = runs - 1 if done else run
@@ -216,14 +218,14 @@ class _Maker:
             for m in range(penalties):
                 drain[m] = allowance[m]
             for at in range(4):
-                words[at], own[at] = seeds[at, seeded], luck[at, seeded]
+                words[at], own_words[at] = seeds[at, seeded], policy_words[at, seeded]
             fill(numbers, first, lane, start, count)
             spent, step, uniform, mine = zero, uint32(0), zero, lane
             weyl, toss, arm, stride = uint64(0), uint64(0), int32(0), uint64(count)
             while spent <= budget and step < explore:
                 if random:
                     toss = (toss + weyl_step) & _MASK
-                    word_of(own, 0, 1, toss)
+                    word_of(own_words, 0, 1, toss)
                 draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one)
                 weyl = (weyl + law_step) & _MASK
                 if int32(arm & owner_bits) == mine:
@@ -255,7 +257,7 @@ class _Maker:
                     break
                 if random:
                     toss = (toss + weyl_step) & _MASK
-                    uniform = number(coin(word_of(own, 0, 1, toss)))
+                    uniform = number(coin(word_of(own_words, 0, 1, toss)))
                 arm = decide(numbers, first, lane, state, now, uniform, constants, count)
                 step = min(uint32(step + step_one), last)
                 now = now_at(clocks, wide, step)  # of the next step, read while this one goes on

@@ -123,7 +123,7 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
     outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
 
     def all_runs(mine, game):
-        seeds, lucks, law, starts, fresh, wide, counts, ends, explore, until, stop = game
+        seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop = game
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
         memory_of = Memory(
@@ -143,7 +143,7 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
             begin(mine, fresh)
             for at in range(4):
-                words[at], words[4 + at] = seeds[at, run], lucks[at, run]
+                words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
                 memory_of, law, starts, int64(arms), explore, int64(0), int64(0), until, stop
             )

@@ -16,9 +16,9 @@ from numba import njit
 
 from tightrope.compiled import OPTIONS, compile_kernel, fingerprint
 
-__all__ = ["LUCK", "OUTCOMES", "WEYL", "Generator", "seed_words"]
+__all__ = ["OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
 
-OUTCOMES, LUCK = 0, 1  # the two streams of a run
+OUTCOMES, POLICY = 0, 1  # the two streams of a run
 WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -74,6 +74,6 @@ class Generator:
         """A number in [0, 1), a multiple of 2^-31: what an outcome is drawn from."""
         return (self.word() >> 1) * 2.0**-31
 
-    def luck(self) -> float:
+    def coin(self) -> float:
         """A number in [0, 1), a multiple of 2^-24 (exact in single precision): for policies."""
         return (self.word() >> 8) * 2.0**-24

@@ -6,7 +6,7 @@ every distance between two rows:
     terms  [K, rows, L]   each arm's level and width of every channel
     book   [K, rows, L], or [K, L, width] with many arms: each arm's pulls, cost and totals
     lanes  [rows, L]      each run's queues, cost, outcomes (``Layout`` numbers the rows)
-    words  [4, L]         each run's generator (``rng``); ``luck`` [4, L] the policy's own
+    words  [4, L]         each run's generator (``rng``); ``policy_words`` [4, L] the policy's own
 
 A step is: decide, draw, learn, settle (``step``). With few arms, K is a constant of the kernel and
 the arm just pulled is picked out by selection, so that all of it is SIMD code. With more, a lane
@@ -152,13 +152,13 @@ def _kernel(spec: Kernel) -> Any:
     guess, alive = _guess(spec), spec.layout.alive * lanes_count
 
     def kernel(
-        terms, book, lanes, words, luck, picked, law, count, explore, wide, constants, allowance,
-        budget, step, until, stop,
+        terms, book, lanes, words, policy_words, picked, law, count, explore, wide, constants,
+        allowance, budget, step, until, stop,
     ):  # fmt: skip
         """Run all lanes from ``step`` until they are done, or ``until``, or ``stop[0]`` is set."""
         while step < until:
             if random:
-                guess(lanes, luck, step)
+                guess(lanes, policy_words, step)
             now = number(clock(wide, float(max(step, 1))))
             advance(
                 terms, book, lanes, words, picked, law, count, step, step < explore, now, constants,
@@ -200,10 +200,10 @@ def _guess(spec: Kernel) -> Any:
     lanes_count, number, part = spec.lanes, spec.dtype, _part(spec)
     uniform, word_of, coin = spec.layout.uniform * lanes_count, part(next_word), part(coin_of)
 
-    def guess(lanes, luck, step):
+    def guess(lanes, policy_words, step):
         weyl = (step + 1) * WEYL
         for lane in range(lanes_count):
-            lanes[uniform + lane] = number(coin(word_of(luck, lane, lanes_count, weyl)))
+            lanes[uniform + lane] = number(coin(word_of(policy_words, lane, lanes_count, weyl)))
 
     return part(guess)
 

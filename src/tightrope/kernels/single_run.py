@@ -325,8 +325,8 @@ def kernel(spec: Spec, bernoulli: bool) -> Any:
     """The processor's kernel: R runs one after another; how many were finished.
 
     Its arguments: the ``block`` to work in, a ``fresh`` one to start each run from (empty: go on
-    with the one run in the block), the generators' ``seeds`` and ``lucks`` [4, R], the laws, the
-    starts of phases; out come ``ends`` [R, columns of :class:`Ends`], ``counts`` [R, K, 2].
+    with the one run in the block), the generators' ``seeds`` and ``policy_words`` [4, R], the laws,
+    the starts of phases; out come ``ends`` [R, columns of :class:`Ends`], ``counts`` [R, K, 2].
     """
     digest = fingerprint([], (spec.digest, bernoulli))
     return compile_kernel(_single_run(spec, bernoulli), digest)
@@ -338,14 +338,14 @@ def _single_run(spec: Spec, bernoulli: bool) -> Any:
     play = loop(spec, spec.target, spec.part, draw, own)
     memory_at, counts_of, report = memory_of(spec), view(spec, Field.COUNTS), _report(spec)
 
-    def single_run(block, fresh, seeds, lucks, law, starts, ends, counts, until, stop):
+    def single_run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):
         address = block.ctypes.data
         memory, numbers = memory_at(address), counts_of(address)
         for run in range(len(ends)):
             if len(fresh) > 0:
                 block[:] = fresh
                 for at in range(4):
-                    memory.words[at], memory.words[4 + at] = seeds[at, run], lucks[at, run]
+                    memory.words[at], memory.words[4 + at] = seeds[at, run], policy_words[at, run]
             count, explore = numbers[ARMS], numbers[EXPLORE]
             step, phase, arm = play(
                 memory, law, starts, count, explore, numbers[STEP], numbers[PHASE], until, stop

@@ -22,7 +22,7 @@ from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError, nearest
 from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.live import NOTHING, REFUSED, calls
-from tightrope.kernels.rng import LUCK, seed_words
+from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
 from tightrope.kernels.spec import ENVELOPE, spec_of
 from tightrope.laws import shown
@@ -83,7 +83,7 @@ class Controller:
             scales=known.scales.channels,
             envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
         )
-        state["words"][4:] = seed_words(seed, LUCK, np.array([0]))[:, 0]
+        state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
         self._hold(known, policy, checked, state)
 
     def _hold(

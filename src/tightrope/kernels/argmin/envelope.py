@@ -164,10 +164,10 @@ def _liner(spec: Spec) -> Any:
     penalty_index = spec.formula(spec.policy.penalty_index, number)
 
     def lines(terms, wide, constants, out):
-        now, luck = number(clock(wide, 1.0)), number(0)
+        now, uniform = number(clock(wide, 1.0)), number(0)
         for arm in range(terms.shape[0]):
             level, width = terms[arm, 0], terms[arm, 1]
-            out[0, arm] = reward_index(constants, now, luck, number(arm), level, width)
+            out[0, arm] = reward_index(constants, now, uniform, number(arm), level, width)
             out[1, arm] = penalty_index(constants, now, terms[arm, 2], terms[arm, 3])
 
     return compile_kernel(lines, spec.digest)
@@ -194,7 +194,7 @@ def by_envelope(spec: Spec) -> Any:
         for field in (Field.LINES, Field.EDGES, Field.FIRST, Field.CANDIDATES, Field.RUN)
     )
 
-    def decide(address, step, luck):
+    def decide(address, step, uniform):
         edges, first, candidates = edges_of(address), first_of(address), candidates_of(address)
         lines, queue = lines_of(address), run_of(address)[0]
         low, high = 0, len(edges)
@@ -205,7 +205,7 @@ def by_envelope(spec: Spec) -> Any:
             else:
                 low = middle + 1
         if first[low] == first[low + 1]:
-            return scan(address, step, luck)
+            return scan(address, step, uniform)
         chosen = np.int64(candidates[first[low]])
         best = number(lines[0, chosen] + queue * lines[1, chosen])
         for at in range(first[low] + 1, first[low + 1]):

@@ -44,7 +44,7 @@ def scanner(spec: Spec) -> Any:
     places_of, run_of, best_of = (view(spec, f) for f in (Field.PLACES, Field.RUN, Field.BEST))
     constants_at = constants_of(spec, Field.CONSTANTS)
 
-    def scan(address, start, count, now, luck):
+    def scan(address, start, count, now, uniform):
         best, run, constants = best_of(address), run_of(address), constants_at(address)
         places = places_of(address)
         for lane in range(BLOCK):
@@ -54,7 +54,7 @@ def scanner(spec: Spec) -> Any:
             for lane in range(BLOCK):
                 place = start + base + lane
                 arm, old, holder = places[row, place], best[0, lane], best[1, lane]
-                value = index(places, place, 0, run, 0, 1, constants, now, luck, arm)
+                value = index(places, place, 0, run, 0, 1, constants, now, uniform, arm)
                 better = (value < old) | ((value == old) & (arm < holder))
                 better = better & (base + lane < count)
                 best[0, lane] = keep(better, value, old)
@@ -80,8 +80,8 @@ def by_scan(spec: Spec) -> Any:
     """Decide by looking at every arm."""
     clock, scan, counts_of = clock_at(spec), scanner(spec), view(spec, Field.COUNTS)
 
-    def decide(address, step, luck):
-        _, arm = scan(address, 0, counts_of(address)[ARMS], clock(address, step), luck)
+    def decide(address, step, uniform):
+        _, arm = scan(address, 0, counts_of(address)[ARMS], clock(address, step), uniform)
         return arm
 
     return spec.part(decide)

@@ -494,7 +494,7 @@ def narrower(spec: Spec) -> Any:
     levels_of, counts_of, windows_of = (
         view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS)
     )
-    luck = spec.dtype(0)
+    uniform = spec.dtype(0)
 
     def fit(address, level, step, now, first, some, best, wanted):
         """A window that leaves room below the plane, and the key that fits it."""
@@ -548,7 +548,7 @@ def narrower(spec: Spec) -> Any:
             if level > 0:
                 lower(address, level + 1)
             start, used = levels[level + 1, START], levels[level + 1, COUNT]
-            if scan(address, start, used, now, luck)[0] < plane(address, level + 1, now):
+            if scan(address, start, used, now, uniform)[0] < plane(address, level + 1, now):
                 return True
             counts[FAILED] += 1
             scale(address, level + 1, MUCH_NARROWER)
@@ -568,14 +568,14 @@ def by_sieve(spec: Spec) -> Any:
     refine = refiner(spec)
     levels_of, counts_of = view(spec, Field.LEVELS), view(spec, Field.COUNTS)
 
-    def decide(address, step, luck):
+    def decide(address, step, uniform):
         counts, levels = counts_of(address), levels_of(address)
         now, depth = clock(address, step), counts[DEPTH]
         count = levels[depth, COUNT]
         short = count <= 2 * counts[SMALLEST] or depth == counts[LEVELS]
         if depth > 0 and short and inside(address, depth, now):
             counts[EVALUATED] += count
-            best, arm = scan(address, levels[depth, START], count, now, luck)
+            best, arm = scan(address, levels[depth, START], count, now, uniform)
             if best < plane(address, depth, now):
                 return arm
         return refine(address, step, now)
@@ -591,7 +591,7 @@ def refiner(spec: Spec) -> Any:
     levels_of, counts_of, windows_of, run_of = (
         view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS, Field.RUN)
     )
-    penalties, luck = spec.penalties, spec.dtype(0)
+    penalties, uniform = spec.penalties, spec.dtype(0)
 
     def adapt(address, level, now):
         """Wider where the state has left the window; narrower if it is still inside."""
@@ -617,7 +617,7 @@ def refiner(spec: Spec) -> Any:
         counts, levels = counts_of(address), levels_of(address)
         level = counts[DEPTH]
         first, some = levels[level, START], min(levels[level, COUNT], CLOSE)
-        best, arm = scan(address, first, levels[level, COUNT], now, luck)
+        best, arm = scan(address, first, levels[level, COUNT], now, uniform)
         if level == 0:
             first, some = arm, 1
         while level > 0 and not (inside(address, level, now) and best < plane(address, level, now)):
@@ -628,7 +628,7 @@ def refiner(spec: Spec) -> Any:
                 break
             level += 1
         counts[DEPTH] = level
-        _, arm = scan(address, levels[level, START], levels[level, COUNT], now, luck)
+        _, arm = scan(address, levels[level, START], levels[level, COUNT], now, uniform)
         counts[EVALUATED] += levels[level, COUNT]
         return arm
 
