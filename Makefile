@@ -16,7 +16,7 @@ paper: .venv/run  ## every figure and claim of the paper, into out/; resumes whe
 test: check  ## everything: style, types, layers, tests, doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
-test-lowest: .venv-lowest/dev  ## the tests on the lowest versions that pyproject.toml allows
+test-lowest: .venv-lowest/dev  ## the tests on the lowest versions that pyproject.toml allows (Python 3.11)
 	.venv-lowest/bin/python -m pytest -q -n auto --dist loadgroup
 
 test-newest: .venv-newest/dev  ## the tests on the newest versions that it allows, whatever is locked
