@@ -3,8 +3,9 @@ PYTHON ?= python3
 RUNS ?= 1000
 OUT ?= out
 BIN := .venv/bin
+UV := .venv-uv/bin/uv
 
-.PHONY: run paper test check bench clean
+.PHONY: run paper test test-lowest test-newest check lock bench clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
@@ -15,24 +16,48 @@ paper: .venv/run  ## every figure and claim of the paper, into out/; resumes whe
 test: check  ## everything: style, types, layers, tests, doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
+# Old packages call what the newest of their own dependencies deprecate.
+test-lowest: .venv-lowest/dev  ## the tests on the lowest versions that pyproject.toml allows (Python 3.11)
+	PYTEST_ADDOPTS="-W ignore::DeprecationWarning" \
+	  .venv-lowest/bin/python -m pytest -q -n auto --dist loadgroup
+
+test-newest: .venv-newest/dev  ## the tests on the newest versions that it allows, whatever is locked
+	.venv-newest/bin/python -m pytest -q -n auto --dist loadgroup
+
 check: .venv/dev  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+lock: $(UV)  ## requirements-dev.txt anew: the newest versions that pyproject.toml allows, with hashes
+	$(UV) pip compile --quiet --upgrade --universal --extra dev --generate-hashes --no-emit-index-url \
+	  --custom-compile-command "make lock" --output-file requirements-dev.txt pyproject.toml
+
 bench: .venv/dev  ## every figure of docs/benchmarks.md, beside the packages one would take instead
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv $(OUT) benchmarks/.venvs
+	rm -rf .venv .venv-lowest .venv-newest .venv-uv $(OUT) benchmarks/.venvs
 
 .venv/run: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable ".[report]"
 	@touch $@
 
-.venv/dev: pyproject.toml
+.venv/dev: pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@ .venv/run
+
+.venv-lowest/dev: RESOLUTION = lowest-direct
+.venv-newest/dev: RESOLUTION = highest
+.venv-lowest/dev .venv-newest/dev: pyproject.toml $(UV)
+	$(PYTHON) -m venv --clear $(@D)
+	$(UV) pip install --quiet --python $(@D) --resolution $(RESOLUTION) --editable ".[dev]"
+	@touch $@
+
+$(UV):
+	$(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip install --quiet uv

@@ -1,10 +1,10 @@
-"""Steps a second on a GPU, beside this machine's processors and a hand-written CUDA C++ kernel.
+"""Steps a second on a GPU, beside this machine's processors and hand-written CUDA C++ kernels.
 
-    python -m benchmarks.gpu [--probes ../shared/limits] [--repeats 3]
+    python -m benchmarks.gpu [--probes benchmarks/probes] [--repeats 3]
 
-The probes are LyOn at K = 2 (``lyon.cu``) and with more arms (``group.cu``), timed on the device
-alone; ours are whole calls of ``simulate``, copies to and from the device included, compiling left
-out. Skipped with a reason where there is no device.
+The probes are LyOn at K = 2 (``few_arms.cu``) and with more arms (``many_arms.cu``), timed on the
+device alone; ours are whole calls of ``simulate``, copies to and from the device included,
+compiling left out. Skipped with a reason where there is no device.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tightrope import (
 from tightrope.engine import gpu
 from tightrope.experiments.figure1 import FIGURE1
 
-PROBES = Path("../shared/limits")
+PROBES = Path(__file__).parent / "probes"
 REPEATS = 3
 FIGURE_RUNS = 10_000
 
@@ -99,23 +99,24 @@ def device_name() -> str:
 
 
 def probe_rates(folder: Path) -> dict[int, float]:
-    """The probes' steps a second by the number of arms, where they can be compiled."""
+    """The steps a second of all probes in a folder by the number of arms, where there is nvcc."""
     rates: dict[int, float] = {}
-    for name in ("lyon", "group"):
-        source = folder / f"{name}.cu"
-        if shutil.which("nvcc") is None or not source.exists():
-            continue
+    for source in sorted(folder.glob("*.cu")) if shutil.which("nvcc") else ():
         with tempfile.TemporaryDirectory() as made:
             program = Path(made) / "probe"
             options = ["-O3", "-arch=native", "-use_fast_math", "-w"]
             subprocess.run(["nvcc", *options, str(source), "-o", str(program)], check=True)
             text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
-        found = re.search(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
-        if found:
-            rates[2] = float(found.group(1))
-        for arms, rate in re.findall(r"K (\d+) G .* ms, (\S+) steps/s", text):
-            rates[int(arms)] = max(rates.get(int(arms), 0.0), float(rate))
+        for arms, rate in printed_rates(text):
+            rates[arms] = max(rates.get(arms, 0.0), rate)
     return rates
+
+
+def printed_rates(text: str) -> list[tuple[int, float]]:
+    """Arms and steps a second of a probe's lines; of those at K = 2 the one that ours is beside."""
+    few = re.findall(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
+    many = re.findall(r"K (\d+) G .* ms, (\S+) steps/s", text)
+    return [(2, float(rate)) for rate in few] + [(int(arms), float(rate)) for arms, rate in many]
 
 
 def figure_seconds(backend: str, runs: int) -> float:

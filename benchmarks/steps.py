@@ -1,6 +1,6 @@
 """Steps a second of the CPU engine, beside the hand-written AVX2 probe where one can be compiled.
 
-    python -m benchmarks.steps [--probe ../shared/limits/avx2.cpp] [--repeats 12]
+    python -m benchmarks.steps [--probe benchmarks/probes/avx2.cpp] [--repeats 12]
 
 The probe is LyOn at K = 2 in single precision on one thread. Everything runs in turn, again and
 again, on one machine, and each figure is the best of its repeats: so ratios mean something where
@@ -24,7 +24,7 @@ from benchmarks import page
 from tightrope import LyOff, LyOn, Policy, ready_problem, simulate
 
 SECONDS = 0.1  # about what one timing takes
-PROBE = Path("../shared/limits/avx2.cpp")
+PROBE = Path(__file__).parent / "probes" / "avx2.cpp"
 REPEATS = 12
 CORES = os.cpu_count() or 1
 
@@ -103,8 +103,10 @@ def compiled_probe(source: Path) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "probe"
         options = ["-O3", "-march=native", "-ffast-math", "-w"]
-        subprocess.run([compiler, *options, str(source), "-o", str(program)], check=True)
-        yield program
+        done = subprocess.run([compiler, *options, str(source), "-o", str(program)])
+        if done.returncode:
+            print(f"no probe: {compiler} does not compile {source} for this processor\n")
+        yield None if done.returncode else program
 
 
 def probe_nanoseconds(program: Path) -> float:
@@ -133,7 +135,7 @@ def steps_table(cases: list[Case]) -> str:
 
 def probe_line(probe: float, lyon: Case) -> str:
     if probe == float("inf"):
-        return "The probe: not measured here (no compiler, or its source is not there)."
+        return "The probe: not measured here (no compiler, or a processor without AVX2)."
     return (
         f"The probe: {probe:.2f} ns a step. "
         f"LyOn, K = 2, one thread: {lyon.best / probe:.2f} times that."

@@ -1,6 +1,13 @@
+import re
+import subprocess
+
 import pytest
 from benchmarks.comparison import Row
+from benchmarks.gpu import printed_rates
 from benchmarks.page import NoBlockError, write
+from benchmarks.steps import PROBE, compiled_probe
+
+from tightrope import LyOn, simulate
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
 
@@ -35,3 +42,28 @@ def test_ahead_of_every_one():
 def test_not_ahead_says_of_whom_and_why():
     row = Row("size", 300.0, {"one": 10.0, "two": 400.0}, more_is_better=False, why="Heavy.")
     assert row.verdict() == "size: **not ahead** of one (10), with 300. Heavy."
+
+
+def test_the_probe_plays_lyon(paper):
+    """Its mean reward and violation are ours, within the chance of so many runs."""
+    budget, runs = 500.0, 4096
+    with compiled_probe(PROBE) as program:
+        if program is None:
+            pytest.skip("no C++ compiler, or a processor without AVX2")
+        arguments = [program, f"{budget:g}", f"{runs}"]
+        text = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
+    lines = text.splitlines()
+    assert len(lines) == 4
+    ours = simulate(paper, LyOn(), budgets=budget, runs=runs, seed=1).summary()[0]
+    for line in lines:
+        reward, violation = map(float, re.findall(r"(?:reward rate|violation) (\S+)", line))
+        assert reward == pytest.approx(ours["reward_rate"], abs=6 * ours["reward_rate_se"])
+        assert violation == pytest.approx(ours["violation"], abs=6 * ours["violation_se"])
+        assert float(line.split()[1]) > 0, "nanoseconds per step, where the page looks for them"
+
+
+def test_steps_per_second_are_read_from_what_the_gpu_probes_print():
+    few = "runs 9 B 10: 1.0 ms, 1e+09 steps/s, x\nruns 1000000 B 100000: 2.0 ms, 3e+11 steps/s, x"
+    many = "K 20 G 4 runs 9 B 10: 3.0 ms, 2e+10 steps/s, x\nK 50 G 4 runs 9: 1 ms, 1e+10 steps/s, x"
+    assert printed_rates(few) == [(2, 3e11)]
+    assert printed_rates(many) == [(20, 2e10), (50, 1e10)]

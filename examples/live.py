@@ -1,0 +1,37 @@
+"""A live campaign: which model answers the next question? Saved and restored on the way."""
+
+import random
+from pathlib import Path
+
+from tightrope import Controller, Resolve, Scales, Task
+
+CENTS = {"small": 0.2, "medium": 0.5, "large": 1.0}  # the truth, which the controller learns
+GOOD = {"small": 0.60, "medium": 0.75, "large": 0.90}
+BAD = {"small": 0.12, "medium": 0.05, "large": 0.02}
+random.seed(1)
+
+
+def answer(model: str) -> tuple[float, float, float]:
+    """What an answer costs in cents, whether it was good, whether it did harm."""
+    luck = random.random()
+    cost = CENTS[model] * random.uniform(0.8, 1.2)
+    return cost, float(luck < GOOD[model]), float(luck > 1.0 - BAD[model])
+
+
+task = Task(arms=list(CENTS), limits={"bad": 0.2}, scales=Scales(cost=1.2))  # bad answers per cent
+controller = Controller(task, Resolve(), budget=300, seed=1)
+saved, harm = Path("campaign.snapshot"), 0.0
+while not controller.exhausted:
+    model = controller.arm_name(controller.ask())
+    cost, good, bad = answer(model)
+    controller.tell(model, cost=cost, reward=good, penalty={"bad": bad})
+    harm += bad
+    if sum(controller.pulls) == 100:  # as if the process ended here, and another went on
+        saved.write_bytes(controller.snapshot())
+        controller = Controller.restore(saved.read_bytes())
+        print(f"restored after {sum(controller.pulls)} questions, {controller.spent:.1f} cents")
+
+for name, pulls in zip(task.arms, controller.pulls, strict=True):
+    print(f"{name}: {pulls} questions")
+print(f"spent {controller.spent:.1f} of {controller.budget:g} cents")
+print(f"bad answers per cent: {harm / controller.spent:.3f}")

@@ -1,0 +1,94 @@
+"""Every example runs as a script, in a folder of its own, and prints what it is about."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+NUMBER = r"([+-]?\d+\.?\d*)"
+
+
+@pytest.fixture
+def printed(request, tmp_path):
+    """What the script that the test is named after prints."""
+    name = request.node.name.removeprefix("test_")
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout
+
+
+def number(pattern: str, text: str) -> float:
+    """The one number that stands at ``NUMBER`` in the pattern."""
+    (found,) = re.findall(pattern.replace("NUMBER", NUMBER), text)
+    return float(found)
+
+
+def test_every_script_is_tested_here_and_on_the_page():
+    assert {f"test_{name}" for name in SCRIPTS} <= set(globals())
+    page = (EXAMPLES / "README.md").read_text()
+    assert set(SCRIPTS) == set(re.findall(r"\]\((\w+)\.py\)", page))
+    for name in SCRIPTS:
+        assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 40, name
+
+
+def test_compare_policies(printed):
+    share = {
+        policy: number(rf"(?m)^{policy}: NUMBER% of the optimum, {kept} the limit$", printed)
+        for policy, kept in [("lyoff", "breaks"), ("lyon", "breaks"), ("resolve", "keeps")]
+    }
+    assert share["lyon"] > share["lyoff"] > 100 > share["resolve"] > 98
+    assert printed.count("lyon:alpha=0.5 ") == 2, "a row per budget in the table"
+
+
+def test_own_problem(printed):
+    van = number(r"van: NUMBER% of the hours", printed)
+    assert van + number(r"bicycle: NUMBER% of the hours", printed) == 100
+    assert van / 100 * 2.5 == pytest.approx(1.5, abs=0.02), "the van alone is loud: 2.5 per hour"
+    best = number(r"best: NUMBER deliveries per hour", printed)
+    assert number(r"200 hours: NUMBER deliveries", printed) == pytest.approx(best, rel=0.05)
+    assert number(r"noise: NUMBER per hour", printed) == pytest.approx(1.5, rel=0.05)
+    assert number(r"late: NUMBER per hour", printed) < 0.12
+
+
+def test_own_policy(printed):
+    rows = re.findall(rf"(\w+): reward {NUMBER}, violation {NUMBER}", printed)
+    assert [name for name, *_ in rows] == ["thrifty", "lyon"]
+    (thrifty, under), (lyon, over) = [tuple(map(float, row[1:])) for row in rows]
+    assert under < 0 < over, "LyOn breaks the limit at small budgets, the thrifty one does not"
+    assert 1.0 <= thrifty < lyon < 2.0, "between the two arms' reward rates"
+
+
+def test_plan(printed):
+    assert "best mixture: {'bold': 0.3, 'careful': 0.7}" in printed
+    assert number(r"is worth NUMBER per unit", printed) == 1.0
+    assert number(r"more than NUMBER on average", printed) == 6500.5
+    assert re.search(rf"keeps the limit: v0 = {NUMBER}, delta0 = {NUMBER}", printed)
+    assert number(r"as in the paper: earns \d+, violation NUMBER", printed) > 0.03
+    assert number(r"tuned: earns \d+, violation NUMBER", printed) < 0.01
+    assert 0.98 * 6500.5 < number(r"tuned: earns NUMBER,", printed) < 1.01 * 6500.5
+
+
+def test_live(printed, tmp_path):
+    assert "restored after 100 questions" in printed
+    assert (tmp_path / "campaign.snapshot").stat().st_size > 0
+    asked = [int(found) for found in re.findall(r"(?:small|medium|large): (\d+) q", printed)]
+    assert len(asked) == 3
+    assert sum(asked) > 300, "the cheap models did most of it"
+    assert 300 < number(r"spent NUMBER of 300 cents", printed) + 0.1 < 301.5
+    assert number(r"bad answers per cent: NUMBER", printed) == pytest.approx(0.2, abs=0.05)
+
+
+def test_trajectory(printed, tmp_path):
+    rates = [float(found) for found in re.findall(rf"run \d: penalty .* {NUMBER} at", printed)]
+    assert len(rates) == 4
+    assert all(0.5 < rate < 1.2 for rate in rates), "LyOn is still above the limit of 0.8 here"
+    assert (tmp_path / "trajectory.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,57 @@
+"""The project's own files agree with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tightrope import __version__
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def declared():
+    """Everything that ``pip install -e .[dev]`` asks for by name."""
+    extras = PROJECT["optional-dependencies"]
+    for text in (*PROJECT["dependencies"], *extras["dev"]):
+        asked = Requirement(text)
+        if asked.name == PROJECT["name"]:
+            yield from (Requirement(one) for extra in asked.extras for one in extras[extra])
+        else:
+            yield asked
+
+
+def test_the_lock_has_a_version_that_is_allowed_of_everything_asked_for():
+    text = (ROOT / "requirements-dev.txt").read_text()
+    pins = re.findall(r"(?m)^([\w.-]+)==(\S+)", text)
+    for asked in declared():
+        versions = [pin for name, pin in pins if name == canonicalize_name(asked.name)]
+        assert versions, f"{asked.name} is not locked: make lock"
+        assert all(asked.specifier.contains(one) for one in versions), f"{asked}: make lock"
+    assert "://" not in text, "an index's address is each developer's own"
+
+
+def test_links_on_a_registry_page_are_absolute_and_lead_to_files():
+    hook = pytest.importorskip("hatch_build", reason="needs hatchling, which the dev extra has")
+    text = (ROOT / "README.md").read_text()
+    repository = PROJECT["urls"]["Repository"]
+    targets = re.findall(r"\]\(([^)]+)\)", hook.absolute_links(text, repository))
+    assert targets
+    for target in targets:
+        assert target.startswith("https://"), target
+        if target.startswith(repository):
+            assert (ROOT / re.sub(r".*/(blob|raw)/main/", "", target)).exists(), target
+
+
+def test_the_citation_has_the_repository_and_the_version():
+    repository = PROJECT["urls"]["Repository"]
+    assert all(url.startswith(repository) for url in PROJECT["urls"].values())
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f'repository-code: "{repository}"' in citation
+    assert __version__.startswith(*re.findall(r"(?m)^version: (\S+)$", citation))
