@@ -137,7 +137,7 @@ def simulate(
     the same call goes on from there, to the same bits; ``fresh`` starts again.
 
     Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
-    (It has more parameters than a function should: each is one choice of the caller's, by name.)
+    It has many parameters because each is one choice of the caller's, by name.
     """
     problems, named = named_problems(problem), named_policies(policies)
     numbers, checked = run_numbers(runs), budget_list(budgets)

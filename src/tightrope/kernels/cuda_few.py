@@ -154,7 +154,10 @@ def build_few(spec: DeviceKernel) -> Any:
 
 
 def _play(spec: DeviceKernel) -> Any:
-    """One run: decide, draw, learn, settle, until its cost exceeds the budget or clocks run out."""
+    """One run: decide, draw, learn, settle, until its cost exceeds the budget or clocks run out.
+
+    It is long because a thread's numbers stay in registers only within one function.
+    """
     number, penalties, channels = numba.from_dtype(spec.dtype), spec.penalties, 2 + spec.penalties
     part, random, zero, one = (
         device_part(spec.digest),

@@ -184,7 +184,8 @@ class _Maker:
 
         A warp goes on until the last of its runs is done, so that all its threads take part in
         every shuffle: with the group's own mask the device would look for its members at every
-        step. Of a run that is done its end is kept, and its arms change no more.
+        step. Of a run that is done its end is kept, and its arms change no more. It is long, with
+        many parameters, because a thread's numbers stay in registers only within one function.
         """
         spec, number, part, target = self.spec, self.number, self.part, self.target
         penalties, channels, random = spec.penalties, 2 + spec.penalties, spec.policy.random

@@ -147,6 +147,7 @@ def _target(spec: Kernel) -> Target:
 
 
 def _kernel(spec: Kernel) -> Any:
+    """The kernel; it has many parameters because arrays of numba come one by one."""
     part, number, lanes_count, random = _part(spec), spec.dtype, spec.lanes, spec.policy.random
     clock, advance = part(spec.policy.clock), (_few if spec.arms else _many)(spec)
     guess, alive = _guess(spec), spec.layout.alive * lanes_count
@@ -209,7 +210,10 @@ def _guess(spec: Kernel) -> Any:
 
 
 def _few(spec: Kernel) -> Any:
-    """One step of all lanes where K is a constant."""
+    """One step of all lanes where K is a constant.
+
+    It is long, with many parameters, because LLVM vectorises loops over lanes in one function only.
+    """
     layout, lanes_count, few, number = spec.layout, spec.lanes, spec.arms, spec.dtype
     channels, term_rows, part, target = (
         2 + spec.penalties,
@@ -278,7 +282,7 @@ def _few(spec: Kernel) -> Any:
 
 
 def _many(spec: Kernel) -> Any:
-    """One step of all lanes where K is read at run time."""
+    """One step of all lanes where K is read at run time; many parameters because of the arrays."""
     layout, lanes_count, part, target = spec.layout, spec.lanes, _part(spec), _target(spec)
     channels, bernoulli, width = 2 + spec.penalties, spec.bernoulli, spec.width
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count

@@ -95,6 +95,9 @@ class Target:
     ``threshold`` reach the rows of the arm just pulled: in their place by default, or by selection
     where K is a constant of the kernel. ``place(at, stride, row)`` is where a row of an arm's terms
     is, if not at ``at + row * stride``.
+
+    The functions have many parameters because every array comes with a place and a stride: that is
+    what lets lanes, runs and threads share them.
     """
 
     policy: Any

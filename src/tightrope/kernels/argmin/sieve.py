@@ -397,7 +397,8 @@ def finder(spec: Spec) -> Any:
 def filler(spec: Spec) -> Any:
     """Copy the places with keys at or below ``reach`` into the next level; whether they fit.
 
-    The plane's threshold becomes the smallest key that stays out.
+    The plane's threshold becomes the smallest key that stays out. It is long because it names all
+    that it touches of the block first.
     """
     copy, find, row = copier(spec), finder(spec), 2 * spec.channels
     chain = spec.part(_chain)
@@ -487,7 +488,8 @@ def narrower(spec: Spec) -> Any:
 
     ``best`` is an index that some arm has now: what a sample leaves between it and the plane tells
     whether a window is too wide, before all places are gone through. ``some`` places from
-    ``first`` on hold arms that are close to the best, or were.
+    ``first`` on hold arms that are close to the best, or were. It is long because it names all that
+    it touches of the block first.
     """
     frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
     lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)
