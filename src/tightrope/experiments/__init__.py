@@ -1,4 +1,9 @@
-"""The paper's experiments by name, and :func:`reproduce`, which runs and reports them."""
+"""The paper's experiments by name, and :func:`reproduce`, which runs and reports them.
+
+An experiment is a file with constants and an analysis (``figure1``, ``growing_arms``, ``tradeoff``,
+``erratum``); ``claims`` judges what the paper says. Beside them the arena (``arena`` and
+``arena_*``) and ``tuning``. All of them ask ``engine.simulation.make`` for runs and read results.
+"""
 
 from __future__ import annotations
 
