@@ -266,7 +266,7 @@ def arena(options: argparse.Namespace) -> int:
         say=None if options.quiet else _tell,
     )
     if options.json:
-        _print_json(found.rows)
+        _print_json(found.summary())
     else:
         print(f"at budget {found.budget:,g}:")
         _print_pairs(found.verdicts.items())

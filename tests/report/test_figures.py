@@ -54,7 +54,7 @@ def test_curves_carry_the_rows_numbers(one_limit):
     learner = panel.curves[1]
     assert learner.label == "lyon"
     assert learner.x.tolist() == [50, 200, 2000]
-    assert learner.y.tolist() == [row["violation"] for row in rows if row["policy"] == "lyon"]
+    assert learner.y.tolist() == [row.violation[0].mean for row in rows if row.policy == "lyon"]
     assert (learner.low < learner.y).all()
     assert (learner.y < learner.high).all()
     assert panel.x_log
@@ -159,7 +159,7 @@ def test_drawn_colours_are_the_policies(one_limit):
 
 
 def test_hollow_points_are_explained(one_limit):
-    rows = [{**row, "outside_theory": row["budget"] < 100} for row in detailed(one_limit)]
+    rows = [replace(row, outside_theory=row.budget < 100) for row in detailed(one_limit)]
     panels = metric_panels(one_limit.problem, rows, "reward_rate")
     assert panels[0].curves[0].hollow.tolist() == [True, False, False]
     assert any("δ ≥ c" in name for name in legend_marks(panels))

@@ -160,7 +160,7 @@ def _records(sweep: Sweep, kept: Numbers, compile_seconds: Mapping[str, float]) 
         mine = [one for one in sweep.work if one.label == label]
         yield Record(
             label=label,
-            runs=Runs.stack([Runs.join(parts[one], axis=0) for one in mine]),
+            normalised_runs=Runs.stack([Runs.join(parts[one], axis=0) for one in mine]),
             seconds=tuple(seconds[one] for one in mine),
             compile_seconds=taken,
             backend=mine[0].backend,

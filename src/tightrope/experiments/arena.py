@@ -13,8 +13,8 @@ from tightrope.engine.arguments import budget_list, run_numbers, seed_number, th
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError, PolicyError
 from tightrope.experiments.arena_ranking import judged, ranked
-from tightrope.experiments.arena_report import verdicts, write
-from tightrope.experiments.arena_rows import Scene, row_of
+from tightrope.experiments.arena_report import standings_html, verdicts, write
+from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
 from tightrope.experiments.arena_targets import Target, targets
 from tightrope.experiments.base import Call, Experiment
 from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
@@ -83,8 +83,6 @@ FEWEST_RUNS = 24  # at large budgets
 FULL_BUDGET = 10_000.0  # from here on fewer runs
 LANE_SECONDS, SOLO_SECONDS = 5e-9, 60e-9  # of a pull and of an arm in it, about
 
-Row = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Match(Call):
@@ -113,12 +111,19 @@ def _loaded(name: str) -> Problem:
 class Arena:
     """What came of it. ``rows`` are ranked; ``verdicts`` are by problem, at ``budget``."""
 
-    rows: Sequence[Row]
+    rows: Sequence[ArenaRow]
     verdicts: Mapping[str, str]
     budget: float
     targets: Sequence[Target]
     left_out: Sequence[str]  # who could not take part, and why
     files: Sequence[Path]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries that JSON takes."""
+        return [row.as_dict() for row in self.rows]
+
+    def _repr_html_(self) -> str:
+        return standings_html(self.rows, self.budget)
 
 
 def default_policies() -> list[str]:
@@ -251,7 +256,7 @@ def _size(call: Call) -> float:
 
 def _rows(
     scenes: Mapping[str, Scene], matches: Sequence[Match], results: Sequence[Results]
-) -> list[Row]:
+) -> list[ArenaRow]:
     places = {(match.problem, match.budgets[0]) for match in matches}
     best = {place: scenes[place[0]].optimum(place[1]) for place in places}
     return [
@@ -265,10 +270,10 @@ def _rows(
     ]
 
 
-def _facts(rows: Sequence[Row], runs: int, seed: int) -> list[tuple[str, str]]:
+def _facts(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
-    problems, labels = ({row[key]: 0 for row in rows} for key in ("problem", "policy"))
-    counts = {row["budget"]: row["runs"] for row in sorted(rows, key=lambda row: row["budget"])}
+    problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
+    counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
     fewer = [f"{count:,} at {budget:,g}" for budget, count in counts.items() if count < runs]
     options = _options(problems, labels, list(counts))
     return [

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from tightrope.engine.caveats import outside_theory
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.ready import ready_problem
 from tightrope.report.panels import Panel
-from tightrope.report.rows import detailed
+from tightrope.report.rows import ReportRow, detailed
 from tightrope.results import Results
 
 __all__ = ["Call", "Evidence", "Experiment"]
@@ -23,7 +22,6 @@ __all__ = ["Call", "Evidence", "Experiment"]
 # Of a unit of budget, on two cores: good enough to share out a progress bar and to cut the work.
 # Kernels for a few arms grow with their number, those for many with its root.
 SECONDS_FEW, SECONDS_MANY, FEW_ARMS = 1.9e-9, 6.7e-9, 8
-TIMINGS = ("seconds", "compile_seconds")  # differ from time to time
 
 
 @dataclass(frozen=True)
@@ -59,26 +57,17 @@ class Evidence:
     results: Sequence[Results]
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per problem, policy and budget: the summary, and what belongs to the experiment.
-
-        Added: ``problem`` (its name), ``outside_theory`` (delta is not below the limit), and the
-        intervals of the shares. Left out: timings, so that the same runs give the same rows.
-        """
-        rows = []
-        for call, results in zip(self.calls, self.results, strict=True):
-            outside = call.outside_theory()
-            for row in detailed(results):
-                beyond = (row["policy"], row["budget"]) in outside
-                lasting = {key: value for key, value in row.items() if key not in TIMINGS}
-                rows.append({"problem": call.problem, **lasting, "outside_theory": beyond})
-        return rows
-
-    def rows_of(self, problem: str, policy: Policy) -> list[dict[str, Any]]:
-        """One policy's rows on one problem, by budget."""
+    def rows(self) -> list[ReportRow]:
+        """A row per problem, policy and budget."""
         return [
-            row for row in self.rows if row["problem"] == problem and row["policy"] == policy.label
+            row
+            for call, results in zip(self.calls, self.results, strict=True)
+            for row in detailed(results, call.problem, call.outside_theory())
         ]
+
+    def rows_of(self, problem: str, policy: Policy) -> list[ReportRow]:
+        """One policy's rows on one problem, by budget."""
+        return [row for row in self.rows if (row.problem, row.policy) == (problem, policy.label)]
 
 
 @dataclass(frozen=True)

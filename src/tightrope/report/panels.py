@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tightrope.errors import InfeasibleError, InputError, nearest
 from tightrope.oracle import Oracle, oracle
 from tightrope.problem import Problem
-from tightrope.report.rows import Row, optimum_rate, part
+from tightrope.report.rows import ReportRow, interval, mean, optimum_rate
 from tightrope.report.styles import Style
 from tightrope.results import Floats
 
@@ -90,32 +90,32 @@ class Panel:
 
 
 def curve(
-    rows: Sequence[Row],
+    rows: Sequence[ReportRow],
     metric: str,
     number: int | None = None,
     *,
     name: str | None = None,
     line: bool = True,
 ) -> Curve:
-    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric that is a list."""
-    pairs = [part(row, f"{metric}_interval", number) for row in rows if f"{metric}_interval" in row]
-    known = bool(pairs) and all(pair is not None for pair in pairs)
+    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric with several."""
+    pairs = [interval(row, metric, number) for row in rows]
+    known = all(pair is not None for pair in pairs)
     ends = np.array(pairs, float).T if known else (None, None)
     return Curve(
-        label=rows[0]["policy"],
-        name=name or rows[0]["policy"],
-        x=np.array([row["budget"] for row in rows], float),
-        y=np.array([part(row, metric, number) for row in rows], float),
+        label=rows[0].policy,
+        name=name or rows[0].policy,
+        x=np.array([row.budget for row in rows], float),
+        y=np.array([mean(row, metric, number) for row in rows], float),
         low=ends[0],
         high=ends[1],
-        hollow=np.array([row.get("outside_theory", False) for row in rows], bool),
+        hollow=np.array([row.outside_theory for row in rows], bool),
         line=line,
     )
 
 
-def optimum_line(rows: Sequence[Row]) -> list[Reference]:
+def optimum_line(rows: Sequence[ReportRow]) -> list[Reference]:
     """OPT(B) / B at the rows' budgets, where it is known."""
-    rates = {row["budget"]: optimum_rate(row) for row in rows}
+    rates = {row.budget: optimum_rate(row) for row in rows}
     known = sorted((budget, rate) for budget, rate in rates.items() if rate is not None)
     if not known:
         return []
@@ -140,15 +140,14 @@ def limit_line(metric: str) -> list[Reference]:
     return [Reference("limit", "limit: violation 0", np.zeros(1))]
 
 
-def metric_panels(problem: Problem, rows: Sequence[Row], metric: str) -> list[Panel]:
-    """``metric`` of every policy against the budget; a panel a part where it is a list."""
+def metric_panels(problem: Problem, rows: Sequence[ReportRow], metric: str) -> list[Panel]:
+    """``metric`` of every policy against the budget; a panel per part where it has several."""
     _require_metric(problem, rows, metric)
-    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    labels = list(dict.fromkeys(row.policy for row in rows))
     panels = []
     for number, title in _parts(problem, rows, metric):
         curves = [
-            curve([row for row in rows if row["policy"] == label], metric, number)
-            for label in labels
+            curve([row for row in rows if row.policy == label], metric, number) for label in labels
         ]
         references = [*stationary_line(problem, metric, number), *limit_line(metric)]
         if metric == "reward_rate":
@@ -179,24 +178,29 @@ def _placed(panel: Panel) -> Panel:
     )
 
 
-def _require_metric(problem: Problem, rows: Sequence[Row], metric: str) -> None:
+def _require_metric(problem: Problem, rows: Sequence[ReportRow], metric: str) -> None:
     if metric not in METRICS:
         raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), METRICS)}")
-    values = [row[metric] for row in rows]
-    if not values or any(value is None or value == [] for value in values):
+    values = [getattr(row, metric) for row in rows]
+    if not values or any(value is None or value == () for value in values):
         raise InputError(
             f"metric = {metric!r}: problem {problem.name!r} has none at these budgets; choose"
             " another, such as 'reward_rate'"
         )
 
 
-def _parts(problem: Problem, rows: Sequence[Row], metric: str) -> list[tuple[int | None, str]]:
+def _parts(
+    problem: Problem, rows: Sequence[ReportRow], metric: str
+) -> list[tuple[int | None, str]]:
     """The parts of a metric (numbers from 0) and their titles; None for a plain number."""
-    if not isinstance(rows[0][metric], list):
+    first = getattr(rows[0], metric)
+    of_arms = metric.endswith("_share")
+    if not isinstance(first, tuple) or (len(first) == 1 and not of_arms):
         return [(None, "")]
-    values = np.array([row[metric] for row in rows], float)
+    numbers = range(len(first))
+    values = np.array([[mean(row, metric, number) for number in numbers] for row in rows], float)
     chosen = np.sort(np.argsort(-values.max(axis=0), kind="stable")[:MOST_PARTS])
-    if metric.endswith("_share"):
+    if of_arms:
         return [(int(k), f"arm {k + 1}: {problem.names[k]}") for k in chosen]
     return [(int(m), f"{problem.limit_names[m]}, limit {problem.limits[m]:g}") for m in chosen]
 
