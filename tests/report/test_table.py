@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 
 import pytest
 from rich.console import Console
@@ -10,9 +11,11 @@ from rich.console import Console
 from tightrope import InputError, Oracle, oracle, ready_problem
 from tightrope.report.rows import detailed, optimum_rate
 from tightrope.report.table import (
+    NO_REGRET,
     OUTSIDE,
     columns,
     flat,
+    footnotes,
     print_oracle,
     print_rows,
     section_ends,
@@ -106,6 +109,24 @@ def test_many_arms_show_the_largest_shares(many_arms):
 def test_what_is_not_known_is_left_open(one_run, infeasible):
     assert all("±" not in cell for cell in cells(one_run.summary(), "reward rate"))
     assert set(cells(infeasible.summary(), "regret")) == {"–"}
+
+
+def test_a_missing_regret_is_explained(infeasible, one_limit):
+    assert NO_REGRET in " ".join(printed(infeasible.rows()).split())
+    assert NO_REGRET not in printed(one_limit.rows())
+    assert footnotes(infeasible.summary()) == [NO_REGRET]
+
+
+def test_pulls_look_the_same_in_every_table(one_limit, one_run, infeasible):
+    for results in (one_limit, one_run, infeasible):
+        for cell, row in zip(cells(results.rows(), "pulls"), results.rows(), strict=True):
+            assert re.fullmatch(r"[\d,]+\.\d", cell)
+            assert float(cell.replace(",", "")) == pytest.approx(row.pulls, abs=0.051)
+
+
+def test_rows_and_dictionaries_give_the_same_table(one_limit, two_limits, no_limit, one_run):
+    for results in (one_limit, two_limits, no_limit, one_run):
+        assert printed(results.rows()) == printed(results.summary())
 
 
 def test_no_minus_before_a_zero(one_limit):

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 MOST_LETTERS = 48  # of a name
+MOST_NUMBERS = 120  # letters of a cell with several numbers
 MOST_NOTE = 1000  # letters of a note
 MOST_ARMS = 12  # that a task names
 MOST_LINES = 24  # of a table
@@ -111,32 +112,35 @@ def _code(letter: str) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A title with facts, a table, notes.
+    """A title with facts, a table, names, notes.
 
     ``total``: lines that there are, where ``columns`` have only the first of them. ``sections``:
     which lines start one. ``progress``: a bar below the title, from 0 to 1.
     """
 
     title: str
-    facts: Sequence[tuple[str, object]]
+    facts: Sequence[str]
     columns: Sequence[HtmlColumn]
     notes: Sequence[str] = ()
     total: int = 0
     sections: Sequence[bool] = ()
     progress: float | None = None
+    names: Sequence[str] = ()  # of arms that have no lines
 
     def html(self) -> str:
         """An element of a page; it holds its own style."""
-        told = " · ".join(f"{text(name)} {text(value)}" for name, value in self.facts)
+        told = " · ".join(map(text, self.facts))
         lines = max((len(column.cells) for column in self.columns), default=0)
         left = max(self.total, lines) - min(lines, MOST_LINES)
         notes = [f"and {left:,} more"] * (left > 0) + list(self.notes)
+        arms = ", ".join(map(text, self.names))
+        named = f'<p class="quiet">Arms: {arms}</p>' if self.names else ""
         progress = "" if self.progress is None else f'<p class="wide">{_bar(self.progress)}</p>'
         shown = "".join(f'<p class="quiet">{text(note, MOST_NOTE)}</p>' for note in notes)
         return (
             f'<div class="tightrope"><style>{STYLE}</style><p><b>{text(self.title)}</b>'
             f' <span class="quiet">{told}</span></p>{progress}'
-            f"{_table(self.columns, self.sections)}{shown}</div>"
+            f"{_table(self.columns, self.sections)}{named}{shown}</div>"
         )
 
 
@@ -156,7 +160,8 @@ def _cell(cell: Cell | str, column: HtmlColumn) -> str:
     one = Cell(cell) if isinstance(cell, str) else cell
     drawn = "" if one.bar is None else _bar(one.bar)
     drawn += _spark(one.line) if len(one.line) >= FEWEST_POINTS else ""
-    return f"<td{_class('number' * column.number, one.tone)}>{text(one.text, 120)}{drawn}</td>"
+    told = text(one.text, MOST_NUMBERS if column.number else MOST_LETTERS)
+    return f"<td{_class('number' * column.number, one.tone)}>{told}{drawn}</td>"
 
 
 def _class(*names: str) -> str:
@@ -194,11 +199,11 @@ def task_html(task: Task) -> str:
         HtmlColumn("limit per unit of cost", limits),
     ]
     facts = {"smallest mean cost": task.smallest_cost, "slack": task.slack}
-    known = [(name, _number(value)) for name, value in facts.items() if value is not None]
-    names, others = task.names[:MOST_ARMS], task.arm_count - MOST_ARMS
-    arms = ", ".join(shortened(name) for name in names) + f" and {others:,} more" * (others > 0)
-    title = _title("Task", task.name)
-    return Block(title, [*_size(task), *known], listed, [f"Arms: {arms}"]).html()
+    known = [f"{name} {_number(value)}" for name, value in facts.items() if value is not None]
+    others = task.arm_count - MOST_ARMS
+    names = [*task.names[:MOST_ARMS], *[f"and {others:,} more"] * (others > 0)]
+    page = Block(_title("Task", task.name), [*_size(task), *known], listed, names=names)
+    return page.html()
 
 
 def problem_html(problem: Problem) -> str:
@@ -234,12 +239,12 @@ def oracle_html(best: Oracle) -> str:
         HtmlColumn("share of pulls", _shares(best.pull_share[pulled])),
         HtmlColumn("share of cost", _shares(best.cost_share[pulled])),
     ]
-    facts: list[tuple[str, object]] = [("reward rate", _number(best.reward_rate))]
+    facts = [f"reward rate {_number(best.reward_rate)}"]
     rates = of_limits("penalty rate", channel_names(len(best.multiplier))[2:])
     for name, rate, price in zip(rates, best.penalty_rate, best.multiplier, strict=True):
-        facts.append((name, f"{_number(rate)} (multiplier {_number(price)})"))
+        facts.append(f"{name} {_number(rate)} (multiplier {_number(price)})")
     others = len(best.pull_share) - len(pulled)
-    notes = [f"{others:,} arm{'s' * (others != 1)} never pulled"] if others else []
+    notes = [f"{_count(others, 'arm')} never pulled"] if others else []
     return Block("Oracle π*", facts, listed, notes).html()
 
 
@@ -250,12 +255,7 @@ def results_html(results: Results) -> str:
     if len(results.budgets) >= FEWEST_POINTS:
         listed.insert(3, HtmlColumn("by budget", _sparks(rows)))
     starts = [i == 0 or row.policy != rows[i - 1].policy for i, row in enumerate(rows)]
-    facts = [
-        ("policies", len(results.records)),
-        ("budgets", len(results.budgets)),
-        ("runs", f"{results.runs:,}"),
-        ("seed", results.seed),
-    ]
+    facts = [f"{_count(results.runs, 'run')} per policy and budget", f"seed {results.seed}"]
     colours = " Green: keeps the limit; red: breaks it." * bool(results.problem.limits)
     notes = ["± is half of the 95 % interval." + colours, *footnotes(rows)]
     notes += [] if results.complete else ["Interrupted: only the finished runs are here."]
@@ -307,9 +307,9 @@ def controller_html(controller: Controller) -> str:
     ]
     queues = of_limits("queue", task.limit_names)
     facts = [
-        ("spent", f"{controller.spent:,.6g} of {controller.budget:,.6g}"),
-        ("pulls", f"{total:,}"),
-        *zip(queues, map(_number, controller.queues), strict=True),
+        f"spent {controller.spent:,.6g} of {controller.budget:,.6g}",
+        _count(total, "pull"),
+        *(f"{name} {_number(q)}" for name, q in zip(queues, controller.queues, strict=True)),
     ]
     notes = ["The budget is spent."] if controller.exhausted else []
     page = Block(f"Controller {controller.policy.label}", facts, listed, notes, task.arm_count)
@@ -320,8 +320,12 @@ def _title(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
 
 
-def _size(task: Task) -> list[tuple[str, object]]:
-    return [("arms", f"{task.arm_count:,}"), ("limits", task.penalty_count)]
+def _size(task: Task) -> list[str]:
+    return [_count(task.arm_count, "arm"), _count(task.penalty_count, "limit")]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _number(value: float) -> str:

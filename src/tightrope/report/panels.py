@@ -5,18 +5,23 @@ An experiment describes panels; ``figures`` alone knows how to draw them. N poin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, InputError, nearest
 from tightrope.oracle import Oracle, oracle
-from tightrope.problem import Problem
-from tightrope.report.rows import ReportRow, interval, mean, optimum_rate
+from tightrope.problem import Problem, channel_names
+from tightrope.report.rows import ReportRow, interval, mean, of_limits, optimum_rate
 from tightrope.report.styles import Style
 from tightrope.results import Floats
+from tightrope.statistics import quantile
+
+if TYPE_CHECKING:
+    from tightrope.engine import Trajectory
 
 __all__ = [
     "METRICS",
@@ -28,6 +33,7 @@ __all__ = [
     "metric_panels",
     "optimum_line",
     "stationary_line",
+    "trajectory_panels",
 ]
 
 METRICS = {
@@ -39,6 +45,15 @@ METRICS = {
     "pulls": "pulls a run",
     "queue_max": "largest queue of a run",
 }
+OVER_TIME = {  # of a trajectory
+    "reward": "reward so far",
+    "cost": "cost so far",
+    "penalty": "penalty so far",
+    "queue": "queue",
+}
+MOST_LINES = 12  # runs of a trajectory that are drawn one by one
+MIDDLE = (0.05, 0.95)  # of more runs: the band
+INTERVAL = "95 % interval"
 OUTSIDE = "hollow: δ ≥ c, outside the theory"
 MOST_PARTS = 6  # of a metric with a number an arm: panels for those with the largest values
 WIDE = 20.0  # budgets that span this factor go on a logarithmic axis
@@ -56,6 +71,7 @@ class Curve:
     high: Floats | None  # [N]
     hollow: npt.NDArray[np.bool_]  # [N] points that the panel's ``hollow`` is about
     line: bool = True  # join the points
+    points: bool = True  # mark them
     style: Style | None = None  # in place of the label's, where one policy has several settings
 
 
@@ -87,6 +103,7 @@ class Panel:
     y_share: float | None = None  # in per cent, logarithmic on either side beyond this share
     y_limits: tuple[float, float] | None = None  # the same for several panels, to compare them
     hollow: str = OUTSIDE  # what hollow points are
+    band: str = INTERVAL  # what lies between low and high
 
 
 def curve(
@@ -154,6 +171,42 @@ def metric_panels(problem: Problem, rows: Sequence[ReportRow], metric: str) -> l
             references = [*optimum_line(rows), *references]
         panels.append(_placed(Panel(title, _y_label(problem, metric), curves, references)))
     return panels
+
+
+def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Panel]:
+    """``metric`` of the runs of each trajectory against the pulls; a panel per limit.
+
+    A few runs are drawn one by one; of many the median, with the middle nine tenths of them.
+    """
+    if metric not in OVER_TIME:
+        raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), OVER_TIME)}")
+    counts = {path.penalty.shape[2] for path in paths.values()}
+    by_limit = metric in ("penalty", "queue")
+    if not paths or (by_limit and (len(counts) > 1 or 0 in counts)):
+        raise InputError(
+            f"metric = {metric!r}: the trajectories must have one, for the same limits; choose"
+            " another, such as 'reward'"
+        )
+    titles = of_limits(metric, channel_names(max(counts))[2:]) if by_limit else [metric]
+    band = f"{MIDDLE[0]:.0%} to {MIDDLE[1]:.0%} of the runs".replace("%", " %")
+    panels = []
+    for m, title in enumerate(titles):
+        curves = [one for name, path in paths.items() for one in _over_time(name, path, metric, m)]
+        title = title if len(titles) > 1 else ""
+        panels.append(Panel(title, OVER_TIME[metric], curves, x_label="pulls", band=band))
+    return panels
+
+
+def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
+    """A curve for each of a few runs, or one for many."""
+    values = getattr(path, metric)
+    runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]
+    x = path.step.astype(np.float64)
+    plain = np.zeros(len(x), bool)
+    if len(runs) <= MOST_LINES:
+        return [Curve(name, name, x, y, None, None, plain, points=False) for y in runs]
+    low, middle, high = (quantile(runs, share, axis=0) for share in (MIDDLE[0], 0.5, MIDDLE[1]))
+    return [Curve(name, f"{name}: median", x, middle, low, high, plain, points=False)]
 
 
 def _y_label(problem: Problem, metric: str) -> str:

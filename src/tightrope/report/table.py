@@ -49,10 +49,7 @@ MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2
 MOST_ARMS = 20  # that the oracle's table lists in full
 NOTHING = "–"
-NO_REGRET = (
-    "regret –: there is none, because no policy keeps the limits in expectation at this budget;"
-    " regret is measured against the best that does"
-)
+NO_REGRET = "regret –: there is none, as no policy keeps the limits on average at this budget"
 
 
 @dataclass(frozen=True)
