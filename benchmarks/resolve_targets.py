@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 from tightrope.experiments.arena_ranking import at_place, percent
-from tightrope.experiments.arena_rows import TOLERANCE, Scene
+from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene
 from tightrope.ready import load_problem
 
 __all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
@@ -28,7 +27,6 @@ MOST_BROKEN = 0.015
 OFTEN = 14 / 16  # of the problems
 
 MET, MISSED, OPEN = "met", "missed", "cannot be told"
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,18 +39,18 @@ class Target:
     outcome: str
 
 
-def targets(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> list[Target]:
+def targets(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Target]:
     """The three of them, on problems whose arms do not change; ``rows`` are ranked."""
-    steady = [row for row in rows if not scenes[row["problem"]].changes]
+    steady = [row for row in rows if not scenes[row.problem].changes]
     return [_violation(steady, scenes), _risk(steady, scenes), _regret(steady)]
 
 
-def _violation(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
+def _violation(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
     """Mean violation."""
-    mine = [row for row in _of(rows, PLAIN) if row["budget"] >= FROM_BUDGET]
+    mine = [row for row in _of(rows, PLAIN) if row.budget >= FROM_BUDGET]
     allowed = {_place(row): _allowed(row, rows, scenes) for row in mine}
     judged = [row for row in mine if allowed[_place(row)] is not None]
-    above = [row for row in judged if row["violation_share"] > (allowed[_place(row)] or 0.0)]
+    above = [row for row in judged if row.violation_share > (allowed[_place(row)] or 0.0)]
     surely = [row for row in above if _low(row) > (allowed[_place(row)] or 0.0)]
     over = [row for row in above if row not in surely]
     told = f"{len(judged) - len(above)} of {len(judged)} problems and budgets."
@@ -67,27 +65,27 @@ def _violation(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
     )
 
 
-def _low(row: Row) -> float:
+def _low(row: ArenaRow) -> float:
     """The lower end of the violation's interval; of one run nothing is sure."""
-    low, _ = row["violation_share_interval"] or (-1.0, 0.0)
+    low, _ = row.violation_share_interval or (-1.0, 0.0)
     return float(low)
 
 
-def _allowed(row: Row, rows: Sequence[Row], scenes: Mapping[str, Scene]) -> float | None:
+def _allowed(row: ArenaRow, rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> float | None:
     """The most that the violation may be, as a share of the limit; None if it cannot be said."""
-    if scenes[row["problem"]].slack >= SMALLEST_SLACK:
+    if scenes[row.problem].slack >= SMALLEST_SLACK:
         return TOLERANCE
-    there = at_place(rows, row["problem"], row["budget"])
-    rival = [one for one in there if one["policy"] == RIVAL]
-    return max(TOLERANCE, TENTH * rival[0]["violation_share"]) if rival else None
+    there = at_place(rows, row.problem, row.budget)
+    rival = [one for one in there if one.policy == RIVAL]
+    return max(TOLERANCE, TENTH * rival[0].violation_share) if rival else None
 
 
-def _risk(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
+def _risk(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
     """P(limit broken)."""
     mine = _of(rows, CAREFUL)
-    judged = [row for row in mine if scenes[row["problem"]].has_room(row["budget"])]
-    above = [row for row in judged if row["broken"] > MOST_BROKEN]
-    surely = [row for row in above if row["broken_interval"][0] > MOST_BROKEN]
+    judged = [row for row in mine if scenes[row.problem].has_room(row.budget)]
+    above = [row for row in judged if row.broken > MOST_BROKEN]
+    surely = [row for row in above if row.broken_interval[0] > MOST_BROKEN]
     over = [row for row in above if row not in surely]
     told = f"{len(judged) - len(above)} of {len(judged)} problems and budgets with room"
     told += f" ({len(mine) - len(judged)} have none)."
@@ -103,17 +101,17 @@ def _risk(rows: Sequence[Row], scenes: Mapping[str, Scene]) -> Target:
     )
 
 
-def _regret(rows: Sequence[Row]) -> Target:
+def _regret(rows: Sequence[ArenaRow]) -> Target:
     """The lowest regret among those that keep the limit."""
-    mine = [row for row in _of(rows, PLAIN) if row["budget"] == AT_BUDGET]
+    mine = [row for row in _of(rows, PLAIN) if row.budget == AT_BUDGET]
     alone, tied, missed = [], [], []
     for row in mine:
-        rivals = _rivals(at_place(rows, row["problem"], row["budget"]))
-        if not row["keeps"]:
+        rivals = _rivals(at_place(rows, row.problem, row.budget))
+        if not row.keeps:
             missed.append(row)
-        elif all(row["counted"] >= rival["counted"] for rival in rivals):
+        elif all(row.counted >= rival.counted for rival in rivals):
             alone.append(row)
-        elif all(rival["rank"] >= row["rank"] for rival in rivals):
+        elif all((rival.rank or 0) >= (row.rank or 0) for rival in rivals):
             tied.append(row)
         else:
             missed.append(row)
@@ -134,51 +132,55 @@ def _regret(rows: Sequence[Row]) -> Target:
     )
 
 
-def _rivals(rows: Iterable[Row]) -> list[Row]:
+def _rivals(rows: Iterable[ArenaRow]) -> list[ArenaRow]:
     """Who else keeps the limit and does not know the means."""
     return [
         row
         for row in rows
-        if row["keeps"] and not row["knows_means"] and row["policy"].partition(":")[0] != PLAIN
+        if row.keeps and not row.knows_means and row.policy.partition(":")[0] != PLAIN
     ]
 
 
-def _outcome(judged: Sequence[Row], surely: Sequence[Row], over: Sequence[Row]) -> str:
+def _outcome(
+    judged: Sequence[ArenaRow], surely: Sequence[ArenaRow], over: Sequence[ArenaRow]
+) -> str:
     if surely:
         return MISSED
     return OPEN if over or not judged else MET
 
 
-def _of(rows: Iterable[Row], policy: str) -> list[Row]:
-    return [row for row in rows if row["policy"] == policy]
+def _of(rows: Iterable[ArenaRow], policy: str) -> list[ArenaRow]:
+    return [row for row in rows if row.policy == policy]
 
 
-def _place(row: Row) -> tuple[str, float]:
-    return row["problem"], row["budget"]
+def _place(row: ArenaRow) -> tuple[str, float]:
+    return row.problem, row.budget
 
 
-def _named(text: str, rows: Sequence[Row], value: Any) -> str:
+def _named(text: str, rows: Sequence[ArenaRow], value: Callable[[ArenaRow], str]) -> str:
     """The places that miss, with their numbers; nothing where there are none."""
-    told = [f"{row['problem']} at {row['budget']:,g} ({value(row)})" for row in rows]
+    told = [f"{row.problem} at {row.budget:,g} ({value(row)})" for row in rows]
     return f"{text}: {', '.join(told)}." if told else ""
 
 
-def _share(row: Row) -> str:
-    return f"{percent(row['violation_share'])} of c"
+def _share(row: ArenaRow) -> str:
+    return f"{percent(row.violation_share)} of c"
 
 
-def _odds(row: Row) -> str:
-    return f"{percent(row['broken'])} of {row['runs']:,} runs"
+def _odds(row: ArenaRow) -> str:
+    return f"{percent(row.broken)} of {row.runs:,} runs"
 
 
-def _regret_words(row: Row) -> str:
-    return f"rank {row['rank']}" if row["keeps"] else "breaks the limit"
+def _regret_words(row: ArenaRow) -> str:
+    return f"rank {row.rank}" if row.keeps else "breaks the limit"
 
 
 def main() -> None:
     """Print the aims and what came of them."""
-    rows = json.loads(Path(sys.argv[1]).read_text())
-    names = dict.fromkeys(row["problem"] for row in rows)
+    known = [field.name for field in fields(ArenaRow)]
+    read = json.loads(Path(sys.argv[1]).read_text())
+    rows = [ArenaRow(**{name: row[name] for name in known if name in row}) for row in read]
+    names = dict.fromkeys(row.problem for row in rows)
     scenes = {name: Scene(name, "", load_problem(name)) for name in names}
     for one in targets(rows, scenes):
         print(f"{one.outcome}: {one.aim}. {one.definition} {one.measured}")

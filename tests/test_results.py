@@ -23,7 +23,7 @@ from tightrope import (
     optimum,
     simulate,
 )
-from tightrope.results import Record, Runs
+from tightrope.results import Record, Runs, SummaryRow
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +207,43 @@ def test_merge_refuses_the_same_run_and_other_work(paper, results):
         results.merge(other)
     with pytest.raises(ResultsError, match="no policy 'x'"):
         results["x"]
+
+
+def test_runs_are_in_the_users_units_and_files_in_normalised_ones(tmp_path):
+    coin = Bernoulli(0.5)
+    scales = Scales(cost=5, reward=20, penalty=(0.25, 4))
+    arms = [Arm("a", TwoPoint(0, 5, 0.5), coin, [TwoPoint(0, 0.25, 0.5), coin])]
+    results = made_up(Problem(arms, limit=(0.1, 0.1), scales=scales))
+    runs, stored = results["mine"].runs, results["mine"].normalised_runs
+    assert runs.reward.tolist() == [[120.0, 160.0]]
+    assert runs.cost.tolist() == [[50.0, 50.0]]
+    assert runs.arm_cost.tolist() == [[[50.0], [50.0]]]
+    assert runs.penalty.tolist() == [[[0.0, 4.0], [0.5, 12.0]]]
+    assert runs.queue_max.tolist() == [[[0.25, 4.0]] * 2]
+    assert runs.pulls.tolist() == stored.pulls.tolist()
+    assert stored.reward.tolist() == [[6.0, 8.0]]
+    results.save(tmp_path / "runs.npz")
+    with np.load(tmp_path / "runs.npz") as file:
+        assert file["0.reward"].tolist() == [[6.0, 8.0]]
+        assert "scales" not in json.loads(str(file["header"]))["records"][0]
+    assert Results.load(tmp_path / "runs.npz")["mine"].runs.reward.tolist() == [[120.0, 160.0]]
+    more = dataclasses.replace(results, run_numbers=np.arange(2, 4))
+    assert results.merge(more)["mine"].runs.reward.tolist() == [[120.0, 160.0, 120.0, 160.0]]
+
+
+def test_rows_are_the_summary(results, mixed):
+    assert [row.as_dict() for row in results.rows()] == results.summary()
+    row = results.rows()[3]
+    assert (row.policy, row.budget, row.limit_names) == ("lyon", 200.0, ("penalty",))
+    assert list(row.violation[0].interval) == results.summary()[3]["violation_interval"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        row.budget = 1.0
+    two = simulate(mixed, Stationary((0.3, 0.3, 0.4)), budgets=300, runs=5, backend="python")
+    free = Problem((Arm("a", Bernoulli(0.5), Bernoulli(0.5)),), limit=None)
+    none = simulate(free, FixedArm(), budgets=9, runs=1, backend="python")
+    for made in (results, two, none):
+        for row in made.rows():
+            assert SummaryRow.from_dict(row.as_dict()) == row
 
 
 def test_to_pandas(results):

@@ -363,7 +363,7 @@ def arena(options: argparse.Namespace) -> int:
         fresh=options.fresh,
     )
     if options.json:
-        _print_json(found.rows)
+        _print_json(found.summary())
     else:
         print(f"at a budget of {found.budget:,g} largest costs of one pull:")
         _print_pairs(found.verdicts.items())

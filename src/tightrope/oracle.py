@@ -72,6 +72,11 @@ class Oracle:
     pull_share: Floats
     cost_share: Floats
 
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import oracle_html
+
+        return oracle_html(self)
+
 
 @dataclass(frozen=True, eq=False)
 class PhaseMixtures:

@@ -1,7 +1,7 @@
 """What simulated runs brought: arrays, summaries with intervals, merging, one file on the disk.
 
-Letters: G budgets, R runs, K arms, M penalties. Arrays are in normalised units (outcomes in
-[0, 1]); everything a summary reports is in the user's units.
+Letters: G budgets, R runs, K arms, M penalties. Engines and files hold runs in normalised units
+(outcomes in [0, 1]); everything that a user reads is in her own.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, ProblemError, ResultsError
 from tightrope.files import Declared, read_arrays, read_header, write_arrays
+from tightrope.frames import native, run_columns, summary_columns
 from tightrope.optimum import optimum
-from tightrope.problem import Problem
+from tightrope.problem import Problem, Scales
+from tightrope.statistics import Estimate, estimate
+from tightrope.summary import SummaryRow
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Record", "Results", "Runs"]
+__all__ = ["Record", "Results", "Runs", "SummaryRow"]
 
 Floats = npt.NDArray[np.float64]
 FORMAT = 1  # of the file; a reader refuses what it does not know
-NORMAL_95 = 1.959963984540054
+NORMALISED = Scales()
+HERE_ALONE = ("normalised_runs", "scales")  # of a record: not in a file's header
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,21 @@ class Runs:
         """Some budgets, or some runs: any numpy index of the first dimensions."""
         return Runs(*(_packed(getattr(self, f.name)[key]) for f in fields(self)))
 
+    def in_units(self, scales: Scales) -> Runs:
+        """Normalised runs in the units whose largest outcomes are ``scales``."""
+        if all(scale == 1.0 for scale in scales.channels):
+            return self
+        penalties = np.asarray(scales.penalties)
+        return Runs(
+            reward=self.reward * scales.reward,
+            cost=self.cost * scales.cost,
+            penalty=self.penalty * penalties,
+            pulls=self.pulls,
+            arm_cost=self.arm_cost * scales.cost,
+            queue=self.queue * penalties,
+            queue_max=self.queue_max * penalties,
+        )
+
 
 def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """In C order, as after a trip to the disk: a sum's last bit depends on the order in memory."""
@@ -69,15 +86,25 @@ def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Record:
-    """One policy's runs at every budget, and how they were made."""
+    """One policy's runs at every budget, and how they were made.
+
+    ``normalised_runs`` are as engines make them; :attr:`runs` are in the user's units once the
+    record is part of some :class:`Results`, which know the scales.
+    """
 
     label: str
-    runs: Runs
+    normalised_runs: Runs  # [G, R]
     seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
     compile_seconds: float
     backend: str
     knows: str = ""  # of the arms before the first pull: "laws", a declared fact, or nothing
     policy: str = ""  # what the label stands for, the policy's repr; "" where it is not known
+    scales: Scales = NORMALISED
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs [G, R] in the user's units."""
+        return self.normalised_runs.in_units(self.scales)
 
 
 @dataclass(frozen=True)
@@ -94,6 +121,8 @@ class Results:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", int(self.seed))  # JSON knows no numpy.int64
+        scaled = [replace(record, scales=self.problem.scales) for record in self.records]
+        object.__setattr__(self, "records", tuple(scaled))
 
     @property
     def runs(self) -> int:
@@ -112,20 +141,54 @@ class Results:
                 return record
         raise ResultsError(f"no policy {label!r} in these results; known: {', '.join(self.labels)}")
 
+    def rows(self) -> tuple[SummaryRow, ...]:
+        """A row per policy and budget, in the user's units."""
+        return self._rows
+
     def summary(self) -> list[dict[str, Any]]:
-        """A row per policy and budget, in the user's units; see :func:`summarise` for its keys."""
+        """The rows as dictionaries that JSON takes; :class:`SummaryRow` says what the keys are."""
+        return [row.as_dict() for row in self.rows()]
+
+    @cached_property
+    def _rows(self) -> tuple[SummaryRow, ...]:
         best = [_optimum(self.problem, budget) for budget in self.budgets]
-        return [
+        return tuple(
             summarise(self.problem, record, g, budget, best[g])
             for record in self.records
             for g, budget in enumerate(self.budgets)
-        ]
+        )
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The summary as a pandas table."""
-        import pandas as pd
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A tidy data frame: a row per policy, budget and limit, in the user's units.
 
-        return pd.DataFrame(self.summary())
+        ``limit_name``, ``limit``, ``penalty_rate`` (penalty per unit of budget), ``violation`` and
+        ``queue_max`` are those of the limit; all other columns are of the policy at the budget and
+        repeated. ``_se`` is a standard error; ``_low`` and ``_high`` are the ends of a 95 %
+        interval. Without limits there is one row per policy and budget.
+
+        ``backend``: "pandas", "polars" or "pyarrow"; None takes the first that is installed.
+        """
+        limits = dict(zip(self.problem.limit_names, self.problem.limits, strict=True))
+        return native(summary_columns(self.rows(), limits), backend)
+
+    def runs_frame(self, backend: str | None = None) -> Any:
+        """A data frame with a row per policy, budget and run, in the user's units.
+
+        ``penalty`` is a column for each limit, ``penalty_NAME`` where limits have names of their
+        own. ``backend`` as for :meth:`to_frame`.
+        """
+        runs = {record.label: record.runs for record in self.records}
+        columns = run_columns(runs, self.budgets, self.run_numbers, self.problem.task)
+        return native(columns, backend)
+
+    def to_pandas(self) -> Any:
+        """The same as ``to_frame("pandas")``."""
+        return self.to_frame("pandas")
+
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import results_html
+
+        return results_html(self)
 
     def merge(self, *others: Results) -> Results:
         """These runs and those of ``others``: disjoint runs of the same work, in run order."""
@@ -178,12 +241,12 @@ class Results:
             "complete": self.complete,
             "problem": self.problem.to_toml(),
             "records": [
-                {f.name: getattr(r, f.name) for f in fields(Record) if f.name != "runs"}
+                {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in HERE_ALONE}
                 for r in self.records
             ],
         }
         arrays = {
-            f"{i}.{f.name}": getattr(record.runs, f.name)
+            f"{i}.{f.name}": getattr(record.normalised_runs, f.name)
             for i, record in enumerate(self.records)
             for f in fields(Runs)
         }
@@ -197,7 +260,8 @@ class Results:
         for i, facts in enumerate(header["records"]):
             known = {f.name: facts[f.name] for f in fields(Record) if f.name in facts}
             runs = Runs(*(arrays[f"{i}.{f.name}"] for f in fields(Runs)))
-            records.append(Record(**{**known, "runs": runs, "seconds": tuple(facts["seconds"])}))
+            known |= {"normalised_runs": runs, "seconds": tuple(facts["seconds"])}
+            records.append(Record(**known))
         return cls(
             problem=Problem.from_toml(header["problem"]),
             budgets=tuple(header["budgets"]),
@@ -267,73 +331,35 @@ def _must(holds: bool, what: str) -> None:
 
 def summarise(
     problem: Problem, record: Record, g: int, budget: float, best: float | None
-) -> dict[str, Any]:
-    """One policy at one budget: means over the runs, standard errors, 95 % intervals.
-
-    ``knows``: what the policy was told of the arms. ``reward_rate``: reward per unit of budget.
-    ``violation``: penalty per unit of budget, less the limit; a number for one penalty, otherwise a
-    list. ``violations``: the same by the limits' names. ``pull_share``, ``cost_share``: averages
-    over runs of the run's own share. ``regret``: what the best causal policy earns, less the
-    reward; None where no policy keeps the limits. ``queue_max``: the mean of the runs' largest
-    queue. ``pulls``: mean pulls a run. ``steps``: all pulls of all runs.
-    """
-    runs, scales = record.runs[g], problem.scales
+) -> SummaryRow:
+    """One policy at one budget; ``best``: OPT(B), None where no policy keeps the limits."""
+    runs, scales = record.normalised_runs[g], problem.scales
     penalty_scales = np.asarray(scales.penalties)
     reward = runs.reward * scales.reward
     pulls = runs.pulls.sum(axis=1)
-    rate = _estimate(reward / budget)
-    over = [
-        _estimate(runs.penalty[:, m] * penalty_scales[m] / budget - problem.limits[m])
-        for m in range(problem.penalty_count)
-    ]
-    total = _estimate(reward)
-    regret = None if best is None else (best - total[0], total[1])
-    queue_max = (runs.queue_max * penalty_scales).mean(axis=0)
+    total = estimate(reward)
     cost_share = runs.arm_cost / runs.arm_cost.sum(axis=1, keepdims=True)
-    return {
-        "policy": record.label,
-        "knows": record.knows,
-        "budget": budget,
-        "runs": len(reward),
-        **_described("reward_rate", rate),
-        **_described("violation", over[0] if len(over) == 1 else over),
-        "violations": {
-            name: mean for name, (mean, _) in zip(problem.limit_names, over, strict=True)
-        },
-        "pull_share": (runs.pulls / pulls[:, None]).mean(axis=0).tolist(),
-        "cost_share": cost_share.mean(axis=0).tolist(),
-        "pulls": float(pulls.mean()),
-        **_described("regret", regret),
-        "queue_max": float(queue_max[0]) if len(over) == 1 else queue_max.tolist(),
-        "steps": int(pulls.sum()),
-        "seconds": record.seconds[g],
-        "compile_seconds": record.compile_seconds,
-        "backend": record.backend,
-    }
-
-
-Estimate = tuple[float, float]  # a mean and its standard error
-
-
-def _estimate(values: Floats) -> Estimate:
-    if len(values) < 2:
-        return float(values.mean()), float("nan")
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def _described(name: str, estimate: Estimate | list[Estimate] | None) -> dict[str, Any]:
-    """A number with its standard error and its 95 % interval; None for what is not known."""
-    if estimate is None:
-        return {name: None, f"{name}_se": None, f"{name}_interval": None}
-    if isinstance(estimate, list):
-        rows = [_described(name, one) for one in estimate]
-        keys = (name, f"{name}_se", f"{name}_interval")
-        return {key: [row[key] for row in rows] for key in keys}
-    mean, error = estimate
-    if np.isnan(error):
-        return {name: mean, f"{name}_se": None, f"{name}_interval": None}
-    reach = NORMAL_95 * error
-    return {name: mean, f"{name}_se": error, f"{name}_interval": [mean - reach, mean + reach]}
+    return SummaryRow(
+        policy=record.label,
+        knows=record.knows,
+        budget=budget,
+        runs=len(reward),
+        reward_rate=estimate(reward / budget),
+        violation=tuple(
+            estimate(runs.penalty[:, m] * penalty_scales[m] / budget - problem.limits[m])
+            for m in range(problem.penalty_count)
+        ),
+        limit_names=problem.limit_names,
+        pull_share=tuple((runs.pulls / pulls[:, None]).mean(axis=0).tolist()),
+        cost_share=tuple(cost_share.mean(axis=0).tolist()),
+        pulls=float(pulls.mean()),
+        regret=None if best is None else Estimate(best - total.mean, total.error),
+        queue_max=tuple((runs.queue_max * penalty_scales).mean(axis=0).tolist()),
+        steps=int(pulls.sum()),
+        seconds=record.seconds[g],
+        compile_seconds=record.compile_seconds,
+        backend=record.backend,
+    )
 
 
 def _optimum(problem: Problem, budget: float) -> float | None:
@@ -346,7 +372,7 @@ def _optimum(problem: Problem, budget: float) -> float | None:
 def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> Record:
     return Record(
         label=records[0].label,
-        runs=Runs.join([record.runs for record in records], axis=1)[:, order],
+        normalised_runs=Runs.join([r.normalised_runs for r in records], axis=1)[:, order],
         seconds=tuple(np.sum([record.seconds for record in records], axis=0).tolist()),
         compile_seconds=sum(record.compile_seconds for record in records),
         backend=records[0].backend,

@@ -50,7 +50,7 @@ def one_arm(rewards, at, cost=1.0, scale=1.0):
 def made(problem, policy, **options):
     """The runs at one budget."""
     settings = {"budgets": 60, "runs": 5, "seed": 8, "precision": "double", "progress": False}
-    return simulate(problem, {"p": policy}, **settings | options)["p"].runs[0]
+    return simulate(problem, {"p": policy}, **settings | options)["p"].normalised_runs[0]
 
 
 # Where a phase starts.

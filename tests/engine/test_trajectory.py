@@ -34,11 +34,10 @@ def check(problem, policy, budget=BUDGET, points=10):
     options = {"runs": RUNS, "seed": SEED}
     path = trajectory(problem, policy, budget=budget, points=points, **options)
     runs = simulate(problem, {"p": policy}, budgets=budget, **options)["p"].runs[0]
-    penalty_scales = np.array(problem.scales.penalties)
-    np.testing.assert_array_equal(path.cost[:, -1], runs.cost * problem.scales.cost)
-    np.testing.assert_array_equal(path.reward[:, -1], runs.reward * problem.scales.reward)
-    np.testing.assert_array_equal(path.penalty[:, -1], runs.penalty * penalty_scales)
-    np.testing.assert_array_equal(path.queue[:, -1], runs.queue * penalty_scales)
+    np.testing.assert_array_equal(path.cost[:, -1], runs.cost)
+    np.testing.assert_array_equal(path.reward[:, -1], runs.reward)
+    np.testing.assert_array_equal(path.penalty[:, -1], runs.penalty)
+    np.testing.assert_array_equal(path.queue[:, -1], runs.queue)
     count = len(path.step)
     assert path.cost.shape == path.reward.shape == (RUNS, count)
     assert path.penalty.shape == path.queue.shape == (RUNS, count, problem.penalty_count)

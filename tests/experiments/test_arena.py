@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,13 @@ from tightrope.experiments.arena import (
     runs_at,
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
-from tightrope.experiments.arena_rows import TOLERANCE, Scene, row_of, wilson
+from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene, row_of
 from tightrope.laws import Bernoulli, CostAbove
 from tightrope.oracle import oracle
 from tightrope.policies import parse_policy
 from tightrope.problem import Arm, Problem
 from tightrope.ready import ready_problem
+from tightrope.statistics import wilson
 
 ROOT = Path(__file__).parents[2]
 FILES = ["arena.csv", "arena.png", "arena.svg", "arena.html"]
@@ -144,17 +146,17 @@ def test_a_row_agrees_with_the_runs():
     row = row_of(scene("arena-two-limits"), results, knows=False, best=300.0)
     penalty = results.records[0].runs.penalty[0]
     over = penalty / 200 - np.array(problem.limits)
-    worst = row["worst_limit"] - 1
-    assert row["violation"] == pytest.approx(plain["violation"][worst])
-    assert row["violation_interval"] == pytest.approx(plain["violation_interval"][worst])
-    assert row["broken"] == np.mean((over > 1e-9).any(axis=1))
+    worst = row.worst_limit - 1
+    assert row.violation == pytest.approx(plain["violation"][worst])
+    assert row.violation_interval == pytest.approx(plain["violation_interval"][worst])
+    assert row.broken == np.mean((over > 1e-9).any(axis=1))
     shares = (over / problem.limits).max(axis=1)
-    assert row["violation_p99_share"] == pytest.approx(np.quantile(shares, 0.99))
-    assert row["reward_rate"] == pytest.approx(plain["reward_rate"])
-    assert row["regret"] == pytest.approx(300.0 - row["earned"])
+    assert row.violation_p99_share == pytest.approx(np.quantile(shares, 0.99))
+    assert row.reward_rate == pytest.approx(plain["reward_rate"])
+    assert row.regret == pytest.approx(300.0 - row.earned)
     starts = np.array(plain["violation_interval"])[:, 0] / problem.limits
-    assert row["keeps"] == (starts.max() <= TOLERANCE)
-    assert row["steps"] == plain["steps"]
+    assert row.keeps == (starts.max() <= TOLERANCE)
+    assert row.steps == plain["steps"]
 
 
 @pytest.mark.parametrize("name", ["paper", "wireless", "arena-three-limits", "arena-cheap"])
@@ -164,7 +166,7 @@ def test_what_is_earned_has_the_mean_of_the_rewards_and_less_noise(name):
     results = simulate(
         one.problem, [parse_policy("resolve")], budgets=budget, runs=2000, seed=4, progress=False
     )
-    runs = results.records[0].runs[0]
+    runs = results.records[0].normalised_runs[0]
     raw, found = runs.reward * one.problem.scales.reward, one.earned(runs)
     difference = raw - found
     assert abs(difference.mean()) <= 4 * difference.std() / np.sqrt(2000)
@@ -175,7 +177,7 @@ def test_on_the_papers_arms_what_is_earned_is_known_but_for_the_penalties():
     """Every arm's reward rate is its penalty rate and one half: r = y + 1/2."""
     one = scene("paper")
     results = simulate(one.problem, [parse_policy("lyon")], budgets=100, runs=20, progress=False)
-    runs = results.records[0].runs[0]
+    runs = results.records[0].normalised_runs[0]
     np.testing.assert_allclose(one.earned(runs), 0.5 * runs.cost + runs.penalty[:, 0])
 
 
@@ -184,11 +186,11 @@ def test_penalties_beyond_the_limit_do_not_count():
     one = scene("paper")
     results = simulate(one.problem, [parse_policy("lyon")], budgets=100, runs=20, progress=False)
     row, penalty = row_of(one, results, False, None), results.records[0].runs[0].penalty
-    assert row["earned"] - row["counted"] == pytest.approx(penalty.mean() - 80.0)
+    assert row.earned - row.counted == pytest.approx(penalty.mean() - 80.0)
     careful = [parse_policy("fixed-arm:arm=careful")]
     results = simulate(one.problem, careful, budgets=100, runs=20, progress=False)
     row = row_of(one, results, False, None)
-    assert row["earned"] == row["counted"]
+    assert row.earned == row.counted
     assert scene("arena-free").prices.tolist() == [0.0]
     assert scene("arena-abrupt").prices == pytest.approx([1.0])
 
@@ -196,7 +198,7 @@ def test_penalties_beyond_the_limit_do_not_count():
 def test_where_arms_change_what_is_earned_is_the_reward():
     one = scene("arena-abrupt")
     results = simulate(one.problem, [parse_policy("lyon")], budgets=50, runs=5, progress=False)
-    runs = results.records[0].runs[0]
+    runs = results.records[0].normalised_runs[0]
     np.testing.assert_array_equal(one.earned(runs), runs.reward)
     assert one.slack == pytest.approx(0.625)
 
@@ -214,9 +216,9 @@ def test_units_are_the_users():
     problem = ready_problem("wireless")
     results = simulate(problem, [parse_policy("stationary")], budgets=2000, runs=8, progress=False)
     row = row_of(scene("wireless"), results, knows=True, best=None)
-    assert (row["budget"], row["cost_budget"]) == (100.0, 2000.0)
-    assert row["violation"] == pytest.approx(results.summary()[0]["violation"])
-    assert row["regret"] is row["regret_interval"] is row["regret_share"] is None
+    assert (row.budget, row.cost_budget) == (100.0, 2000.0)
+    assert row.violation == pytest.approx(results.summary()[0]["violation"])
+    assert row.regret is row.regret_interval is row.regret_share is None
 
 
 def test_wilson():
@@ -230,25 +232,42 @@ def test_wilson():
 
 
 def made_up(policy="a", reward=1.0, share=-0.1, keeps=True, **others):
-    return {
+    facts = {
         "problem": "p",
         "policy": policy,
         "budget": 10_000.0,
+        "cost_budget": 10_000.0,
         "runs": 100,
         "knows": "",
         "knows_means": False,
-        "keeps": keeps,
-        "counted": reward,
+        "optimum": 1.5,
+        "reward_rate": reward,
+        "reward_rate_se": 0.01,
+        "earned": reward,
         "earned_se": 0.01,
+        "counted": reward,
+        "regret": 1.5 - reward,
+        "regret_se": 0.01,
+        "regret_interval": None,
         "regret_share": 1.5 - reward,
+        "worst_limit": 1,
         "limit": 0.5,
-        "violation_share": share,
-        "violation_share_interval": [share - 0.01, share + 0.01],
+        "violation": 0.5 * share,
         "violation_se": 0.0025,
+        "violation_interval": None,
+        "violation_share": share,
+        "violation_share_interval": (share - 0.01, share + 0.01),
+        "violation_p99": 0.0,
+        "violation_p99_share": 0.0,
         "broken": 0.0,
-        "broken_interval": [0.0, 0.01],
-        **others,
+        "broken_interval": (0.0, 0.01),
+        "keeps": keeps,
+        "violations": {},
+        "steps": 100,
+        "decision_ns": 1.0,
+        "backend": "cpu",
     }
+    return ArenaRow(**facts | others)
 
 
 rows_made_up = st.lists(
@@ -263,7 +282,7 @@ rows_made_up = st.lists(
         earned_se=st.one_of(st.none(), st.floats(0, 0.5)),
     ),
     max_size=20,
-    unique_by=lambda row: (row["problem"], row["policy"]),
+    unique_by=lambda row: (row.problem, row.policy),
 )
 
 
@@ -273,15 +292,15 @@ def test_a_breaker_is_never_above_a_keeper(rows):
     found = ranked(rows)
     assert len(found) == len(rows)
     for problem in "pq":
-        there = [row for row in found if row["problem"] == problem]
-        playing = [row for row in there if not row["knows_means"]]
-        assert [row["rank"] for row in playing] == sorted(row["rank"] for row in playing)
-        keeping = [row["rank"] for row in playing if row["keeps"]]
-        breaking = [row["rank"] for row in playing if not row["keeps"]]
+        there = [row for row in found if row.problem == problem]
+        playing = [row for row in there if not row.knows_means]
+        assert [row.rank for row in playing] == sorted(row.rank for row in playing)
+        keeping = [row.rank for row in playing if row.keeps]
+        breaking = [row.rank for row in playing if not row.keeps]
         assert max(keeping, default=0) < min(breaking, default=99)
-        assert not any(row["rank"] for row in there if row["knows_means"])
+        assert not any(row.rank for row in there if row.knows_means)
         for row in playing:
-            assert row["tied"] == ([one["rank"] for one in playing].count(row["rank"]) > 1)
+            assert row.tied == ([one.rank for one in playing].count(row.rank) > 1)
 
 
 def test_ties_and_order():
@@ -293,7 +312,7 @@ def test_ties_and_order():
         made_up("e", 9.0, keeps=False, share=0.1),
         made_up("ref", 1.3, knows_means=True),
     ]
-    found = {row["policy"]: (row["rank"], row["tied"]) for row in ranked(rows)}
+    found = {row.policy: (row.rank, row.tied) for row in ranked(rows)}
     assert found == {
         "a": (1, True),
         "b": (1, True),
@@ -302,7 +321,7 @@ def test_ties_and_order():
         "c": (5, False),
         "ref": (None, False),
     }
-    assert [row["policy"] for row in ranked(rows)] == ["a", "b", "d", "e", "c", "ref"]
+    assert [row.policy for row in ranked(rows)] == ["a", "b", "d", "e", "c", "ref"]
 
 
 def test_verdicts():
@@ -319,7 +338,7 @@ def test_verdicts():
         "a and b keep the limit with the lowest regret, 5.00 % of OPT(B) (no telling them apart)."
         " Nobody breaks it."
     )
-    assert told(broken, {**broken, "policy": "d"}).startswith("No policy keeps the limit. ")
+    assert told(broken, replace(broken, policy="d")).startswith("No policy keeps the limit. ")
     assert told(ahead, broken).endswith("no other policy keeps it. c (by 25 %) breaks it.")
     assert "know the laws" in told(made_up(knows_means=True))
 
@@ -360,20 +379,20 @@ def test_targets_met_missed_and_open():
     rival = on("paper", "lyon", reward=1.2)
     assert outcomes(fine, careful, rival) == [MET, MET, MET]
     assert outcomes(rival) == [OPEN, OPEN, OPEN]
-    above = on("paper", "resolve", share=0.3, keeps=False, violation_share_interval=[0.2, 0.4])
-    risky = {**careful, "broken": 0.05, "broken_interval": [0.03, 0.07]}
+    above = on("paper", "resolve", share=0.3, keeps=False, violation_share_interval=(0.2, 0.4))
+    risky = replace(careful, broken=0.05, broken_interval=(0.03, 0.07))
     assert outcomes(above, risky, rival) == [MISSED, MISSED, MISSED]
-    near = {**fine, "violation_share": 0.002, "violation_share_interval": [-0.01, 0.014]}
-    unsure = {**careful, "broken": 0.02, "broken_interval": [0.005, 0.07]}
-    tied = {**rival, "counted": 1.401}
+    near = replace(fine, violation_share=0.002, violation_share_interval=(-0.01, 0.014))
+    unsure = replace(careful, broken=0.02, broken_interval=(0.005, 0.07))
+    tied = replace(rival, counted=1.401)
     assert outcomes(near, unsure, tied) == [OPEN, OPEN, OPEN]
 
 
 def test_a_nearly_infeasible_problem_is_measured_by_lyon():
     rival = on("arena-tight", "lyon", share=0.4, keeps=False)
     mine = on("arena-tight", "resolve", share=0.03, keeps=False)
-    assert outcomes(rival, {**mine, "violation_share_interval": [0.02, 0.04]})[0] == MET
-    worse = {**mine, "violation_share": 0.06, "violation_share_interval": [0.05, 0.07]}
+    assert outcomes(rival, replace(mine, violation_share_interval=(0.02, 0.04)))[0] == MET
+    worse = replace(mine, violation_share=0.06, violation_share_interval=(0.05, 0.07))
     assert outcomes(rival, worse)[0] == MISSED
     assert outcomes(mine)[0] == OPEN
 
@@ -407,8 +426,8 @@ def test_csv(made):
     )
     assert set(wanted.split()) <= lines[0].keys()
     for line, row in zip(lines, found.rows, strict=True):
-        assert float(line["regret"]) == row["regret"]
-        assert line["rank"] == ("" if row["rank"] is None else str(row["rank"]))
+        assert float(line["regret"]) == row.regret
+        assert line["rank"] == ("" if row.rank is None else str(row.rank))
 
 
 def test_the_page(made):
@@ -433,11 +452,11 @@ def test_the_page(made):
 def test_the_knowing_are_not_ranked(made):
     _, found = made
     for row in found.rows:
-        assert row["knows_means"] == (row["policy"] == "stationary") == (row["rank"] is None)
+        assert row.knows_means == (row.policy == "stationary") == (row.rank is None)
         told = {"stationary": "laws", "lyon": "smallest cost"}
-        assert row["knows"] == told.get(row["policy"], "")
-        worst = list(row["violations"].values())[row["worst_limit"] - 1]
-        assert worst == pytest.approx(row["violation"])
+        assert row.knows == told.get(row.policy, "")
+        worst = list(row.violations.values())[row.worst_limit - 1]
+        assert worst == pytest.approx(row.violation)
 
 
 def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch, capsys):
@@ -453,9 +472,9 @@ def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch, capsys):
     assert list((tmp_path / ".partial").glob("part-*"))
     again = arena(**SMALL, runs=8, out=tmp_path, progress=lambda done: None)
     assert "going on from" in capsys.readouterr().err
-    timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.rows]
+    timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.summary()]
     assert timeless == [
-        {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].rows
+        {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].summary()
     ]
     assert sorted(os.listdir(tmp_path)) == sorted(FILES)
 
@@ -464,7 +483,7 @@ def test_one_s_own_problems_and_policies_as_objects(paper):
     found = tightrope.arena(
         {"mine": paper}, [LyOn(), "uniform-random"], [20], runs=4, progress=False
     )
-    assert {row["policy"] for row in found.rows} == {"lyon", "uniform-random"}
+    assert {row.policy for row in found.rows} == {"lyon", "uniform-random"}
     assert list(found.verdicts) == ["mine"]
     assert found.files == ()
 
@@ -529,11 +548,11 @@ def test_one_who_cannot_take_part_is_named(tmp_path):
 
 def test_a_problem_without_an_optimum_at_these_budgets(tmp_path):
     found = arena(["arena-tight"], ["lyon"], [50, 100], runs=2, out=tmp_path, progress=False)
-    assert {row["regret"] for row in found.rows} == {None}
-    assert {row["rank"] for row in found.rows} == {1}
+    assert {row.regret for row in found.rows} == {None}
+    assert {row.rank for row in found.rows} == {1}
     assert (tmp_path / "arena.html").exists()
 
 
 def test_one_run_is_enough(tmp_path):
     found = arena(["paper"], ["lyon"], [50], runs=1, out=tmp_path, progress=False)
-    assert found.rows[0]["violation_interval"] is None
+    assert found.rows[0].violation_interval is None

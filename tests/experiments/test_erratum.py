@@ -43,7 +43,7 @@ def test_locked_is_nine_tenths_of_a_runs_pulls(evidence):
     pulls = results[PRINTED.label].runs.pulls.copy()
     pulls[0, 0], pulls[0, 1], pulls[0, 2] = (900, 100), (901, 99), (99, 901)
     record = results[PRINTED.label]
-    changed = replace(record, runs=replace(record.runs, pulls=pulls))
+    changed = replace(record, normalised_runs=replace(record.runs, pulls=pulls))
     other = replace(results, records=(results.records[0], changed))
     found = locked(Evidence(evidence.calls, [other]), PRINTED)
     assert found[0, :3].tolist() == [[False, False], [True, False], [False, True]]
@@ -73,8 +73,8 @@ def test_panels(evidence):
         assert [one.name for one in panel.curves] == names
         assert [one.label for one in panel.curves] == [PROOF.label, PRINTED.label]
     rows = evidence.rows_of("paper", PRINTED)
-    assert shown[0].curves[1].y.tolist() == [row["reward_rate"] for row in rows]
-    assert shown[1].curves[1].y.tolist() == [row["violation"] for row in rows]
+    assert shown[0].curves[1].y.tolist() == [row.reward_rate.mean for row in rows]
+    assert shown[1].curves[1].y.tolist() == [row.violation[0].mean for row in rows]
     assert shown[2].curves[1].y.tolist() == locked(evidence, PRINTED)[..., 0].mean(1).tolist()
     draw(shown, ERRATUM.columns)
 

@@ -51,15 +51,15 @@ def test_panels_are_the_papers(evidence):
 
 
 def test_panels_show_the_rows(evidence):
-    rows = {(row["policy"], row["budget"]): row for row in evidence.rows}
+    rows = {(row.policy, row.budget): row for row in evidence.rows}
     a, b, c, d, e, f = panels(evidence)
     for (reward, violation, share), suffix in (((a, b, c), ""), ((d, e, f), ":delta0=15")):
         row = rows[f"lyon{suffix}", 2000.0]
-        assert reward.curves[1].y[1] == row["reward_rate"]
-        assert violation.curves[1].y[1] == row["violation"]
-        assert share.curves[1].y[1] == row["pull_share"][0]
-        assert share.curves[1].low[1] == row["pull_share_interval"][0][0]
-        assert reward.curves[2].y[0] == rows["stationary", 1000.0]["reward_rate"]
+        assert reward.curves[1].y[1] == row.reward_rate.mean
+        assert violation.curves[1].y[1] == row.violation[0].mean
+        assert share.curves[1].y[1] == row.pull_share[0]
+        assert share.curves[1].low[1] == row.pull_share_interval[0][0]
+        assert reward.curves[2].y[0] == rows["stationary", 1000.0].reward_rate.mean
 
 
 def test_reference_lines(evidence):

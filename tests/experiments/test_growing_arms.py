@@ -10,6 +10,7 @@ from tightrope import LyOn, simulate
 from tightrope.experiments import EXPERIMENTS, Evidence
 from tightrope.experiments.growing_arms import FIGURE2, FIGURE3, LOOKS
 from tightrope.report.figures import draw
+from tightrope.report.rows import interval, mean
 
 ARMS = [2, 10, 20, 50, 100]
 
@@ -52,8 +53,8 @@ def test_panels_show_the_rows(experiment, evidence):
         for one, call in zip(panel.curves, found.calls, strict=True):
             rows = found.rows_of(call.problem, call.policies[0])
             assert one.x.tolist() == [1000, 3000]
-            assert one.y.tolist() == [row[metric] for row in rows]
-            assert one.low.tolist() == [row[f"{metric}_interval"][0] for row in rows]
+            assert one.y.tolist() == [mean(row, metric) for row in rows]
+            assert one.low.tolist() == [interval(row, metric)[0] for row in rows]
 
 
 def test_every_number_of_arms_has_the_same_two_reference_lines(evidence):
@@ -74,13 +75,13 @@ def test_points_outside_the_theory_are_hollow(evidence):
 def test_reward_rate_is_the_violation_plus_the_limit(evidence):
     """What the note says of these arms: within five standard errors, at every point."""
     for row in (row for found in evidence.values() for row in found.rows):
-        error = np.hypot(row["reward_rate_se"], row["violation_se"])
-        assert abs(row["reward_rate"] - row["violation"] - 0.8) < 5 * error
+        error = np.hypot(row.reward_rate.error, row.violation[0].error)
+        assert abs(row.reward_rate.mean - row.violation[0].mean - 0.8) < 5 * error
 
 
 def test_more_arms_break_the_limit_by_more(evidence):
-    rows = [row for row in evidence["fig2"].rows if row["budget"] == 3000]
-    assert np.all(np.diff([row["violation"] for row in rows]) > 0)
+    rows = [row for row in evidence["fig2"].rows if row.budget == 3000]
+    assert np.all(np.diff([row.violation[0].mean for row in rows]) > 0)
 
 
 def test_looks_differ_and_keep_their_order_in_grey(evidence):

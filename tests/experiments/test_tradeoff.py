@@ -12,6 +12,7 @@ from tightrope.experiments.figure1 import FIGURE1
 from tightrope.experiments.tradeoff import FIGURE4, FIGURE5
 from tightrope.policies.base import Policy
 from tightrope.report.figures import draw
+from tightrope.report.rows import mean
 
 V0, DELTA0 = (0.5, 1.0, 2.0), (0.1, 1.0, 4.0)
 BOTH = pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_panels_show_the_rows(experiment, kind, evidence):
         assert [one.name for one in panel.curves] == names
         for one, policy in zip(panel.curves, found.calls[0].policies, strict=True):
             rows = found.rows_of("paper-tradeoff", policy)
-            assert one.y.tolist() == [row[metric] for row in rows]
+            assert one.y.tolist() == [mean(row, metric) for row in rows]
     assert [line.role for line in reward.references] == ["optimum", "stationary"]
     assert all(line.y == pytest.approx(0.8) for line in reward.references)
 
@@ -77,16 +78,16 @@ def test_colour_tells_v0_and_marks_tell_delta0(experiment, kind, evidence):
 @BOTH
 def test_the_trade_off_is_monotone(experiment, kind, evidence):
     """Larger V or smaller delta: more reward, more violation (app:simulations)."""
-    rows = [row for row in evidence[experiment.name].rows if row["budget"] == 4000]
-    grid = np.array([row["violation"] for row in rows]).reshape(len(V0), len(DELTA0))
+    rows = [row for row in evidence[experiment.name].rows if row.budget == 4000]
+    grid = np.array([row.violation[0].mean for row in rows]).reshape(len(V0), len(DELTA0))
     assert (np.diff(grid, axis=0) > 0).all()
     assert (np.diff(grid, axis=1) < 0).all()
 
 
 def test_lyoff_breaks_the_limit_by_what_the_note_says(evidence):
     for row, (v0, delta0) in zip(evidence["fig4"].rows[1::2], product(V0, DELTA0), strict=True):
-        assert row["budget"] == 4000
-        assert row["violation"] == pytest.approx((v0 - delta0) / np.sqrt(4000), abs=0.002)
+        assert row.budget == 4000
+        assert row.violation[0].mean == pytest.approx((v0 - delta0) / np.sqrt(4000), abs=0.002)
 
 
 @BOTH

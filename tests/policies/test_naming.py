@@ -157,4 +157,4 @@ def test_on_a_cluster_with_its_code(file, paper):
 def test_objects_in_python(paper, file):
     policy = parse_policy(f"{file}:Bolder")
     found = tightrope.arena([paper], [policy], [20], runs=3, progress=False)
-    assert [row["policy"] for row in found.rows] == ["bolder"]
+    assert [row.policy for row in found.rows] == ["bolder"]

@@ -12,11 +12,19 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex
 
-from tightrope import FixedArm, InputError, TightropeError, oracle, ready_problem, simulate
+from tightrope import (
+    FixedArm,
+    InputError,
+    TightropeError,
+    Trajectory,
+    oracle,
+    ready_problem,
+    simulate,
+)
 from tightrope.policies.base import Policy
 from tightrope.report import extra
 from tightrope.report.figures import draw, legend_marks, plot, save, svg_text
-from tightrope.report.panels import METRICS, curve, metric_panels
+from tightrope.report.panels import METRICS, curve, metric_panels, trajectory_panels
 from tightrope.report.rows import detailed
 from tightrope.report.styles import styles
 
@@ -57,7 +65,7 @@ def test_curves_carry_the_rows_numbers(one_limit):
     learner = panel.curves[1]
     assert learner.label == "lyon"
     assert learner.x.tolist() == [50, 200, 2000]
-    assert learner.y.tolist() == [row["violation"] for row in rows if row["policy"] == "lyon"]
+    assert learner.y.tolist() == [row.violation[0].mean for row in rows if row.policy == "lyon"]
     assert (learner.low < learner.y).all()
     assert (learner.y < learner.high).all()
     assert panel.x_log
@@ -139,6 +147,53 @@ def test_a_metric_that_is_not_there(which, metric, words, request):
         plot(request.getfixturevalue(which), metric)
 
 
+def a_trajectory(runs: int, limits: int = 1) -> Trajectory:
+    """Of runs that earn 1, 2, ... a pull, and half as much in each penalty."""
+    step = np.arange(0, 50, 10)
+    reward = np.arange(1.0, runs + 1)[:, None] * step
+    penalty = np.repeat(0.5 * reward[:, :, None], limits, axis=2)
+    return Trajectory(step, reward / 2, reward, penalty, penalty)
+
+
+def test_a_trajectory_is_drawn_run_by_run():
+    figure = plot({"lyon": a_trajectory(3), "resolve": a_trajectory(2)})
+    (axes,) = figure.axes
+    assert [line.get_ydata()[-1] for line in axes.lines] == [40, 80, 120, 40, 80]
+    assert to_hex(axes.lines[0].get_color()) == COLOURS["lyon"]
+    assert [entry.get_text() for entry in figure.legends[0].texts] == ["lyon", "resolve"]
+    assert not is_clipped(figure)
+
+
+def test_many_runs_of_a_trajectory_are_a_band():
+    (panel,) = trajectory_panels({"runs": a_trajectory(101)}, "reward")
+    (one,) = panel.curves
+    assert (one.low[-1], one.y[-1], one.high[-1]) == (6 * 40, 51 * 40, 96 * 40)
+    assert set(legend_marks([panel])) == {"runs: median", "5 % to 95 % of the runs"}
+
+
+@pytest.mark.parametrize("metric", ["reward", "cost", "penalty", "queue"])
+def test_every_metric_of_trajectories(metric):
+    figure = plot([a_trajectory(2, 2), a_trajectory(3, 2)], metric)
+    assert len(figure.axes) == (2 if metric in ("penalty", "queue") else 1)
+    assert plot(a_trajectory(1), metric).axes
+
+
+@pytest.mark.parametrize(
+    ("given", "metric", "words"),
+    [
+        (a_trajectory(1), "violation", "metric = 'violation' is unknown"),
+        (a_trajectory(1, 0), "queue", "metric = 'queue'"),
+        ([a_trajectory(1), a_trajectory(1, 2)], "penalty", "for the same limits"),
+        ([], None, "metric = 'reward'"),
+        (3, None, "results = 3: must be Results, a Trajectory"),
+        ({"a": "b"}, None, "results = 'b': must be"),
+    ],
+)
+def test_what_cannot_be_drawn(given, metric, words):
+    with pytest.raises(InputError, match=words):
+        plot(given, metric)
+
+
 def test_a_policy_keeps_its_colour():
     alone, among = styles(["lyon:delta0=15"]), styles(["lyoff", "lyon", "lyon:delta0=15", "mine"])
     assert {alone["lyon:delta0=15"].colour, among["lyon"].colour} == {COLOURS["lyon"]}
@@ -162,7 +217,7 @@ def test_drawn_colours_are_the_policies(one_limit):
 
 
 def test_hollow_points_are_explained(one_limit):
-    rows = [{**row, "outside_theory": row["budget"] < 100} for row in detailed(one_limit)]
+    rows = [replace(row, outside_theory=row.budget < 100) for row in detailed(one_limit)]
     panels = metric_panels(one_limit.problem, rows, "reward_rate")
     assert panels[0].curves[0].hollow.tolist() == [True, False, False]
     assert any("δ ≥ c" in name for name in legend_marks(panels))

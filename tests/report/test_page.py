@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -43,7 +44,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(one_limit):
-    rows = [{**row, "outside_theory": row["budget"] < 100} for row in detailed(one_limit)]
+    rows = [replace(row, outside_theory=row.budget < 100) for row in detailed(one_limit)]
     panels = metric_panels(one_limit.problem, rows, "reward_rate")
     panels += metric_panels(one_limit.problem, rows, "violation")
     return Page(

@@ -3,16 +3,19 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 
 import pytest
 from rich.console import Console
 
 from tightrope import InputError, Oracle, oracle, ready_problem
-from tightrope.report.rows import detailed, half_width, optimum_rate
+from tightrope.report.rows import detailed, optimum_rate
 from tightrope.report.table import (
+    NO_REGRET,
     OUTSIDE,
     columns,
     flat,
+    footnotes,
     print_oracle,
     print_rows,
     section_ends,
@@ -49,7 +52,7 @@ def test_columns_with_one_limit(one_limit):
     value, reach = cells(rows, "violation")[0].split(" ± ")
     assert float(value) == pytest.approx(rows[0]["violation"], abs=1e-3)
     assert value[0] in "+-"
-    assert float(reach) >= round(half_width(rows[0]["violation_interval"]), 6)
+    assert float(reach) >= round(1.96 * rows[0]["violation_se"], 6)
 
 
 def named(results, *names):
@@ -81,7 +84,7 @@ def test_a_shown_interval_is_never_narrower_than_the_real_one(one_limit):
     for key, heading in (("reward_rate", "reward rate"), ("regret", "regret")):
         for row, cell in zip(rows, cells(rows, heading), strict=True):
             reach = float(cell.split(" ± ")[1].replace(",", ""))
-            assert reach >= half_width(row[f"{key}_interval"]) * (1 - 1e-5)
+            assert reach >= 1.9599 * row[f"{key}_se"]
 
 
 def test_columns_follow_the_number_of_limits(no_limit, two_limits):
@@ -108,8 +111,26 @@ def test_what_is_not_known_is_left_open(one_run, infeasible):
     assert set(cells(infeasible.summary(), "regret")) == {"–"}
 
 
+def test_a_missing_regret_is_explained(infeasible, one_limit):
+    assert NO_REGRET in " ".join(printed(infeasible.rows()).split())
+    assert NO_REGRET not in printed(one_limit.rows())
+    assert footnotes(infeasible.summary()) == [NO_REGRET]
+
+
+def test_pulls_look_the_same_in_every_table(one_limit, one_run, infeasible):
+    for results in (one_limit, one_run, infeasible):
+        for cell, row in zip(cells(results.rows(), "pulls"), results.rows(), strict=True):
+            assert re.fullmatch(r"[\d,]+\.\d", cell)
+            assert float(cell.replace(",", "")) == pytest.approx(row.pulls, abs=0.051)
+
+
+def test_rows_and_dictionaries_give_the_same_table(one_limit, two_limits, no_limit, one_run):
+    for results in (one_limit, two_limits, no_limit, one_run):
+        assert printed(results.rows()) == printed(results.summary())
+
+
 def test_no_minus_before_a_zero(one_limit):
-    rows = [{**row, "regret": -0.2, "regret_interval": [-4.2, 3.8]} for row in one_limit.summary()]
+    rows = [{**row, "regret": -0.2, "regret_se": 2.04} for row in one_limit.summary()]
     assert set(cells(rows, "regret")) == {"0 ± 4"}
 
 
@@ -183,12 +204,10 @@ def test_csv_parses_back_to_the_same_numbers(which, request, tmp_path):
 def test_csv_columns(two_limits):
     line = flat(detailed(two_limits)[0])
     row = detailed(two_limits)[0]
-    assert line["violation_2"] == row["violation"][1]
-    assert (line["violation_low_1"], line["violation_high_1"]) == tuple(
-        row["violation_interval"][0]
-    )
-    assert line["pull_share_low_3"] == row["pull_share_interval"][2][0]
-    assert line["regret_low"] == row["regret_interval"][0]
+    assert line["violation_2"] == row.violation[1].mean
+    assert (line["violation_low_1"], line["violation_high_1"]) == row.violation[0].interval
+    assert line["pull_share_low_3"] == row.pull_share_interval[2][0]
+    assert line["regret_low"] == row.regret.interval[0]
 
 
 def test_csv_that_cannot_be_written_leaves_nothing(one_limit, tmp_path):
@@ -206,7 +225,7 @@ class _Broken(dict):
 
 def test_share_intervals_hold_the_shares(one_limit):
     for row in detailed(one_limit):
-        for share, (low, high) in zip(row["pull_share"], row["pull_share_interval"], strict=True):
+        for share, (low, high) in zip(row.pull_share, row.pull_share_interval, strict=True):
             assert low < share < high
             assert (low + high) / 2 == pytest.approx(share)
 

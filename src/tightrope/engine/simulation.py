@@ -240,7 +240,7 @@ def _results(
         records.append(
             Record(
                 label=label,
-                runs=Runs.stack([work.runs_of(job, kept) for job in mine]),
+                normalised_runs=Runs.stack([work.runs_of(job, kept) for job in mine]),
                 seconds=tuple(work.seconds_of(job) for job in mine),
                 compile_seconds=sum(work.compile_seconds.get(job, 0.0) for job in mine),
                 backend=mine[0].backend,

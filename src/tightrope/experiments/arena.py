@@ -25,8 +25,8 @@ from tightrope.engine.simulation import Request, Settings, make
 from tightrope.engine.store import Store
 from tightrope.errors import InputError, PolicyError
 from tightrope.experiments.arena_ranking import judged, ranked
-from tightrope.experiments.arena_report import verdicts, write
-from tightrope.experiments.arena_rows import Scene, row_of
+from tightrope.experiments.arena_report import standings_html, verdicts, write
+from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
 from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
 from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
@@ -64,7 +64,6 @@ VERDICT = 10_000.0  # the budget of verdicts
 FEWEST_RUNS = 24  # at large budgets
 FULL_BUDGET = 10_000.0  # from here on fewer runs
 
-Row = dict[str, Any]
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
 Policies = Iterable[str | Policy] | Mapping[str, Policy]
 
@@ -96,11 +95,18 @@ class Arena:
     ``rows`` are ranked; ``verdicts`` are by problem, at ``budget`` largest costs of one pull.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[ArenaRow]
     verdicts: Mapping[str, str]
     budget: float
     left_out: Sequence[str]  # who could not take part, and why
     files: Sequence[Path]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries that JSON takes."""
+        return [row.as_dict() for row in self.rows]
+
+    def _repr_html_(self) -> str:
+        return standings_html(self.rows, self.budget)
 
 
 def default_policies() -> list[str]:
@@ -170,7 +176,7 @@ def _made(requests: Sequence[Request], settings: Settings, store: Store | None) 
         return make(requests, settings, store, whole=True)
 
 
-def _arena(rows: Sequence[Row], left_out: Sequence[str], files: Sequence[Path]) -> Arena:
+def _arena(rows: Sequence[ArenaRow], left_out: Sequence[str], files: Sequence[Path]) -> Arena:
     budget = judged(rows, VERDICT)
     return Arena(rows, verdicts(rows, budget), budget, left_out, files)
 
@@ -242,7 +248,7 @@ def _matches(
     return matches, told
 
 
-def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[Row]:
+def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow]:
     """The ranked rows."""
     places = {(match.scene, match.cost_budget) for match in matches}
     best = {(scene, budget): scene.optimum(budget) for scene, budget in places}
@@ -254,10 +260,10 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[Row]:
     )
 
 
-def _facts(rows: Sequence[Row], runs: int, seed: int) -> list[tuple[str, str]]:
+def _facts(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
-    problems, labels = ({row[key]: 0 for row in rows} for key in ("problem", "policy"))
-    counts = {row["budget"]: row["runs"] for row in sorted(rows, key=lambda row: row["budget"])}
+    problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
+    counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
     fewer = [f"{count:,} at {budget:,g}" for budget, count in counts.items() if count < runs]
     options = _options(problems, labels, list(counts))
     return [

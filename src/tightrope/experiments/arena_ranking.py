@@ -9,120 +9,124 @@ standard errors) share its rank. Policies that know the means are shown and not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 from statistics import median
-from typing import Any
 
-from tightrope.results import NORMAL_95
+from tightrope.experiments.arena_rows import ArenaRow
+from tightrope.statistics import NORMAL_95
 
 __all__ = ["Standing", "at_place", "judged", "percent", "ranked", "standings", "verdict"]
 
-Row = dict[str, Any]
 
-
-def ranked(rows: Iterable[Row]) -> list[Row]:
+def ranked(rows: Iterable[ArenaRow]) -> list[ArenaRow]:
     """The rows, each with ``rank`` (None: not ranked) and ``tied``, by problem, budget and rank.
 
     Problems come in the order in which they first appear; references stand last.
     """
     listed = list(rows)
-    places = dict.fromkeys((row["problem"], row["budget"]) for row in listed)
+    places = dict.fromkeys((row.problem, row.budget) for row in listed)
     order = list(dict.fromkeys(problem for problem, _ in places))
-    found: list[Row] = []
+    found: list[ArenaRow] = []
     for problem, budget in sorted(places, key=lambda place: (order.index(place[0]), place[1])):
         found += _ranked_once(at_place(listed, problem, budget))
     return found
 
 
-def at_place(rows: Iterable[Row], problem: str, budget: float) -> list[Row]:
+def at_place(rows: Iterable[ArenaRow], problem: str, budget: float) -> list[ArenaRow]:
     """The rows of one problem at one budget."""
-    return [row for row in rows if (row["problem"], row["budget"]) == (problem, budget)]
+    return [row for row in rows if (row.problem, row.budget) == (problem, budget)]
 
 
-def _ranked_once(rows: Sequence[Row]) -> list[Row]:
-    playing = [row for row in rows if not row["knows_means"]]
-    keepers = sorted((row for row in playing if row["keeps"]), key=_reward)
-    breakers = sorted((row for row in playing if not row["keeps"]), key=_excess)
-    found = _shared(keepers, _reward, "earned_se", 1)
-    found += _shared(breakers, _excess, "violation_se", 1 + len(keepers))
-    aside = [row for row in rows if row["knows_means"]]
-    return found + [{**row, "rank": None, "tied": False} for row in aside]
+def _ranked_once(rows: Sequence[ArenaRow]) -> list[ArenaRow]:
+    playing = [row for row in rows if not row.knows_means]
+    keepers = sorted((row for row in playing if row.keeps), key=_reward)
+    breakers = sorted((row for row in playing if not row.keeps), key=_excess)
+    found = _shared(keepers, _reward, _reward_error, 1)
+    found += _shared(breakers, _excess, _excess_error, 1 + len(keepers))
+    aside = [row for row in rows if row.knows_means]
+    return found + [replace(row, rank=None, tied=False) for row in aside]
 
 
-def _reward(row: Row) -> float:
+def _reward(row: ArenaRow) -> float:
     """Lower is better: regret, but for a constant of the problem and the budget."""
-    return -float(row["counted"])
+    return -row.counted
 
 
-def _excess(row: Row) -> float:
-    return float(row["violation_share"])
+def _reward_error(row: ArenaRow) -> float:
+    return row.earned_se or 0.0
+
+
+def _excess(row: ArenaRow) -> float:
+    return row.violation_share
+
+
+def _excess_error(row: ArenaRow) -> float:
+    return (row.violation_se or 0.0) / (row.limit or 1.0)
 
 
 def _shared(
-    rows: Sequence[Row], value: Callable[[Row], float], error: str, first: int
-) -> list[Row]:
-    """Ranks from ``first`` on; who cannot be told from the first of a group shares its rank."""
+    rows: Sequence[ArenaRow],
+    value: Callable[[ArenaRow], float],
+    error: Callable[[ArenaRow], float],
+    first: int,
+) -> list[ArenaRow]:
+    """Ranks from ``first`` on; who cannot be told from the first of a group shares its rank.
+
+    ``error``: the standard error of ``value``; 0 for a single run.
+    """
     ranks: list[int] = []
     head = 0
     for i, row in enumerate(rows):
-        if i and value(row) - value(rows[head]) > _reach(rows[head], row, error):
+        if i and value(row) - value(rows[head]) > NORMAL_95 * hypot(error(rows[head]), error(row)):
             head = i
         ranks.append(first + head)
     return [
-        {**row, "rank": rank, "tied": ranks.count(rank) > 1}
+        replace(row, rank=rank, tied=ranks.count(rank) > 1)
         for row, rank in zip(rows, ranks, strict=True)
     ]
 
 
-def _reach(one: Row, other: Row, error: str) -> float:
-    """What the runs can tell apart, in the units of what is compared."""
-    errors = [row[error] or 0.0 for row in (one, other)]
-    if error == "violation_se":
-        errors = [e / (row["limit"] or 1.0) for e, row in zip(errors, (one, other), strict=True)]
-    return NORMAL_95 * hypot(*errors)
-
-
-def judged(rows: Sequence[Row], wanted: float) -> float:
+def judged(rows: Sequence[ArenaRow], wanted: float) -> float:
     """The budget that verdicts are about: ``wanted`` if it was run, else the largest."""
-    budgets = {row["budget"] for row in rows}
+    budgets = {row.budget for row in rows}
     return wanted if wanted in budgets else max(budgets)
 
 
-def verdict(rows: Sequence[Row]) -> str:
+def verdict(rows: Sequence[ArenaRow]) -> str:
     """One sentence or two on one problem at one budget, from its ranked rows."""
-    playing = [row for row in rows if not row["knows_means"]]
-    keepers = [row for row in playing if row["keeps"]]
-    breakers = [row for row in playing if not row["keeps"]]
+    playing = [row for row in rows if not row.knows_means]
+    keepers = [row for row in playing if row.keeps]
+    breakers = [row for row in playing if not row.keeps]
     if not playing:
         return "Only policies that know the laws were run."
     return " ".join(filter(None, [_leaders(keepers), _broken(breakers, keepers)]))
 
 
-def _leaders(keepers: Sequence[Row]) -> str:
+def _leaders(keepers: Sequence[ArenaRow]) -> str:
     if not keepers:
         return "No policy keeps the limit."
-    ahead = [row for row in keepers if row["rank"] == 1]
-    behind = [row for row in keepers if row["rank"] != 1]
-    names = _listed([row["policy"] for row in ahead])
+    ahead = [row for row in keepers if row.rank == 1]
+    behind = [row for row in keepers if row.rank != 1]
+    names = _listed([row.policy for row in ahead])
     most = "keeps" if len(ahead) == 1 else "keep"
     text = f"{names} {most} the limit with the lowest regret{_of_optimum(ahead[0])}"
     if len(ahead) > 1:
         text += " (no telling them apart)"
     if not behind:
         return f"{text}; no other policy keeps it." if len(ahead) == 1 else f"{text}."
-    return f"{text}; next is {behind[0]['policy']}{_of_optimum(behind[0])}."
+    return f"{text}; next is {behind[0].policy}{_of_optimum(behind[0])}."
 
 
-def _of_optimum(row: Row) -> str:
-    share = row["regret_share"]
+def _of_optimum(row: ArenaRow) -> str:
+    share = row.regret_share
     return "" if share is None else f", {percent(share)} of OPT(B)"
 
 
-def _broken(breakers: Sequence[Row], keepers: Sequence[Row]) -> str:
+def _broken(breakers: Sequence[ArenaRow], keepers: Sequence[ArenaRow]) -> str:
     if not breakers:
         return "Nobody breaks it." if len(keepers) > 1 else ""
-    told = [f"{row['policy']} (by {percent(row['violation_share'])})" for row in breakers]
+    told = [f"{row.policy} (by {percent(row.violation_share)})" for row in breakers]
     return f"{_listed(told)} {'breaks' if len(told) == 1 else 'break'} it."
 
 
@@ -156,27 +160,27 @@ class Standing:
     broken: float  # the mean over problems of P(limit broken)
 
 
-def standings(rows: Sequence[Row], budget: float) -> list[Standing]:
+def standings(rows: Sequence[ArenaRow], budget: float) -> list[Standing]:
     """Every policy at a budget: those that keep the limit most often first, then by first ranks."""
-    labels = dict.fromkeys(row["policy"] for row in rows)
+    labels = dict.fromkeys(row.policy for row in rows)
     found = [
         _standing(label, mine)
         for label in labels
-        if (mine := [row for row in rows if (row["policy"], row["budget"]) == (label, budget)])
+        if (mine := [row for row in rows if (row.policy, row.budget) == (label, budget)])
     ]
     return sorted(found, key=lambda one: (one.knows_means, -one.keeps, -one.first, one.broken))
 
 
-def _standing(label: str, rows: Sequence[Row]) -> Standing:
-    kept = [row["regret_share"] for row in rows if row["keeps"] and row["regret_share"] is not None]
+def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
+    kept = [row.regret_share for row in rows if row.keeps and row.regret_share is not None]
     return Standing(
         policy=label,
-        knows=rows[0]["knows"],
-        knows_means=rows[0]["knows_means"],
+        knows=rows[0].knows,
+        knows_means=rows[0].knows_means,
         problems=len(rows),
-        keeps=sum(row["keeps"] for row in rows),
-        first=sum(row["rank"] == 1 and row["keeps"] for row in rows),
+        keeps=sum(row.keeps for row in rows),
+        first=sum(row.rank == 1 and row.keeps for row in rows),
         regret_share=median(kept) if kept else None,
-        worst=max(row["violation_share"] for row in rows),
-        broken=sum(row["broken"] for row in rows) / len(rows),
+        worst=max(row.violation_share for row in rows),
+        broken=sum(row.broken for row in rows) / len(rows),
     )

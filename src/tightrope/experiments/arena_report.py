@@ -16,8 +16,9 @@ from tightrope.experiments.arena_ranking import (
     standings,
     verdict,
 )
-from tightrope.experiments.arena_rows import Scene
+from tightrope.experiments.arena_rows import ArenaRow, Scene
 from tightrope.files import write_text
+from tightrope.report import html
 from tightrope.report.board import Board, Cell, Heading, Tableau, render_board
 from tightrope.report.figures import draw, legend_marks, save, svg_text
 from tightrope.report.page import Findings, Picture
@@ -25,9 +26,8 @@ from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.styles import Style, styles
 from tightrope.report.table import write_csv
 
-__all__ = ["FILES", "panels", "verdicts", "write"]
+__all__ = ["FILES", "panels", "standings_html", "verdicts", "write"]
 
-Row = dict[str, Any]
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
@@ -75,7 +75,7 @@ NOTES = [
 
 def write(
     folder: Path,
-    rows: Sequence[Row],
+    rows: Sequence[ArenaRow],
     scenes: Mapping[str, Scene],
     facts: Sequence[tuple[str, str]],
     budget: float,
@@ -91,27 +91,27 @@ def write(
     return [folder / name for name in FILES]
 
 
-def _told(row: Row, scenes: Mapping[str, Scene]) -> Row:
+def _told(row: ArenaRow, scenes: Mapping[str, Scene]) -> dict[str, Any]:
     """A row with its problem's size and slack."""
-    scene = scenes[row["problem"]]
+    scene = scenes[row.problem]
     size = {"arms": scene.problem.arm_count, "limits": scene.problem.penalty_count}
-    return {**row, **size, "slack": scene.slack}
+    return {**row.as_dict(), **size, "slack": scene.slack}
 
 
-def verdicts(rows: Sequence[Row], budget: float) -> dict[str, str]:
+def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
     """A sentence or two on each problem at the budget."""
-    problems = dict.fromkeys(row["problem"] for row in rows)
+    problems = dict.fromkeys(row.problem for row in rows)
     return {name: verdict(at_place(rows, name, budget)) for name in problems}
 
 
-def panels(rows: Sequence[Row]) -> list[Panel]:
+def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
     """Small multiples: a panel a problem."""
-    labels = list(dict.fromkeys(row["policy"] for row in sorted(rows, key=_order)))
+    labels = list(dict.fromkeys(row.policy for row in sorted(rows, key=_order)))
     looks, limits = styles(labels), _limits(rows)
     found = []
-    for name in dict.fromkeys(row["problem"] for row in rows):
-        mine = [row for row in rows if row["problem"] == name]
-        budgets = {row["budget"] for row in mine}
+    for name in dict.fromkeys(row.problem for row in rows):
+        mine = [row for row in rows if row.problem == name]
+        budgets = {row.budget for row in mine}
         curves = [_curve(mine, label, looks[label]) for label in labels]
         panel = Panel(
             title=name,
@@ -128,36 +128,36 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
     return found
 
 
-def _limits(rows: Sequence[Row]) -> tuple[float, float]:
+def _limits(rows: Sequence[ArenaRow]) -> tuple[float, float]:
     """One vertical axis for all panels, so that problems compare."""
-    shares = [row["regret_share"] for row in rows if row["regret_share"] is not None]
+    shares = [row.regret_share for row in rows if row.regret_share is not None]
     low, high = min([-3.0 * STRAIGHT, *shares]), max([3.0 * STRAIGHT, *shares])
     return 1.4 * low, 1.4 * high
 
 
-def _order(row: Row) -> tuple[bool, str]:
-    return row["knows_means"], row["policy"]
+def _order(row: ArenaRow) -> tuple[bool, str]:
+    return row.knows_means, row.policy
 
 
-def _curve(rows: Sequence[Row], label: str, style: Style) -> Curve:
+def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> Curve:
     """One policy's regret on one problem; without intervals, for there are many curves."""
-    known = [r for r in rows if r["policy"] == label and r["regret_share"] is not None]
-    known.sort(key=lambda row: float(row["budget"]))
-    knows = any(row["knows_means"] for row in known)
+    known = [r for r in rows if r.policy == label and r.regret_share is not None]
+    known.sort(key=lambda row: float(row.budget))
+    knows = any(row.knows_means for row in known)
     return Curve(
         label=label,
         name=_title(label, "laws" * knows),
-        x=np.array([row["budget"] for row in known], float),
-        y=np.array([row["regret_share"] for row in known], float),
+        x=np.array([row.budget for row in known], float),
+        y=np.array([row.regret_share for row in known], float),
         low=None,
         high=None,
-        hollow=np.array([not row["keeps"] for row in known], bool),
+        hollow=np.array([not row.keeps for row in known], bool),
         style=style,
     )
 
 
 def _board(
-    rows: Sequence[Row],
+    rows: Sequence[ArenaRow],
     scenes: Mapping[str, Scene],
     drawn: Sequence[Panel],
     facts: Sequence[tuple[str, str]],
@@ -184,7 +184,7 @@ def _picture(panel: Panel) -> Picture:
     return Picture(panel.title, svg_text(draw([alone], columns=1, size=SIZE, legend=False)))
 
 
-def _verdicts(rows: Sequence[Row], scenes: Mapping[str, Scene], budget: float) -> Findings:
+def _verdicts(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene], budget: float) -> Findings:
     told = verdicts(rows, budget)
     return Findings(
         title=f"Verdicts at B = {budget:,g} largest costs of one pull",
@@ -212,13 +212,13 @@ def _size(scene: Scene) -> str:
     return f"{count}{'s' * (problem.penalty_count != 1)} ({limits}), slack {percent(scene.slack)}"
 
 
-def _best(rows: Sequence[Row], problem: str, budget: float) -> str:
+def _best(rows: Sequence[ArenaRow], problem: str, budget: float) -> str:
     there = at_place(rows, problem, budget)
-    first = [row["policy"] for row in there if row["rank"] == 1 and row["keeps"]]
+    first = [row.policy for row in there if row.rank == 1 and row.keeps]
     return ", ".join(first) or "none"
 
 
-def _standings(rows: Sequence[Row], budget: float) -> Tableau:
+def _standings(rows: Sequence[ArenaRow], budget: float) -> Tableau:
     found = standings(rows, budget)
     headings = [
         Heading("policy", number=False),
@@ -240,11 +240,44 @@ def _standings(rows: Sequence[Row], budget: float) -> Tableau:
     )
 
 
+def standings_html(rows: Sequence[ArenaRow], budget: float) -> str:
+    """The standings as a small table for notebooks."""
+    found = standings(rows, budget)
+    keeps = [
+        html.Cell(f"{one.keeps} of {one.problems}", one.keeps / one.problems, tone=_kept_tone(one))
+        for one in found
+    ]
+    listed = [
+        html.HtmlColumn("policy", [_title(one.policy, one.knows) for one in found], number=False),
+        html.HtmlColumn("keeps the limit", keeps),
+        html.HtmlColumn(
+            "rank 1", [NOTHING if one.knows_means else str(one.first) for one in found]
+        ),
+        html.HtmlColumn("median regret", [_percent(one.regret_share) for one in found]),
+        html.HtmlColumn("worst violation", [percent(one.worst) for one in found]),
+        html.HtmlColumn("P(limit broken)", [percent(one.broken) for one in found]),
+    ]
+    problems = len({row.problem for row in rows})
+    facts = [
+        f"{problems} problem{'s' * (problems != 1)}",
+        f"budget {budget:,g} largest costs of one pull",
+    ]
+    note = "Regret is a share of OPT(B), violations are shares of the limit."
+    return html.Block("Arena: standings", facts, listed, [note]).html()
+
+
+def _kept_tone(one: Standing) -> str:
+    return "good" if one.keeps == one.problems else "bad"
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else percent(share)
+
+
 def _standing_cells(one: Standing) -> list[Cell]:
-    every = one.keeps == one.problems
     return [
         Cell(_title(one.policy, one.knows)),
-        Cell(f"{one.keeps} of {one.problems}", one.keeps, "good" if every else "bad"),
+        Cell(f"{one.keeps} of {one.problems}", one.keeps, _kept_tone(one)),
         Cell(NOTHING) if one.knows_means else Cell(str(one.first), one.first),
         Cell(NOTHING) if one.regret_share is None else _share_cell(one.regret_share),
         _share_cell(one.worst),
@@ -252,7 +285,7 @@ def _standing_cells(one: Standing) -> list[Cell]:
     ]
 
 
-def _numbers(rows: Sequence[Row], budget: float) -> Tableau:
+def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
     headings = [
         Heading("problem", number=False, filters=True),
         Heading("budget", "in largest costs of one pull", filters=True, picked=f"{budget:,g}"),
@@ -286,31 +319,31 @@ def _numbers(rows: Sequence[Row], budget: float) -> Tableau:
     )
 
 
-def _cells(row: Row) -> list[Cell]:
-    rank = NOTHING if row["rank"] is None else f"{row['rank']}{'=' * row['tied']}"
-    low, high = row["broken_interval"]
-    keeps = Cell("keeps", tone="good") if row["keeps"] else Cell("breaks", tone="bad")
+def _cells(row: ArenaRow) -> list[Cell]:
+    rank = NOTHING if row.rank is None else f"{row.rank}{'=' * row.tied}"
+    low, high = row.broken_interval
+    keeps = Cell("keeps", tone="good") if row.keeps else Cell("breaks", tone="bad")
     return [
-        Cell(row["problem"]),
-        Cell(f"{row['budget']:,g}", row["budget"]),
-        Cell(rank, row["rank"]),
-        Cell(_title(row["policy"], row["knows"])),
+        Cell(row.problem),
+        Cell(f"{row.budget:,g}", row.budget),
+        Cell(rank, row.rank),
+        Cell(_title(row.policy, row.knows)),
         keeps,
-        Cell(_with_error(row["regret"], row["regret_interval"]), row["regret"]),
-        Cell(NOTHING) if row["regret_share"] is None else _share_cell(row["regret_share"]),
-        Cell(_violation_text(row), row["violation_share"]),
-        _share_cell(row["violation_p99_share"]),
-        Cell(f"{percent(row['broken'])} ({100 * low:.1f} – {100 * high:.1f})", row["broken"]),
-        Cell(f"{row['runs']:,}", row["runs"]),
-        Cell(f"{row['decision_ns']:,.3g} ns", row["decision_ns"]),
+        Cell(_with_error(row.regret, row.regret_interval), row.regret),
+        Cell(NOTHING) if row.regret_share is None else _share_cell(row.regret_share),
+        Cell(_violation_text(row), row.violation_share),
+        _share_cell(row.violation_p99_share),
+        Cell(f"{percent(row.broken)} ({100 * low:.1f} – {100 * high:.1f})", row.broken),
+        Cell(f"{row.runs:,}", row.runs),
+        Cell(f"{row.decision_ns:,.3g} ns", row.decision_ns),
     ]
 
 
-def _violation_text(row: Row) -> str:
-    text = f"{100 * row['violation_share']:+.2f} %"
-    if row["violation_share_interval"] is None:
+def _violation_text(row: ArenaRow) -> str:
+    text = f"{100 * row.violation_share:+.2f} %"
+    if row.violation_share_interval is None:
         return text
-    low, high = row["violation_share_interval"]
+    low, high = row.violation_share_interval
     return f"{text} ± {50 * (high - low):.2f}"
 
 

@@ -6,6 +6,7 @@ highest, relative to the limit itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,12 +17,20 @@ from tightrope.errors import InfeasibleError
 from tightrope.optimum import optimum
 from tightrope.oracle import conflict, least_excess, oracle, oracle_of_phases
 from tightrope.problem import Arm, Problem
-from tightrope.results import NORMAL_95, Floats, Results, Runs
+from tightrope.results import Results, Runs
+from tightrope.statistics import (
+    NORMAL_99,
+    Estimate,
+    Floats,
+    Interval,
+    estimate,
+    quantile,
+    wilson,
+)
 
-__all__ = ["TOLERANCE", "Scene", "row_of", "wilson"]
+__all__ = ["TOLERANCE", "ArenaRow", "Scene", "row_of"]
 
 TOLERANCE = 0.001  # of the limit: a violation that counts as none
-NORMAL_99 = 2.3263478740408408  # one-sided
 ROUNDING = 1e-9  # of what is allowed: sums of floats
 POINTS = 2**14  # of a law, for its variance
 
@@ -46,7 +55,7 @@ class Scene:
         return np.array(best.multiplier)
 
     def earned(self, runs: Runs) -> Floats:
-        """What the runs [R] earned, in the user's units: the mean of the rewards, with less noise.
+        """What normalised runs [R] earned, in the user's units: as the rewards, with less noise.
 
         A pull's reward less its arm's rate times its cost is 0 on average, whatever the policy, and
         so it is for penalties. Hence the mean stays what it is if a run's reward is replaced by the
@@ -61,7 +70,7 @@ class Scene:
         return runs.arm_cost @ gains + runs.penalty @ prices
 
     def beyond(self, runs: Runs, budget: float) -> float:
-        """What the penalties beyond the limits, on average over the runs, are worth."""
+        """What the penalties beyond the limits are worth, on average over normalised runs [R]."""
         penalty = runs.penalty.mean(axis=0) * self.problem.scales.penalties
         allowed = np.array(self.problem.limits) * budget
         return float(np.maximum(penalty - allowed, 0.0) @ self.prices)
@@ -123,44 +132,102 @@ def _spreads(arm: Arm, problem: Problem) -> Floats:
     return np.sqrt(np.maximum(found, 0.0))
 
 
-def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> dict[str, Any]:
-    """The row of results that hold one policy at one budget; ``best`` is OPT(B).
+@dataclass(frozen=True)
+class ArenaRow:
+    """One policy on one problem at one budget, in the user's units; R runs.
 
-    ``knows``: what the policy is told of the arms; who knows the laws is not ranked.
+    ``budget``: in largest costs of one pull; ``cost_budget``: in the problem's units of cost.
+    ``knows``: what the policy is told of the arms; ``knows_means``: it knows the laws and is not
+    ranked. ``optimum``: OPT(B), in units of reward, None where no policy keeps the limits.
+    ``reward_rate``: reward per unit of cost. ``earned``: a run's reward, with less noise than the
+    mean of the rewards; ``counted``: without what penalties beyond the limits earned. ``regret``:
+    the optimum less what is earned; ``regret_share``: of the optimum.
 
-    ``budget`` is in largest costs of one pull, ``cost_budget`` in the problem's own units.
+    Of the worst limit, ``worst_limit`` (from 1; None without limits): ``limit``, ``violation`` per
+    unit of cost; ``_share`` is relative to the limit. ``violation_p99``: the 99th percentile over
+    runs. ``broken``: the share of runs that break any limit, with Wilson's interval. ``keeps``:
+    the mean violation's interval reaches down to the tolerance, for every limit. ``violations``:
+    the mean violation by the limits' names.
+
+    ``steps``: all pulls of all runs. ``decision_ns``: nanoseconds of elapsed time per pull.
+    ``rank``: from 1, None if not ranked; ``tied``: another has the same.
     """
+
+    problem: str
+    policy: str
+    budget: float
+    cost_budget: float
+    runs: int
+    knows: str
+    knows_means: bool
+    optimum: float | None
+    reward_rate: float
+    reward_rate_se: float | None
+    earned: float
+    earned_se: float | None
+    counted: float
+    regret: float | None
+    regret_se: float | None
+    regret_interval: Interval | None
+    regret_share: float | None
+    worst_limit: int | None
+    limit: float
+    violation: float
+    violation_se: float | None
+    violation_interval: Interval | None
+    violation_share: float
+    violation_share_interval: Interval | None
+    violation_p99: float
+    violation_p99_share: float
+    broken: float
+    broken_interval: Interval
+    keeps: bool
+    violations: Mapping[str, float]
+    steps: int
+    decision_ns: float
+    backend: str
+    rank: int | None = None
+    tied: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """A dictionary that JSON takes: intervals are lists."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in vars(self).items()
+        }
+
+
+def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> ArenaRow:
+    """The row of results that hold one policy at one budget; ``best`` is OPT(B)."""
     (record,), (budget,), problem = results.records, results.budgets, scene.problem
-    runs = record.runs[0]
-    mean, error = _estimate(scene.earned(runs))
-    rate, rate_error = _estimate(runs.reward * problem.scales.reward / budget)
+    runs = record.normalised_runs[0]
+    earned = estimate(scene.earned(runs))
+    rate = estimate(runs.reward * problem.scales.reward / budget)
+    ends = earned.interval
     steps = int(runs.pulls.sum())
-    low_reward, high_reward = _interval(mean, error)
-    return {
-        "problem": scene.name,
-        "policy": record.label,
-        "budget": budget / problem.scales.cost,
-        "cost_budget": budget,
-        "runs": len(runs.reward),
-        "knows": knows,
-        "knows_means": knows == "laws",
-        "optimum": best,
-        "reward_rate": rate,
-        "reward_rate_se": rate_error,
-        "earned": mean,
-        "earned_se": error,
-        "counted": mean - scene.beyond(runs, budget),
-        "regret": None if best is None else best - mean,
-        "regret_se": None if best is None else error,
-        "regret_interval": None
-        if best is None or error is None
-        else [best - high_reward, best - low_reward],
-        "regret_share": None if best is None else 1.0 - mean / best,
+    return ArenaRow(
+        problem=scene.name,
+        policy=record.label,
+        budget=budget / problem.scales.cost,
+        cost_budget=budget,
+        runs=len(runs.reward),
+        knows=knows,
+        knows_means=knows == "laws",
+        optimum=best,
+        reward_rate=rate.mean,
+        reward_rate_se=rate.error,
+        earned=earned.mean,
+        earned_se=earned.error,
+        counted=earned.mean - scene.beyond(runs, budget),
+        regret=None if best is None else best - earned.mean,
+        regret_se=None if best is None else earned.error,
+        regret_interval=None if best is None or ends is None else (best - ends[1], best - ends[0]),
+        regret_share=None if best is None else 1.0 - earned.mean / best,
         **_violation(problem, runs.penalty, budget),
-        "steps": steps,
-        "decision_ns": 1e9 * record.seconds[0] / steps,
-        "backend": record.backend,
-    }
+        steps=steps,
+        decision_ns=1e9 * record.seconds[0] / steps,
+        backend=record.backend,
+    )
 
 
 def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, Any]:
@@ -168,61 +235,35 @@ def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, An
     limits = np.array(problem.limits)
     shares = penalty * np.array(problem.scales.penalties) / (limits * budget) - 1.0  # [R, M]
     if not len(limits):
-        return _described(None, -1.0, None, np.full(len(penalty), -1.0))
-    estimates = [_estimate(shares[:, m]) for m in range(len(limits))]
-    starts = [_interval(*one)[0] for one in estimates]
+        return _described(None, Estimate(-1.0), np.full(len(penalty), -1.0))
+    estimates = [estimate(shares[:, m]) for m in range(len(limits))]
+    starts = [(one.interval or (one.mean,))[0] for one in estimates]
     worst = int(np.argmax(starts))
-    told = _described(worst, *estimates[worst], shares.max(axis=1), float(limits[worst]))
-    means = [mean * limit for (mean, _), limit in zip(estimates, problem.limits, strict=True)]
+    told = _described(worst, estimates[worst], shares.max(axis=1), float(limits[worst]))
+    means = [one.mean * limit for one, limit in zip(estimates, problem.limits, strict=True)]
     named = dict(zip(problem.limit_names, means, strict=True))
     return {**told, "keeps": bool(max(starts) <= TOLERANCE), "violations": named}
 
 
 def _described(
-    worst: int | None, mean: float, error: float | None, runs: Floats, limit: float = 0.0
+    worst: int | None, share: Estimate, runs: Floats, limit: float = 0.0
 ) -> dict[str, Any]:
     """``runs`` [R]: each run's own violation of its worst limit, as a share of the limit."""
     broken = int(np.count_nonzero(runs > ROUNDING))
-    low, high = _interval(mean, error)
-    tail = float(np.quantile(runs, 0.99))
+    ends, tail = share.interval, quantile(runs, 0.99)
+    low, high = wilson(broken, len(runs))
     return {
         "worst_limit": None if worst is None else worst + 1,
         "limit": limit,
-        "violation": mean * limit,
-        "violation_se": None if error is None else error * limit,
-        "violation_interval": None if error is None else [low * limit, high * limit],
-        "violation_share": mean,
-        "violation_share_interval": None if error is None else [low, high],
+        "violation": share.mean * limit,
+        "violation_se": None if share.error is None else share.error * limit,
+        "violation_interval": None if ends is None else (ends[0] * limit, ends[1] * limit),
+        "violation_share": share.mean,
+        "violation_share_interval": ends,
         "violation_p99": tail * limit,
         "violation_p99_share": tail,
         "broken": broken / len(runs),
-        "broken_interval": list(wilson(broken, len(runs))),
+        "broken_interval": (float(low), float(high)),
         "keeps": True,
         "violations": {},
     }
-
-
-def _estimate(values: Floats) -> tuple[float, float | None]:
-    """The mean over runs and its standard error; None with one run."""
-    if len(values) < 2:
-        return float(values.mean()), None
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def _interval(mean: float, error: float | None) -> tuple[float, float]:
-    reach = NORMAL_95 * (error or 0.0)
-    return mean - reach, mean + reach
-
-
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """The 95 % interval of a probability from ``count`` of ``total``: Wilson's.
-
-    >>> [round(end, 4) for end in wilson(0, 100)]
-    [0.0, 0.037]
-    """
-    share, z2 = count / total, NORMAL_95**2
-    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
-    reach = (
-        NORMAL_95 * np.sqrt(share * (1 - share) / total + z2 / (4 * total**2)) / (1 + z2 / total)
-    )
-    return max(0.0, float(middle - reach)), min(1.0, float(middle + reach))

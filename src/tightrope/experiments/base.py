@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,10 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.ready import ready_problem
 from tightrope.report.panels import Panel
-from tightrope.report.rows import detailed
+from tightrope.report.rows import ReportRow, detailed
 from tightrope.results import Results
 
 __all__ = ["Call", "Evidence", "Experiment"]
-
-TIMINGS = ("seconds", "compile_seconds")  # differ from time to time
 
 
 @dataclass(frozen=True)
@@ -57,26 +54,17 @@ class Evidence:
     results: Sequence[Results]
 
     @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per problem, policy and budget: the summary, and what belongs to the experiment.
-
-        Added: ``problem`` (its name), ``outside_theory`` (delta is not below the limit), and the
-        intervals of the shares. Left out: timings, so that the same runs give the same rows.
-        """
-        rows = []
-        for call, results in zip(self.calls, self.results, strict=True):
-            outside = call.outside_theory()
-            for row in detailed(results):
-                beyond = (row["policy"], row["budget"]) in outside
-                lasting = {key: value for key, value in row.items() if key not in TIMINGS}
-                rows.append({"problem": call.problem, **lasting, "outside_theory": beyond})
-        return rows
-
-    def rows_of(self, problem: str, policy: Policy) -> list[dict[str, Any]]:
-        """One policy's rows on one problem, by budget."""
+    def rows(self) -> list[ReportRow]:
+        """A row per problem, policy and budget."""
         return [
-            row for row in self.rows if row["problem"] == problem and row["policy"] == policy.label
+            row
+            for call, results in zip(self.calls, self.results, strict=True)
+            for row in detailed(results, call.problem, call.outside_theory())
         ]
+
+    def rows_of(self, problem: str, policy: Policy) -> list[ReportRow]:
+        """One policy's rows on one problem, by budget."""
+        return [row for row in self.rows if (row.problem, row.policy) == (problem, policy.label)]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from tightrope.report.panels import (
     optimum_line,
     stationary_line,
 )
-from tightrope.results import NORMAL_95, Floats
+from tightrope.results import Floats
+from tightrope.statistics import wilson
 
 __all__ = ["ERRATUM"]
 
@@ -39,15 +40,8 @@ def locked(evidence: Evidence, policy: LyOn) -> npt.NDArray[np.bool_]:
 
 
 def fraction(chosen: npt.NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-    """The fraction of runs [G] of ``chosen`` [G, R], and Wilson's 95 % interval.
-
-    Unlike the normal one it has a width where no run is chosen.
-    """
-    runs, share = chosen.shape[1], chosen.mean(axis=1)
-    spread = NORMAL_95**2 / runs
-    middle = (share + spread / 2.0) / (1.0 + spread)
-    reach = np.sqrt(spread * (share * (1.0 - share) + spread / 4.0)) / (1.0 + spread)
-    return share, np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    """The fraction of runs [G] of ``chosen`` [G, R], and Wilson's 95 % interval."""
+    return chosen.mean(axis=1), *wilson(chosen.sum(axis=1), chosen.shape[1])
 
 
 def panels(evidence: Evidence) -> list[Panel]:

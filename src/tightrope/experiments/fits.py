@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from tightrope.results import NORMAL_95, Floats
+from tightrope.results import Floats
+from tightrope.statistics import NORMAL_95, standard_error
 
-__all__ = ["FEWEST", "Fit", "power_law"]
+__all__ = ["FEWEST", "Fit", "power_law", "slope_weights"]
 
 FEWEST = 3  # points of a line that can be told from a curve
 CLEAR = 3.0  # standard errors from 0: below that, the logarithm of a mean means little
@@ -53,15 +54,16 @@ def power_law(x: Floats, samples: Floats) -> Fit | None:
     if samples.shape[1] < 2:
         return None
     mean = samples.mean(axis=1)
-    error = samples.std(axis=1, ddof=1) / np.sqrt(samples.shape[1])
+    error = standard_error(samples)
     used = _tail(mean, error)
     x, samples, mean, error = x[used], samples[used], mean[used], error[used]
     if len(x) < FEWEST:
         return None
     relative = np.maximum(error / np.abs(mean), 1e-9)
-    slopes, chi_square = _line(np.log(x), np.log(np.abs(mean)), relative)
+    slopes = slope_weights(np.log(x), relative)
+    chi_square = _strays(np.log(x), np.log(np.abs(mean)), relative)
     parts = slopes @ (samples / mean[:, None])
-    slope_error = float(parts.std(ddof=1) / np.sqrt(samples.shape[1]))
+    slope_error = float(standard_error(parts))
     freedom = len(x) - 2
     stray = float(stdtrit(freedom, 0.975)) * np.sqrt(chi_square / freedom)
     reach = max(NORMAL_95, stray) * max(slope_error, 1e-12)
@@ -80,10 +82,19 @@ def _tail(mean: Floats, error: Floats) -> slice:
     return slice(int(others[-1]) + 1 if len(others) else 0, end)
 
 
-def _line(x: Floats, y: Floats, error: Floats) -> tuple[Floats, float]:
-    """The slope of the weighted line as weights of the y, and the sum of its squared residuals."""
-    design = np.column_stack([np.ones_like(x), x]) / error[:, None]
-    inverse = np.linalg.pinv(design)
-    residual = y / error - design @ (inverse @ (y / error))
-    slopes: Floats = inverse[1] / error
-    return slopes, float(residual @ residual)
+def slope_weights(x: Floats, error: Floats) -> Floats:
+    """The slope of the weighted line through points at ``x`` [G], as weights [G] of their y."""
+    weights: Floats = np.linalg.pinv(_design(x, error))[1] / error
+    return weights
+
+
+def _strays(x: Floats, y: Floats, error: Floats) -> float:
+    """The sum of the squared residuals of the weighted line, in errors."""
+    design = _design(x, error)
+    residual = y / error - design @ (np.linalg.pinv(design) @ (y / error))
+    return float(residual @ residual)
+
+
+def _design(x: Floats, error: Floats) -> Floats:
+    """A level and a slope [G, 2], each point weighted by its error."""
+    return np.column_stack([np.ones_like(x), x]) / error[:, None]

@@ -68,7 +68,7 @@ def _kept(evidence: Evidence) -> str:
     for call in evidence.calls:
         rows = evidence.rows_of(call.problem, call.policies[0])
         ends = {
-            row["budget"]: (row["violation_interval"] or [row["violation"]])[-1] for row in rows
+            row.budget: (row.violation[0].interval or [row.violation[0].mean])[-1] for row in rows
         }
         start = max((budget for budget, high in ends.items() if high >= 0.0), default=0.0)
         kept = [budget for budget in ends if budget > start]

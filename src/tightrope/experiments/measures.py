@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from tightrope.experiments.base import Evidence
-from tightrope.experiments.fits import FEWEST, Fit, power_law
-from tightrope.experiments.tracks import Estimate, Track, estimate, tracks
+from tightrope.experiments.fits import FEWEST, Fit, power_law, slope_weights
+from tightrope.experiments.tracks import Track, tracks
 from tightrope.policies import LyOff, LyOn, Policy, Stationary
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
 from tightrope.results import Floats
+from tightrope.statistics import Estimate, estimate, standard_error
 from tightrope.theory import (
     constants,
     printed_offline_threshold,
@@ -162,7 +163,11 @@ def grows_with_arms(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> M
 
 
 def _difference(one: Estimate, other: Estimate) -> Estimate:
-    return Estimate(other.mean - one.mean, float(np.hypot(one.reach, other.reach)))
+    """Of two means as if independent; without an error where either has none."""
+    step = other.mean - one.mean
+    if one.error is None or other.error is None:
+        return Estimate(step)
+    return Estimate(step, float(np.hypot(one.error, other.error)))
 
 
 def converges_for_all(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> Measured | None:
@@ -262,9 +267,7 @@ def bounded(evidence: Evidence, what: str) -> Measured | None:
 
 def _slope(x: Floats, values: Floats) -> Estimate:
     """The slope of the weighted line through the means, with each run's own part in it."""
-    error = np.maximum(values.std(axis=1), 1e-12)
-    design = np.column_stack([np.ones_like(x), x]) / error[:, None]
-    return estimate((np.linalg.pinv(design)[1] / error) @ values)
+    return estimate(slope_weights(x, np.maximum(values.std(axis=1), 1e-12)) @ values)
 
 
 def queue(evidence: Evidence, wanted: Wanted) -> Measured | None:
@@ -338,8 +341,8 @@ def _scores(before: Floats, after: Floats, one: Track, other: Track) -> list[flo
     steps = after[chosen[1]] - before[chosen[0]]
     if steps.shape[1] < 2:
         return [0.0] * len(steps)
-    error = steps.std(axis=1, ddof=1) / np.sqrt(steps.shape[1])
-    return [float(z) for z in steps.mean(axis=1) / np.maximum(error, 1e-300)]
+    error = np.maximum(standard_error(steps), 1e-300)
+    return [float(z) for z in steps.mean(axis=1) / error]
 
 
 def as_printed(evidence: Evidence) -> Measured | None:

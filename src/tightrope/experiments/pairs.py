@@ -82,7 +82,7 @@ def _references(evidence: Evidence, metric: str) -> list[Reference]:
         return limit_line(metric)
     found: dict[tuple[str, bytes], Reference] = {}
     for call, results in zip(evidence.calls, evidence.results, strict=True):
-        rows = [row for row in evidence.rows if row["problem"] == call.problem]
+        rows = [row for row in evidence.rows if row.problem == call.problem]
         for line in (*optimum_line(rows), *stationary_line(results.problem, metric)):
             found.setdefault((line.role, np.round(line.y, 9).tobytes()), line)
     return sorted(found.values(), key=lambda line: line.role)

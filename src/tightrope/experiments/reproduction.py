@@ -73,7 +73,7 @@ class Report:
     def rows(self) -> list[dict[str, Any]]:
         """A row per experiment, problem, policy and budget."""
         return [
-            {"experiment": found.experiment.name, **row}
+            {"experiment": found.experiment.name, **row.as_dict()}
             for found in self.findings
             for row in found.evidence.rows
         ]

@@ -1,6 +1,7 @@
 """What one policy did on one problem, run by run, for claims to be checked against.
 
-Letters: G budgets, R runs. In normalised units, which are the user's own in the paper's problems.
+Letters: G budgets, R runs. In the user's units, which are the normalised ones in the paper's
+problems.
 """
 
 from __future__ import annotations
@@ -18,30 +19,9 @@ from tightrope.oracle import Oracle, oracle
 from tightrope.policies import Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
-from tightrope.results import NORMAL_95, Floats, Runs
+from tightrope.results import Floats, Runs
 
-__all__ = ["Estimate", "Track", "estimate", "tracks"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over runs; ``reach``: half of its 95 % interval, infinite for a single run."""
-
-    mean: float
-    reach: float
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the interval says so, otherwise 0."""
-        return 0 if abs(self.mean) <= self.reach else int(np.sign(self.mean))
-
-
-def estimate(values: Floats) -> Estimate:
-    """Of the values of R runs."""
-    if len(values) < 2:
-        return Estimate(float(values.mean()), float("inf"))
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    return Estimate(float(values.mean()), float(NORMAL_95 * error))
+__all__ = ["Track", "tracks"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -271,6 +271,11 @@ class Controller:
             f" {self.spent:g} spent in {int(self._counts[STEP])} pulls)"
         )
 
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import controller_html
+
+        return controller_html(self)
+
 
 def _restored(saved: bytes, policy: Policy) -> Controller:
     return Controller.restore(saved, policy)

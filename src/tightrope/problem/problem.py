@@ -363,6 +363,11 @@ class Problem:
         coins = Coins(odds_of(costs, rewards, penalties), names)
         return cls(coins, limit=limit, name=name, limits=limits)
 
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import problem_html
+
+        return problem_html(self)
+
     @classmethod
     def from_toml(cls, text: str) -> Problem:
         """The problem that a TOML text describes; see ``to_toml`` for its shape."""

@@ -357,6 +357,11 @@ class Task:
             "scales": {} if set(scales.channels) == {1.0} else table,
         }
 
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import task_html
+
+        return task_html(self)
+
     @classmethod
     def from_toml(cls, text: str) -> Task:
         """The task that a TOML text describes; see ``to_toml`` for its shape."""

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tightrope.errors import InputError
 from tightrope.files import whole_file
+from tightrope.laws import shown
 from tightrope.names import in_figure
 from tightrope.report.extra import require
-from tightrope.report.panels import Curve, Panel, Reference, metric_panels
+from tightrope.report.panels import Curve, Panel, Reference, metric_panels, trajectory_panels
 from tightrope.report.rows import detailed
 from tightrope.report.styles import INK, PAPER, QUIET, REFERENCES, SETTINGS, Style, styles
+from tightrope.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from tightrope.results import Results
+    from tightrope.engine import Trajectory
+
+    Trajectories = Trajectory | Iterable[Trajectory] | Mapping[str, Trajectory]
 
 __all__ = ["draw", "legend_marks", "plot", "save", "svg_text"]
 
@@ -31,7 +36,6 @@ PANEL = (3.55, 2.75)  # inches: of one among several
 ALONE = (5.2, 3.3)
 MARK = (0.5, 0.2)  # of a legend's mark on the page
 LEGEND_LINE = 0.24
-INTERVAL = "95 % interval"
 
 METADATA = {  # none: the same picture is the same bytes
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -42,14 +46,35 @@ METADATA = {  # none: the same picture is the same bytes
 Legend = dict[str, "Artist"]
 
 
-def plot(results: Results, metric: str = "reward_rate") -> Figure:
-    """A metric of every policy against the budget, with 95 % intervals.
+def plot(results: Results | Trajectories, metric: str | None = None) -> Figure:
+    """A metric of every policy against the budget, with 95 % intervals, or over time.
 
-    ``metric``: reward_rate, violation, regret, pull_share, cost_share, pulls or queue_max. With one
-    budget the policies stand side by side. Show it in a notebook or :func:`save` it.
+    ``metric`` of results: reward_rate, violation, regret, pull_share, cost_share, pulls or
+    queue_max. With one budget the policies stand side by side. Of a trajectory, several, or several
+    by name: reward, cost, penalty or queue. Show it in a notebook or :func:`save` it.
     """
-    panels = metric_panels(results.problem, detailed(results), metric)
+    if isinstance(results, Results):
+        panels = metric_panels(results.problem, detailed(results), metric or "reward_rate")
+    else:
+        panels = trajectory_panels(_by_name(results), metric or "reward")
     return draw(panels, columns=min(3, len(panels)), size=PANEL if len(panels) > 1 else ALONE)
+
+
+def _by_name(paths: Trajectories) -> dict[str, Trajectory]:
+    """Trajectories with the names that the legend has for them."""
+    from tightrope.engine import Trajectory
+
+    if isinstance(paths, Trajectory):
+        named: dict[str, Trajectory] = {"runs": paths}
+    elif isinstance(paths, Mapping):
+        named = {str(name): path for name, path in paths.items()}
+    else:
+        listed = list(paths) if isinstance(paths, Iterable) else [paths]
+        named = {f"trajectory {i}": path for i, path in enumerate(listed, start=1)}
+    for path in named.values():
+        if not isinstance(path, Trajectory):
+            raise InputError(f"results = {shown(path)}: must be Results, a Trajectory or several")
+    return named
 
 
 def draw(
@@ -161,6 +186,8 @@ def _draw_curve(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
     x = curve.x / unit
     if curve.line:
         axes.plot(x, curve.y, linestyle=style.line, color=style.colour, zorder=3)
+    if not curve.points:
+        return
     for chosen, fill in ((~curve.hollow, style.colour), (curve.hollow, PAPER)):
         axes.plot(
             x[chosen],
@@ -254,12 +281,14 @@ def _legend(panels: Sequence[Panel]) -> Legend:
         for curve in () if panel.x_names else panel.curves:  # the axis names them
             style = looks[curve.label]
             line: Any = style.line if curve.line else "none"
-            mark = Line2D([], [], color=style.colour, marker=style.marker, linestyle=line)
+            marker: Any = style.marker if curve.points else "none"
+            mark = Line2D([], [], color=style.colour, marker=marker, linestyle=line)
             legend.setdefault(curve.name, mark)
     for reference in (reference for panel in panels for reference in panel.references):
         legend.setdefault(reference.name, Line2D([], [], **REFERENCES[reference.role]))
-    if any(curve.low is not None for panel in panels for curve in panel.curves):
-        legend[INTERVAL] = Patch(facecolor=QUIET, alpha=0.35)
+    for panel in panels:
+        if any(curve.low is not None for curve in panel.curves):
+            legend.setdefault(panel.band, Patch(facecolor=QUIET, alpha=0.35))
     for panel in panels:
         if any(curve.hollow.any() for curve in panel.curves):
             mark = Line2D([], [], linestyle="none", marker="s", color=INK, mfc=PAPER)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tightrope.files import write_text
 from tightrope.names import in_text
 from tightrope.report.extra import require
-from tightrope.report.rows import Row
+from tightrope.report.rows import AnyRow
 from tightrope.report.styles import INK, PAPER
-from tightrope.report.table import OUTSIDE, columns, section_ends
+from tightrope.report.table import columns, footnotes, section_ends
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -52,7 +52,7 @@ class Page:
     legend: Sequence[Picture]  # of all pictures: names and small marks
     pictures: Sequence[Picture]
     notes: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[AnyRow]
     files: Sequence[str] = ()  # beside the page, to link to
     sources: Sequence[tuple[str, str]] = field(default=())  # names and texts, shown on demand
 
@@ -129,7 +129,7 @@ def _chapter(name: str, page: Page) -> dict[str, Any]:
         "columns": table,
         "lines": list(zip(*(column.cells for column in table), strict=True)),
         "section_ends": section_ends(page.rows),
-        "outside": OUTSIDE if any(row.get("outside_theory") for row in page.rows) else "",
+        "footnotes": footnotes(page.rows),
         "legend": inlined(page.legend, f"{name}-mark"),
         "pictures": inlined(page.pictures, f"{name}-picture"),
     }

@@ -5,18 +5,23 @@ An experiment describes panels; ``figures`` alone knows how to draw them. N poin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, InputError, nearest
 from tightrope.oracle import Oracle, oracle
-from tightrope.problem import Problem
-from tightrope.report.rows import Row, optimum_rate, part
+from tightrope.problem import Problem, channel_names
+from tightrope.report.rows import ReportRow, interval, mean, of_limits, optimum_rate
 from tightrope.report.styles import Style
 from tightrope.results import Floats
+from tightrope.statistics import quantile
+
+if TYPE_CHECKING:
+    from tightrope.engine import Trajectory
 
 __all__ = [
     "METRICS",
@@ -28,6 +33,7 @@ __all__ = [
     "metric_panels",
     "optimum_line",
     "stationary_line",
+    "trajectory_panels",
 ]
 
 METRICS = {
@@ -39,6 +45,15 @@ METRICS = {
     "pulls": "pulls a run",
     "queue_max": "largest queue of a run",
 }
+OVER_TIME = {  # of a trajectory
+    "reward": "reward so far",
+    "cost": "cost so far",
+    "penalty": "penalty so far",
+    "queue": "queue",
+}
+MOST_LINES = 12  # runs of a trajectory that are drawn one by one
+MIDDLE = (0.05, 0.95)  # of more runs: the band
+INTERVAL = "95 % interval"
 OUTSIDE = "hollow: δ ≥ c, outside the theory"
 MOST_PARTS = 6  # of a metric with a number an arm: panels for those with the largest values
 WIDE = 20.0  # budgets that span this factor go on a logarithmic axis
@@ -56,6 +71,7 @@ class Curve:
     high: Floats | None  # [N]
     hollow: npt.NDArray[np.bool_]  # [N] points that the panel's ``hollow`` is about
     line: bool = True  # join the points
+    points: bool = True  # mark them
     style: Style | None = None  # in place of the label's, where one policy has several settings
 
 
@@ -87,35 +103,36 @@ class Panel:
     y_share: float | None = None  # in per cent, logarithmic on either side beyond this share
     y_limits: tuple[float, float] | None = None  # the same for several panels, to compare them
     hollow: str = OUTSIDE  # what hollow points are
+    band: str = INTERVAL  # what lies between low and high
 
 
 def curve(
-    rows: Sequence[Row],
+    rows: Sequence[ReportRow],
     metric: str,
     number: int | None = None,
     *,
     name: str | None = None,
     line: bool = True,
 ) -> Curve:
-    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric that is a list."""
-    pairs = [part(row, f"{metric}_interval", number) for row in rows if f"{metric}_interval" in row]
-    known = bool(pairs) and all(pair is not None for pair in pairs)
+    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric with several."""
+    pairs = [interval(row, metric, number) for row in rows]
+    known = all(pair is not None for pair in pairs)
     ends = np.array(pairs, float).T if known else (None, None)
     return Curve(
-        label=rows[0]["policy"],
-        name=name or rows[0]["policy"],
-        x=np.array([row["budget"] for row in rows], float),
-        y=np.array([part(row, metric, number) for row in rows], float),
+        label=rows[0].policy,
+        name=name or rows[0].policy,
+        x=np.array([row.budget for row in rows], float),
+        y=np.array([mean(row, metric, number) for row in rows], float),
         low=ends[0],
         high=ends[1],
-        hollow=np.array([row.get("outside_theory", False) for row in rows], bool),
+        hollow=np.array([row.outside_theory for row in rows], bool),
         line=line,
     )
 
 
-def optimum_line(rows: Sequence[Row]) -> list[Reference]:
+def optimum_line(rows: Sequence[ReportRow]) -> list[Reference]:
     """OPT(B) / B at the rows' budgets, where it is known."""
-    rates = {row["budget"]: optimum_rate(row) for row in rows}
+    rates = {row.budget: optimum_rate(row) for row in rows}
     known = sorted((budget, rate) for budget, rate in rates.items() if rate is not None)
     if not known:
         return []
@@ -140,21 +157,56 @@ def limit_line(metric: str) -> list[Reference]:
     return [Reference("limit", "limit: violation 0", np.zeros(1))]
 
 
-def metric_panels(problem: Problem, rows: Sequence[Row], metric: str) -> list[Panel]:
-    """``metric`` of every policy against the budget; a panel a part where it is a list."""
+def metric_panels(problem: Problem, rows: Sequence[ReportRow], metric: str) -> list[Panel]:
+    """``metric`` of every policy against the budget; a panel per part where it has several."""
     _require_metric(problem, rows, metric)
-    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    labels = list(dict.fromkeys(row.policy for row in rows))
     panels = []
     for number, title in _parts(problem, rows, metric):
         curves = [
-            curve([row for row in rows if row["policy"] == label], metric, number)
-            for label in labels
+            curve([row for row in rows if row.policy == label], metric, number) for label in labels
         ]
         references = [*stationary_line(problem, metric, number), *limit_line(metric)]
         if metric == "reward_rate":
             references = [*optimum_line(rows), *references]
         panels.append(_placed(Panel(title, _y_label(problem, metric), curves, references)))
     return panels
+
+
+def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Panel]:
+    """``metric`` of the runs of each trajectory against the pulls; a panel per limit.
+
+    A few runs are drawn one by one; of many the median, with the middle nine tenths of them.
+    """
+    if metric not in OVER_TIME:
+        raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), OVER_TIME)}")
+    counts = {path.penalty.shape[2] for path in paths.values()}
+    by_limit = metric in ("penalty", "queue")
+    if not paths or (by_limit and (len(counts) > 1 or 0 in counts)):
+        raise InputError(
+            f"metric = {metric!r}: the trajectories must have one, for the same limits; choose"
+            " another, such as 'reward'"
+        )
+    titles = of_limits(metric, channel_names(max(counts))[2:]) if by_limit else [metric]
+    band = f"{MIDDLE[0]:.0%} to {MIDDLE[1]:.0%} of the runs".replace("%", " %")
+    panels = []
+    for m, title in enumerate(titles):
+        curves = [one for name, path in paths.items() for one in _over_time(name, path, metric, m)]
+        title = title if len(titles) > 1 else ""
+        panels.append(Panel(title, OVER_TIME[metric], curves, x_label="pulls", band=band))
+    return panels
+
+
+def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
+    """A curve for each of a few runs, or one for many."""
+    values = getattr(path, metric)
+    runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]
+    x = path.step.astype(np.float64)
+    plain = np.zeros(len(x), bool)
+    if len(runs) <= MOST_LINES:
+        return [Curve(name, name, x, y, None, None, plain, points=False) for y in runs]
+    low, middle, high = (quantile(runs, share, axis=0) for share in (MIDDLE[0], 0.5, MIDDLE[1]))
+    return [Curve(name, f"{name}: median", x, middle, low, high, plain, points=False)]
 
 
 def _y_label(problem: Problem, metric: str) -> str:
@@ -179,24 +231,29 @@ def _placed(panel: Panel) -> Panel:
     )
 
 
-def _require_metric(problem: Problem, rows: Sequence[Row], metric: str) -> None:
+def _require_metric(problem: Problem, rows: Sequence[ReportRow], metric: str) -> None:
     if metric not in METRICS:
         raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), METRICS)}")
-    values = [row[metric] for row in rows]
-    if not values or any(value is None or value == [] for value in values):
+    values = [getattr(row, metric) for row in rows]
+    if not values or any(value is None or value == () for value in values):
         raise InputError(
             f"metric = {metric!r}: problem {problem.name!r} has none at these budgets; choose"
             " another, such as 'reward_rate'"
         )
 
 
-def _parts(problem: Problem, rows: Sequence[Row], metric: str) -> list[tuple[int | None, str]]:
+def _parts(
+    problem: Problem, rows: Sequence[ReportRow], metric: str
+) -> list[tuple[int | None, str]]:
     """The parts of a metric (numbers from 0) and their titles; None for a plain number."""
-    if not isinstance(rows[0][metric], list):
+    first = getattr(rows[0], metric)
+    of_arms = metric.endswith("_share")
+    if not isinstance(first, tuple) or (len(first) == 1 and not of_arms):
         return [(None, "")]
-    values = np.array([row[metric] for row in rows], float)
+    numbers = range(len(first))
+    values = np.array([[mean(row, metric, number) for number in numbers] for row in rows], float)
     chosen = np.sort(np.argsort(-values.max(axis=0), kind="stable")[:MOST_PARTS])
-    if metric.endswith("_share"):
+    if of_arms:
         return [(int(k), f"arm {k + 1}: {problem.names[k]}") for k in chosen]
     return [(int(m), f"{problem.limit_names[m]}, limit {problem.limits[m]:g}") for m in chosen]
 

@@ -1,38 +1,137 @@
 """Rows: what a report knows of each policy at each budget.
 
-A row is a dictionary of ``Results.summary()``; :func:`detailed` adds the intervals of the shares.
-Everything in the report reads rows and none of it cares where they came from.
+Everything in the report reads rows and none of it cares where they came from: those of
+``Results.rows()``, dictionaries of ``Results.summary()``, or the :class:`ReportRow` of an
+experiment. K arms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tightrope.problem import channel_names
-from tightrope.results import NORMAL_95, Floats, Results
+from tightrope.results import Floats, Results
+from tightrope.statistics import Estimate, Interval, mean_intervals
+from tightrope.summary import SummaryRow
 
-__all__ = ["Row", "detailed", "half_width", "of_limits", "optimum_rate", "part"]
+__all__ = [
+    "AnyRow",
+    "ReportRow",
+    "Row",
+    "detailed",
+    "entries",
+    "interval",
+    "mean",
+    "of_limits",
+    "optimum_rate",
+    "part",
+    "typed",
+]
 
 Row = Mapping[str, Any]
+AnyRow = SummaryRow | Row
+Intervals = tuple[Interval | None, ...]
+TIMINGS = ("seconds", "compile_seconds")  # differ from time to time
 
 
-def detailed(results: Results) -> list[dict[str, Any]]:
-    """The summary, with ``pull_share_interval`` and ``cost_share_interval`` [K][2] (95 %)."""
-    rows = results.summary()
-    runs = [record.runs[g] for record in results.records for g in range(len(results.budgets))]
-    for row, made in zip(rows, runs, strict=True):
-        row["pull_share_interval"] = _share_intervals(made.pulls.astype(np.float64))
-        row["cost_share_interval"] = _share_intervals(made.arm_cost)
-    return rows
+@dataclass(frozen=True)
+class ReportRow(SummaryRow):
+    """A summary row, and what a report adds.
+
+    ``problem``: its name; empty where there is one alone. ``outside_theory``: delta is not below
+    the limit. ``pull_share_interval``, ``cost_share_interval`` [K]: 95 %; None for a single run.
+    """
+
+    problem: str = ""
+    outside_theory: bool = False
+    pull_share_interval: Intervals = ()
+    cost_share_interval: Intervals = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As that of the summary, without timings: the same runs give the same rows."""
+        whole = super().as_dict()
+        lasting = {key: value for key, value in whole.items() if key not in TIMINGS}
+        return {
+            "problem": self.problem,
+            **lasting,
+            "pull_share_interval": list(map(_listed, self.pull_share_interval)),
+            "cost_share_interval": list(map(_listed, self.cost_share_interval)),
+            "outside_theory": self.outside_theory,
+        }
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> ReportRow:
+        """The row of a dictionary, without the intervals of the shares."""
+        return cls(
+            **vars(SummaryRow.from_dict(row)),
+            problem=row.get("problem", ""),
+            outside_theory=bool(row.get("outside_theory", False)),
+        )
 
 
-def part(row: Row, key: str, number: int | None) -> Any:
-    """A row's value, or the part ``number`` (from 0) of one that is a list."""
-    value = row[key]
-    return value if number is None else value[number]
+def typed(rows: Sequence[AnyRow]) -> list[ReportRow]:
+    """Rows of any kind as those that a report reads."""
+    return [_typed(row) for row in rows]
+
+
+def _typed(row: AnyRow) -> ReportRow:
+    if isinstance(row, ReportRow):
+        return row
+    return ReportRow(**vars(row)) if isinstance(row, SummaryRow) else ReportRow.from_dict(row)
+
+
+def entries(row: AnyRow) -> Mapping[str, Any]:
+    """A row of any kind as a dictionary."""
+    return row.as_dict() if isinstance(row, SummaryRow) else row
+
+
+def detailed(
+    results: Results, problem: str = "", outside: Collection[tuple[str, float]] = ()
+) -> list[ReportRow]:
+    """The results' rows with the intervals of the shares.
+
+    ``outside``: the policies and budgets that the theory does not cover.
+    """
+    budgets = range(len(results.budgets))
+    runs = [record.normalised_runs[g] for record in results.records for g in budgets]
+    return [
+        ReportRow(
+            **vars(row),
+            problem=problem,
+            outside_theory=(row.policy, row.budget) in outside,
+            pull_share_interval=_share_intervals(made.pulls.astype(np.float64)),
+            cost_share_interval=_share_intervals(made.arm_cost),
+        )
+        for row, made in zip(results.rows(), runs, strict=True)
+    ]
+
+
+def part(row: SummaryRow, metric: str, number: int | None = None) -> Any:
+    """What a row has of a metric, a number or an estimate; of several the part ``number``, from 0.
+
+    Of several and no number the first: that of the only limit.
+    """
+    value = getattr(row, metric)
+    return value[number or 0] if isinstance(value, tuple) else value
+
+
+def mean(row: SummaryRow, metric: str, number: int | None = None) -> float | None:
+    """As :func:`part`, without an estimate's error."""
+    value = part(row, metric, number)
+    return value.mean if isinstance(value, Estimate) else value
+
+
+def interval(row: SummaryRow, metric: str, number: int | None = None) -> Interval | None:
+    """The 95 % interval of what :func:`part` gives; None where there is none."""
+    value = part(row, metric, number)
+    if isinstance(value, Estimate):
+        return value.interval
+    pairs: Intervals = getattr(row, f"{metric}_interval", ())
+    return pairs[number or 0] if pairs else None
 
 
 def of_limits(what: str, names: Sequence[str]) -> list[str]:
@@ -48,24 +147,19 @@ def of_limits(what: str, names: Sequence[str]) -> list[str]:
     return [what] if len(names) == 1 else [f"{what} {m + 1}" for m in range(len(names))]
 
 
-def half_width(interval: Sequence[float] | None) -> float | None:
-    """Half of an interval's width; None where there is none."""
-    return None if interval is None else (interval[1] - interval[0]) / 2.0
-
-
-def optimum_rate(row: Row) -> float | None:
+def optimum_rate(row: AnyRow) -> float | None:
     """OPT(B) / B: what the best causal policy earns per unit of budget; None if infeasible."""
-    if row["regret"] is None:
+    (known,) = typed([row])
+    if known.regret is None:
         return None
-    return float(row["reward_rate"] + row["regret"] / row["budget"])
+    return known.reward_rate.mean + known.regret.mean / known.budget
 
 
-def _share_intervals(amounts: Floats) -> list[list[float] | None]:
+def _share_intervals(amounts: Floats) -> Intervals:
     """95 % intervals of the mean share [K], from each run's amounts [R, K]."""
-    shares = amounts / amounts.sum(axis=1, keepdims=True)
-    if len(shares) < 2:
-        return [None] * shares.shape[1]
-    mean = shares.mean(axis=0)
-    reach = NORMAL_95 * shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
-    pairs: list[list[float] | None] = np.column_stack([mean - reach, mean + reach]).tolist()
-    return pairs
+    found = mean_intervals(amounts / amounts.sum(axis=1, keepdims=True))
+    return (None,) * amounts.shape[1] if found is None else tuple(map(tuple, found.tolist()))
+
+
+def _listed(pair: Interval | None) -> list[float] | None:
+    return None if pair is None else list(pair)

@@ -13,8 +13,17 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tightrope.files import write_text
 from tightrope.names import in_csv, in_table, in_text
-from tightrope.problem import channel_names
-from tightrope.report.rows import Row, half_width, of_limits, part
+from tightrope.report.rows import (
+    AnyRow,
+    ReportRow,
+    Row,
+    entries,
+    mean,
+    of_limits,
+    part,
+    typed,
+)
+from tightrope.statistics import Estimate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,10 +37,12 @@ __all__ = [
     "Column",
     "columns",
     "flat",
+    "footnotes",
     "is_limited",
     "print_oracle",
     "print_rows",
     "print_theory",
+    "pulls_text",
     "section_ends",
     "table",
     "write_csv",
@@ -42,6 +53,7 @@ MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2
 MOST_ARMS = 20  # that the oracle's table lists in full
 NOTHING = "–"
+NO_REGRET = "regret –: there is none, as no policy keeps the limits on average at this budget"
 
 
 @dataclass(frozen=True)
@@ -57,36 +69,53 @@ class Column:
         object.__setattr__(self, "cells", [in_table(cell) for cell in self.cells])
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
+def columns(rows: Sequence[AnyRow]) -> list[Column]:
     """What a person wants of the rows; ± is half of the 95 % interval."""
+    known = typed(rows)
+    names = [row.policy + " *" * row.outside_theory for row in known]
     found = [
-        Column("policy", [row["policy"] + " *" * _outside(row) for row in rows], number=False),
-        Column("budget", _numbers([row["budget"] for row in rows])),
-        _estimate("reward rate", rows, "reward_rate"),
-        *_violations(rows),
-        _estimate("regret", rows, "regret"),
-        _shares(rows),
-        Column("pulls", _numbers([row["pulls"] for row in rows])),
+        Column("policy", names, number=False),
+        Column("budget", _numbers([row.budget for row in known])),
+        _estimate("reward rate", known, "reward_rate"),
+        *_violations(known),
+        _estimate("regret", known, "regret"),
+        _shares(known),
+        Column("pulls", [pulls_text(row.pulls) for row in known]),
     ]
-    if any(row.get("knows") for row in rows):
-        known = [row.get("knows") or NOTHING for row in rows]
-        found.append(Column("knows", known, number=False))
-    problems = [row.get("problem", "") for row in rows]
+    if any(row.knows for row in known):
+        found.append(Column("knows", [row.knows or NOTHING for row in known], number=False))
+    problems = [row.problem for row in known]
     return [Column("problem", problems, number=False)] * (len(set(problems)) > 1) + found
 
 
-def table(rows: Sequence[Row], title: str | None = None, without: Sequence[str] = ()) -> Table:
+def pulls_text(pulls: float) -> str:
+    """Mean pulls of a run, the same in every table.
+
+    >>> pulls_text(210.0), pulls_text(12345.678)
+    ('210.0', '12,345.7')
+    """
+    return f"{pulls:,.1f}"
+
+
+def footnotes(rows: Sequence[AnyRow]) -> list[str]:
+    """What the table's marks mean, where there are any."""
+    known = typed(rows)
+    outside = [OUTSIDE] * any(row.outside_theory for row in known)
+    return outside + [NO_REGRET] * any(row.regret is None for row in known)
+
+
+def table(rows: Sequence[AnyRow], title: str | None = None, without: Sequence[str] = ()) -> Table:
     """A rich table; ``rich.print`` shows it. ``without``: headings to leave out.
 
     >>> row = dict(policy="lyon", budget=100.0, runs=9, reward_rate=1.25, violation=0.5,
-    ...            reward_rate_interval=[1.23, 1.27], violation_interval=[0.49, 0.51],
-    ...            regret=None, regret_interval=None, pull_share=[0.75, 0.25], pulls=210.0)
+    ...            reward_rate_se=0.01, violation_se=0.005, regret=None,
+    ...            pull_share=[0.75, 0.25], pulls=210.0)
     >>> [str(column.header) for column in table([row]).columns][:4]
     ['policy', 'budget', 'reward rate', 'violation']
     """
-    shown = _empty_table(title)
-    shown.caption = _text("\n".join(_caption(rows, without)))
-    listed, ends = columns(rows), section_ends(rows)
+    shown, known = _empty_table(title), typed(rows)
+    shown.caption = _text("\n".join(_caption(known, without)))
+    listed, ends = columns(known), section_ends(known)
     listed = [column for column in listed if column.heading not in without]
     for column in listed:
         justify: Any = "right" if column.number else "left"
@@ -96,7 +125,7 @@ def table(rows: Sequence[Row], title: str | None = None, without: Sequence[str] 
     return shown
 
 
-def print_rows(rows: Sequence[Row], file: IO[str] | None = None) -> None:
+def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
     """Print the table to standard output, or to ``file``.
 
     A narrow terminal gets fewer columns and is told which ones are missing; a pipe gets all.
@@ -189,7 +218,7 @@ def _bite(row: Row) -> str:
     return "never" if row["bites_from"] is None else _amount(row["bites_from"])
 
 
-def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
+def write_csv(rows: Sequence[AnyRow], path: str | os.PathLike[str]) -> None:
     """Write the rows in full precision, a line each, whole or not at all.
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it.
@@ -203,15 +232,15 @@ def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
     write_text(path, text.getvalue())
 
 
-def _caption(rows: Sequence[Row], without: Sequence[str]) -> list[str]:
-    runs = ", ".join(f"{count:,}" for count in sorted({row["runs"] for row in rows}))
-    lines = [f"{runs} runs a point; ± is half of the 95 % interval"]
+def _caption(rows: Sequence[ReportRow], without: Sequence[str]) -> list[str]:
+    runs = ", ".join(f"{count:,}" for count in sorted({row.runs for row in rows}))
+    lines = [f"{runs} runs per policy and budget; ± is half of the 95 % interval"]
     if without:
         lines.append(f"not shown, for want of width: {', '.join(without)}")
-    return lines + [OUTSIDE] * any(map(_outside, rows))
+    return lines + footnotes(rows)
 
 
-def flat(row: Row) -> dict[str, Any]:
+def flat(row: AnyRow) -> dict[str, Any]:
     """A row of plain values: intervals as ``_low`` and ``_high``, parts numbered from 1.
 
     >>> flat({"violation": 0.1, "violation_interval": [0.0, 0.2], "pull_share": [0.75, 0.25]})
@@ -219,7 +248,7 @@ def flat(row: Row) -> dict[str, Any]:
 'pull_share_1': 0.75, 'pull_share_2': 0.25}
     """
     line: dict[str, Any] = {}
-    for key, value in row.items():
+    for key, value in entries(row).items():
         if key.endswith("_interval"):
             line |= _flat_interval(key.removesuffix("_interval"), value)
         elif isinstance(value, dict):
@@ -242,31 +271,30 @@ def _flat_interval(name: str, value: Any) -> dict[str, Any]:
     return line
 
 
-def _violations(rows: Sequence[Row]) -> list[Column]:
-    """One column a penalty."""
-    value = rows[0]["violation"] if rows else 0.0
-    several = isinstance(value, list)
-    unnamed = channel_names(len(value) if isinstance(value, list) else 1)[2:]
-    names = rows[0].get("violations", unnamed) if rows else unnamed
-    headings = of_limits("violation", list(names))
+def _violations(rows: Sequence[ReportRow]) -> list[Column]:
+    """One column per limit."""
+    headings = of_limits("violation", rows[0].limit_names if rows else ["penalty"])
     return [
-        _estimate(heading, rows, "violation", m if several else None, sign="+")
-        for m, heading in enumerate(headings)
+        _estimate(heading, rows, "violation", m, sign="+") for m, heading in enumerate(headings)
     ]
 
 
 def _estimate(
-    heading: str, rows: Sequence[Row], key: str, number: int | None = None, sign: str = ""
+    heading: str, rows: Sequence[ReportRow], key: str, number: int | None = None, sign: str = ""
 ) -> Column:
     """A number ± half of its interval, rounded up, all with the same decimals."""
-    values = [part(row, key, number) for row in rows]
-    reaches = [half_width(part(row, f"{key}_interval", number)) for row in rows]
+    values = [mean(row, key, number) for row in rows]
+    reaches = [_half_width(part(row, key, number)) for row in rows]
     decimals = _decimals(values, reaches)
     cells = []
     for value, reach in zip(values, reaches, strict=True):
         text = NOTHING if value is None else f"{value:{sign}z,.{decimals}f}"
         cells.append(text if reach is None else f"{text} ± {_rounded_up(reach, decimals)}")
     return Column(heading, cells)
+
+
+def _half_width(value: Estimate | None) -> float | None:
+    return None if value is None or value.error is None else value.reach
 
 
 def _rounded_up(reach: float, decimals: int) -> str:
@@ -284,9 +312,9 @@ def _decimals(values: Sequence[float | None], reaches: Sequence[float | None]) -
     return 4 if size == 0.0 else min(12, max(0, 4 - math.floor(math.log10(size))))
 
 
-def _shares(rows: Sequence[Row]) -> Column:
+def _shares(rows: Sequence[ReportRow]) -> Column:
     """Every arm's share of the pulls, or the largest ones."""
-    shares = [row["pull_share"] for row in rows]
+    shares = [row.pull_share for row in rows]
     if max(map(len, shares), default=0) <= MOST_SHARES:
         return Column("pull share", [" / ".join(f"{s:.3f}" for s in share) for share in shares])
     return Column("largest pull shares", [_largest(share) for share in shares])
@@ -302,13 +330,9 @@ def _numbers(values: Sequence[float]) -> list[str]:
     return [f"{value:,.0f}" if whole else f"{value:,.5g}" for value in values]
 
 
-def _outside(row: Row) -> bool:
-    return bool(row.get("outside_theory", False))
-
-
-def section_ends(rows: Sequence[Row]) -> list[bool]:
+def section_ends(rows: Sequence[AnyRow]) -> list[bool]:
     """Whether a row is the last of its policy, where policies have several rows."""
-    policies = [(row.get("problem", ""), row["policy"]) for row in rows]
+    policies = [(row.problem, row.policy) for row in typed(rows)]
     several = len(set(policies)) < len(policies)
     return [several and one != other for one, other in pairwise([*policies, None])]
 

@@ -1,0 +1,107 @@
+"""Statistics over runs: means with standard errors and 95 % intervals, shares, quantiles.
+
+Everything that reports a number over runs takes it from here. R runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "NORMAL_95",
+    "NORMAL_99",
+    "Estimate",
+    "estimate",
+    "mean_intervals",
+    "quantile",
+    "standard_error",
+    "wilson",
+]
+
+Floats = npt.NDArray[np.float64]
+Interval = tuple[float, float]
+
+NORMAL_95 = 1.959963984540054  # standard errors to either side of a mean: a 95 % interval
+NORMAL_99 = 2.3263478740408408  # to one side alone: 99 %
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over runs and its standard error, in the same unit; None for a single run."""
+
+    mean: float
+    error: float | None = None
+
+    @property
+    def reach(self) -> float:
+        """Half of the 95 % interval; infinite for a single run, of which nothing is known."""
+        return float("inf") if self.error is None else NORMAL_95 * self.error
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval; None for a single run."""
+        return None if self.error is None else (self.mean - self.reach, self.mean + self.reach)
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval says so, otherwise 0."""
+        return 0 if abs(self.mean) <= self.reach else int(np.sign(self.mean))
+
+    def described(self, name: str) -> dict[str, Any]:
+        """As entries of a row that JSON takes.
+
+        >>> Estimate(0.5).described("regret")
+        {'regret': 0.5, 'regret_se': None, 'regret_interval': None}
+        """
+        pair = None if self.interval is None else list(self.interval)
+        return {name: self.mean, f"{name}_se": self.error, f"{name}_interval": pair}
+
+
+def estimate(values: npt.ArrayLike) -> Estimate:
+    """The mean of the values [R] of R runs.
+
+    >>> estimate([1.0, 3.0])
+    Estimate(mean=2.0, error=1.0)
+    """
+    samples = np.asarray(values, np.float64)
+    error = None if len(samples) < 2 else float(standard_error(samples))
+    return Estimate(float(samples.mean()), error)
+
+
+def standard_error(samples: Floats, axis: int = -1) -> Any:
+    """The standard error of the mean along ``axis``, which has the R runs, at least 2."""
+    return samples.std(axis=axis, ddof=1) / np.sqrt(samples.shape[axis])
+
+
+def mean_intervals(samples: Floats) -> Floats | None:
+    """95 % intervals [K, 2] of the means over runs of ``samples`` [R, K]; None for a single run."""
+    if len(samples) < 2:
+        return None
+    mean = samples.mean(axis=0)
+    reach = NORMAL_95 * standard_error(samples, axis=0)
+    return np.column_stack([mean - reach, mean + reach])
+
+
+def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
+    """Wilson's 95 % interval of a probability from ``count`` of ``total`` runs, any shape of them.
+
+    Unlike the normal interval it has a width where the count is 0.
+
+    >>> [round(float(end), 4) for end in wilson(0, 100)]
+    [0.0, 0.037]
+    """
+    share, z2 = np.asarray(count) / total, NORMAL_95**2
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    spread = np.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+    reach = NORMAL_95 * spread / (1 + z2 / total)
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+
+
+def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:
+    """The value that a ``share`` of the values lies below, interpolated between neighbours."""
+    found = np.quantile(np.asarray(values, np.float64), share, axis=axis)
+    return float(found) if axis is None else found
