@@ -280,7 +280,10 @@ def standings_html(rows: Sequence[ArenaRow], budget: float) -> str:
         html.HtmlColumn("P(limit broken)", [percent(one.broken) for one in found]),
     ]
     problems = len({row.problem for row in rows})
-    facts = [f"{problems} problem{'s' * (problems != 1)}", f"budget {budget:,g} largest costs of one pull"]
+    facts = [
+        f"{problems} problem{'s' * (problems != 1)}",
+        f"budget {budget:,g} largest costs of one pull",
+    ]
     note = "Regret is a share of OPT(B), violations are shares of the limit."
     return html.Block("Arena: standings", facts, listed, [note]).html()
 
