@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tightrope.errors import InputError
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 from tightrope.theory import (
     TheoryConstants,
     beta0,
@@ -46,6 +46,7 @@ from tightrope.theory import (
 __all__ = ["Bound", "bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
+SMALLEST, LARGEST = 1e-15, 1e15  # of v0, delta0 and alpha, as of a policy's parameters
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,12 @@ def bounds(
     0.17
     """
     known, scales = constants(problem), problem.scales
-    normalised = check_budget(budget) / scales.cost
+    normalised = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
     _require("budget", budget, normalised > 1.0, f"must be above {scales.cost:g}, one largest cost")
-    for name, value in {"v0": v0, "alpha": alpha}.items():
-        _require(name, value, 0.0 < value < math.inf, "must be a positive number")
-    _require("delta0", delta0, 0.0 <= delta0 < math.inf, "must be a number of at least 0")
+    for name, value in {"v0": v0, "alpha": alpha, "delta0": delta0}.items():
+        least = "0 or " if name == "delta0" else ""
+        good = SMALLEST <= value <= LARGEST or (value == 0 and name == "delta0")
+        _require(name, value, good, f"must be {least}a number from {SMALLEST:g} to {LARGEST:g}")
     units = {
         "": 1.0,
         "reward": scales.reward,

@@ -576,9 +576,15 @@ def _tell(line: str) -> None:
 
 
 def _fail(error: object, status: int) -> int:
-    print(f"tightrope: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"tightrope: {_one_line(error)}", file=sys.stderr)
     return status
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(f"warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(message: object) -> str:
+    """A message on one line that can be read: a value in it may be as long as one likes."""
+    line = " ".join(str(message).split())
+    return line if len(line) <= 500 else f"{line[:300]} ... {line[-195:]}"

@@ -60,6 +60,7 @@ DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
 LEAST_MEAN = 10 / DRAW_STEPS  # of a cost, as a share of its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous law
 MOST_CELLS = 2**20  # when two thresholds lie very close together
+MOST_SHAPE = 1e9  # of a beta law
 
 
 # --- reading values -----------------------------------------------------------------------
@@ -70,7 +71,10 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 def shown(value: object) -> str:
     """``value`` as messages show it: on one line, long lists and texts shortened."""
-    return " ".join(_SHORT.repr(value).split())
+    try:
+        return " ".join(_SHORT.repr(value).split())
+    except ValueError:  # Python writes no integers of more than 4300 digits
+        return f"a {type(value).__name__} too long to show"
 
 
 def number(value: object, place: str) -> float:
@@ -111,7 +115,7 @@ def known_keys(table: object, known: Sequence[str]) -> dict[str, Any]:
         raise ProblemError(f"{shown(table)}: must be a table with keys among {', '.join(known)}")
     for key in table:
         if key not in known:
-            raise ProblemError(f"unknown key {key!r}; {nearest(key, known)}")
+            raise ProblemError(f"unknown key {shown(key)}; {nearest(key, known)}")
     return table
 
 
@@ -203,7 +207,7 @@ class Outcome(ABC):
     def __post_init__(self) -> None:
         for name, convert in _conversions(type(self)):
             value = getattr(self, name)
-            if type(value) is not float or not isfinite(value):
+            if type(value) is not float or not isfinite(value) or convert is not number:
                 object.__setattr__(self, name, convert(value, f"{self.key} {name}"))
         for holds, parameter, allowed in self._rules():
             if not holds:
@@ -264,7 +268,7 @@ def outcome_from_toml(table: object) -> Outcome:
         )
     [(key, value)] = table.items()
     if key not in LAWS:
-        raise ProblemError(f"unknown law {key!r}; {nearest(key, LAWS)}")
+        raise ProblemError(f"unknown law {shown(key)}; {nearest(key, LAWS)}")
     return LAWS[key](**_parameters(LAWS[key], value))
 
 
@@ -568,7 +572,7 @@ class Empirical(FiniteLaw):
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """One cell a row, in the order of the rows."""
+        """One cell per row, in the order of the rows."""
         values = np.asarray(self.values)
         return Cells(np.ones(len(values)), values, values, np.zeros(len(values)))
 
@@ -623,8 +627,9 @@ class Beta(ContinuousLaw):
     high: float = 1.0
 
     def _rules(self) -> Iterator[Rule]:
-        yield self.a > 0, "a", "be positive"
-        yield self.b > 0, "b", "be positive"
+        # Beyond, the law is a point for all purposes, and its quantiles lose their digits.
+        yield 0 < self.a <= MOST_SHAPE, "a", "be positive, at most 1e9"
+        yield 0 < self.b <= MOST_SHAPE, "b", "be positive, at most 1e9"
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     @property

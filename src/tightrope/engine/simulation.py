@@ -11,6 +11,7 @@ from tightrope.compiled import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     budget_list,
+    bytes_of_a_run,
     cluster_address,
     named_policies,
     require_problem,
@@ -72,13 +73,14 @@ def simulate(
 
     Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
     """
-    named, numbers = named_policies(policies), run_numbers(runs)
-    checked, workers = budget_list(budgets), thread_count(threads)
+    problem, named = require_problem(problem), named_policies(policies)
+    checked, workers = budget_list(budgets, problem), thread_count(threads)
+    numbers = run_numbers(runs, bytes_of_a_run(problem, len(named), len(checked), backend))
     seed = seed_number(seed)
     where = cluster_address(address, is_clustered(backend))
     with _compiling(progress):
         jobs = plan_jobs(
-            require_problem(problem),
+            problem,
             named,
             checked,
             len(numbers),

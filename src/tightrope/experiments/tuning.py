@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.engine.arguments import budget_list, require_problem, run_numbers
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import simulate
-from tightrope.errors import PolicyError, ProblemError
+from tightrope.errors import InputError, PolicyError, ProblemError
+from tightrope.laws import number
 from tightrope.policies import LyOff, LyOn
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.rows import Row, optimum_rate
 
@@ -120,9 +122,13 @@ def tune(
         raise PolicyError(
             f"policy {base!r} cannot be tuned; only lyoff and lyon have v0 and delta0"
         )
-    if not problem.penalty_count:
+    if not require_problem(problem).penalty_count:
         raise ProblemError("the problem has no limit, so there is nothing to tune")
-    search = _Search(problem, replace(base, v=None, delta=None), check_budget(budget), seed)
+    if len(run_numbers(runs)) < 2:
+        raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
+    max_violation = number(max_violation, "max_violation")
+    [budget] = budget_list([budget], problem)
+    search = _Search(problem, replace(base, v=None, delta=None), budget, seed)
     with reporting(progress, WORK, "tuning") as tell:
         coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
         tell(len(V0) * len(SHARES) / COARSE)

@@ -52,7 +52,7 @@ class LyOff(InformedPolicy, IndexPolicy):
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""
         require_unchanging(problem, f"policy {self.name}: knows the means of", error=PolicyError)
-        moments, limits = problem.moments, limits_of(problem.task)
+        moments, limits = problem.moments, limits_of(problem)
         v, delta = self.schedule.at(budget)
         rates = np.column_stack([moments.reward_rate, moments.penalty_rate])
         return Setup(

@@ -25,7 +25,7 @@ from tightrope.policies.state import Array, State
 __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
-LONGEST = 10**8  # pulls: some gigabytes
+LONGEST = 10**7  # pulls: some hundred megabytes
 RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
 
 
