@@ -160,10 +160,15 @@ def theory(options: argparse.Namespace) -> int:
 
 def problems(options: argparse.Namespace) -> int:
     """List the ready problems, or show one as TOML."""
+    from tightrope.problem import table_of
     from tightrope.ready import load_problem, ready_names
 
     if options.name:
-        print(load_problem(options.name).to_toml(), end="")
+        text = load_problem(options.name).to_toml()
+        if options.json:
+            _print_json(table_of(text))
+        else:
+            print(text, end="")
     elif options.json:
         _print_json(dict(ready_names()))
     else:

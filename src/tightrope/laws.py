@@ -61,6 +61,7 @@ LEAST_MEAN = 10 / DRAW_STEPS  # of a cost, as a share of its scale; see ``Law.le
 CELLS = 1024  # cells of a continuous law
 MOST_CELLS = 2**20  # when two thresholds lie very close together
 MOST_SHAPE = 1e9  # of a beta law
+LARGEST = 1e30  # of any value in the user's units: squares and quotients stay within floats
 
 
 # --- reading values -----------------------------------------------------------------------
@@ -90,11 +91,27 @@ def number(value: object, place: str) -> float:
     raise ProblemError(f"{place} = {shown(value)}: must be a finite number")
 
 
-def numbers(values: object, place: str) -> tuple[float, ...]:
+def outcome(value: object, place: str) -> float:
+    """``value`` as a float that an outcome may have, of at most ``LARGEST`` in size."""
+    converted = number(value, place)
+    if abs(converted) > LARGEST:
+        allowed = f"be at most {LARGEST:g} in size; choose another unit"
+        raise ProblemError(f"{place} = {converted!r}: must {allowed}")
+    return converted
+
+
+def outcomes(values: object, place: str) -> tuple[float, ...]:
+    """``values`` as a tuple of such floats; at least one."""
+    return numbers(values, place, outcome)
+
+
+def numbers(
+    values: object, place: str, convert: Callable[[object, str], float] = number
+) -> tuple[float, ...]:
     """``values`` as a tuple of finite floats; at least one."""
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
         raise ProblemError(f"{place} = {shown(values)}: must be a list of numbers")
-    converted = tuple(number(value, f"{place}[{i}]") for i, value in enumerate(values))
+    converted = tuple(convert(value, f"{place}[{i}]") for i, value in enumerate(values))
     if not converted:
         raise ProblemError(f"{place} = []: must hold at least one number")
     return converted
@@ -207,7 +224,8 @@ class Outcome(ABC):
     def __post_init__(self) -> None:
         for name, convert in _conversions(type(self)):
             value = getattr(self, name)
-            if type(value) is not float or not isfinite(value) or convert is not number:
+            fine = type(value) is float and convert is outcome and abs(value) <= LARGEST
+            if not fine:
                 object.__setattr__(self, name, convert(value, f"{self.key} {name}"))
         for holds, parameter, allowed in self._rules():
             if not holds:
@@ -248,7 +266,11 @@ class Outcome(ABC):
 @cache
 def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], Any]], ...]:
     """What makes a parameter of each field's value. Problems may have 10^6 arms: looked up once."""
-    return tuple((f.name, number if f.type == "float" else numbers) for f in fields(law))
+    found: list[tuple[str, Callable[[Any, str], Any]]] = []
+    for field in fields(law):
+        several = numbers if field.name == "weights" else outcomes  # of weights only ratios count
+        found.append((field.name, outcome if field.type == "float" else several))
+    return tuple(found)
 
 
 def outcome_from_toml(table: object) -> Outcome:
@@ -682,6 +704,7 @@ class TruncatedNormal(ContinuousLaw):
         yield width > 0, "low", f"be below high = {self.high!r}"
         # Beyond these two, differences of normal probabilities lose their digits.
         yield 0 < self.sd <= 100 * width, "sd", "be positive, at most 100 (high - low)"
+        yield self.sd >= 1e-9 * width, "sd", "be at least 1e-9 (high - low)"
         outside = max(self.low - self.center, self.center - self.high)
         yield outside <= 30 * self.sd, "center", "be within 30 sd of [low, high]"
 

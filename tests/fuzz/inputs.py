@@ -220,9 +220,8 @@ def _head(draw: Draw, limits: int) -> list[str]:
         lines.append(f"limit = {values[0] if limits == 1 else '[' + ', '.join(values) + ']'}")
     if draw.random() < 0.25:
         scale = _value(draw, draw.choice(["1", "2", "50"]), 0.3)
-        lines.append(
-            f"scales = {{ {draw.choice(['cost', 'reward', 'penalty'][: 2 + (limits == 1)])} = {scale} }}"
-        )
+        channel = draw.choice(["cost", "reward", "penalty"][: 2 + (limits == 1)])
+        lines.append(f"scales = {{ {channel} = {scale} }}")
     if draw.random() < 0.1:
         lines.append(f"name = {draw.choice(NAMES)}")
     if draw.rarely(0.02):
@@ -261,7 +260,7 @@ def _law(draw: Draw, keys: Sequence[str] = tuple(LAWS)) -> str:
 
 SOUND_PROBLEM = (
     'limit = 0.8\n[[arms]]\nname = "a"\ncost = { bernoulli = 0.4 }\n'
-    "reward = { bernoulli = 0.8 }\npenalty = { bernoulli = 0.6 }\n"
+    "reward = { bernoulli = 0.8 }\npenalty = { bernoulli = 0.3 }\n"
 )
 
 
@@ -285,15 +284,14 @@ def _deep(draw: Draw) -> bytes:
 
 def _many(draw: Draw) -> bytes:
     """Many arms, or many limits."""
-    count = draw.choice([50, 1000])
+    count = draw.choice([50, 300])
     arm = SOUND_PROBLEM.partition("\n")[2]
     if draw.random() < 0.5:
-        return (
-            "limit = 0.8\n" + "".join(arm.replace('"a"', f'"{k}"') for k in range(count))
-        ).encode()
-    laws = ", ".join(["{ bernoulli = 0.6 }"] * 50)
+        arms = [arm.replace('"a"', f'"{k}"') for k in range(count)]
+        return "".join(["limit = 0.8\n", *arms]).encode()
+    laws = ", ".join(["{ bernoulli = 0.3 }"] * 50)
     head = f"limit = [{', '.join(['0.8'] * 50)}]\n"
-    return (head + arm.replace("{ bernoulli = 0.6 }", f"[{laws}]")).encode()
+    return (head + arm.replace("{ bernoulli = 0.3 }", f"[{laws}]")).encode()
 
 
 def _marked(draw: Draw) -> bytes:

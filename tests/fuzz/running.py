@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import resource
 import signal
 import threading
@@ -27,7 +26,7 @@ SECONDS = 15.0  # after which an input is interrupted, as by Ctrl-C
 COMPILING = 120.0  # likewise, where kernels have to be compiled first
 ROOM = 3 * 2**30  # bytes of address space that an input may add
 LONGEST_LINE = 600  # characters on standard error
-MANY_PULLS = 30_000  # more may take longer than SECONDS in plain Python, with progress to be seen
+MUCH_WORK = 200_000  # means of arms to weigh: may take plain Python longer than SECONDS
 
 
 class Outcome(str):
@@ -104,8 +103,9 @@ def _is_long(arguments: list[str]) -> bool:
         problem = load_problem(arguments[1])
         budgets = [float(b) for a, b in pairwise(arguments) if a == "--budget"]
         pulls = sum(budgets) / problem.scales.cost / problem.moments.smallest_cost
-        work = pulls * int(options.get("--runs", "1")) * math.sqrt(problem.arm_count)
-        return arguments[0] in ("simulate", "tune") and work > MANY_PULLS
+        size = problem.arm_count * (2 + problem.penalty_count)
+        work = pulls * int(options.get("--runs", "1")) * size * max(arguments.count("--policy"), 1)
+        return arguments[0] in ("simulate", "tune") and work > MUCH_WORK
     return False
 
 

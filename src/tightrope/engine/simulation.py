@@ -20,7 +20,7 @@ from tightrope.engine.arguments import (
     thread_count,
 )
 from tightrope.engine.backend import Numbers
-from tightrope.engine.caveats import warn_outside_theory
+from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.identity import facts
 from tightrope.engine.planning import is_clustered, plan_jobs
@@ -92,6 +92,7 @@ def simulate(
         Work(label, budget, job, backend if is_clustered(backend) else job.engine)
         for (label, budget), job in jobs.items()
     ]
+    warn_infeasible(problem)
     warn_outside_theory({(one.label, one.budget): one.job.setup.warning for one in work})
     if resume and checkpoint is None:
         raise InputError("resume = True: there must be a checkpoint, a folder, to resume from")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.engine.arguments import budget_list, require_problem, run_numbers, seed_number
-from tightrope.engine.caveats import warn_outside_theory
+from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.python import PlainPlan, Tally
 from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
@@ -51,6 +51,7 @@ def trajectory(
         raise InputError(f"points = {points} must be at least 2")
     jobs = plan_jobs(problem, {policy.label: policy}, [budget], 1, seed=seed_number(seed))
     job = jobs[policy.label, budget]
+    warn_infeasible(problem)
     warn_outside_theory({(policy.label, budget): job.setup.warning})
     stride = max(1, round(job.budget / float(problem.moments.cost.mean()) / points))
     made = [

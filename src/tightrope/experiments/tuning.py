@@ -10,6 +10,7 @@ confidence; it is then run again on other draws, because the best of many looks 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.engine.arguments import budget_list, require_problem, run_numbers
+from tightrope.engine.caveats import InfeasibleLimitsWarning, warn_infeasible
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import simulate
 from tightrope.errors import InputError, PolicyError, ProblemError
@@ -129,7 +131,9 @@ def tune(
     max_violation = number(max_violation, "max_violation")
     [budget] = budget_list([budget], problem)
     search = _Search(problem, replace(base, v=None, delta=None), budget, seed)
-    with reporting(progress, WORK, "tuning") as tell:
+    warn_infeasible(problem)
+    with reporting(progress, WORK, "tuning") as tell, warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # said once is enough
         coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
         tell(len(V0) * len(SHARES) / COARSE)
         promising = [*_frontier(coarse), _best(coarse, max_violation)]
@@ -169,7 +173,8 @@ class _Search:
     def policy(self, v0: float, share: float) -> Tunable:
         """The setting as a policy: delta0 from the share of the tightest limit that delta takes."""
         scaled = self.budget / self.problem.scales.cost
-        unit = replace(self.base, delta0=1.0).schedule.at(scaled)[1]
+        schedule = replace(self.base, delta0=1.0).schedule
+        unit = schedule.at(scaled, self.problem.scales.cost)[1]
         limit = float(self.problem.moments.limits.min())
         return replace(self.base, v0=_short(v0), delta0=_short(share * limit / unit))
 

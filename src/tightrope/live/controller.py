@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.engine.arguments import seed_number
+from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError, nearest
@@ -71,6 +72,8 @@ class Controller:
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         scaled, seed = task.normal_budget(budget), seed_number(seed)
         setup = set_up(policy, task, scaled)
+        if isinstance(task, Problem):
+            warn_infeasible(task)
         known = task.task
         spec = spec_of(policy, setup, np.float64, many_arms=known.arm_count > MANY)
         state = RunState.new(

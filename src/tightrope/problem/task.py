@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError, nearest
-from tightrope.laws import Floats, at, known_keys, number, shown
+from tightrope.laws import LARGEST, Floats, at, known_keys, number, shown
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [
@@ -36,7 +36,7 @@ Value = TypeVar("Value")
 _ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
 
 # What keeps every product and square that is computed of them within the range of floats.
-SMALLEST, LARGEST = 1e-30, 1e30  # of a scale, a limit or a budget, in the user's units
+SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
 LEAST_LIMIT, MOST_LIMIT = 1e-15, 1e15  # of a normalised limit
 LEAST_COST = 1e-15  # of a declared lower bound on the mean costs, normalised
 LEAST_BUDGET = 1e-9  # normalised
