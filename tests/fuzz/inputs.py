@@ -179,7 +179,7 @@ def _policy(draw: Draw) -> str:
 
 
 def _problem(draw: Draw) -> tuple[str, bytes]:
-    kind = draw.choices(list(KINDS), weights=[30, 4, 2, 1, 1, 1])[0]
+    kind = draw.choices(list(KINDS), weights=[30, 4, 2, 1, 1, 1, 1])[0]
     return kind, KINDS[kind](draw)
 
 
@@ -294,6 +294,17 @@ def _many(draw: Draw) -> bytes:
     return (head + arm.replace("{ bernoulli = 0.3 }", f"[{laws}]")).encode()
 
 
+def _task(draw: Draw) -> bytes:
+    """Arms with names alone."""
+    lines = _head(draw, draw.choice([0, 1, 2]))
+    for fact in ("slack", "smallest_cost"):
+        if draw.random() < 0.5:
+            lines.append(f"{fact} = {_value(draw, '0.5', 0.3)}")
+    for k in range(draw.choice([1, 3])):
+        lines += ["[[arms]]", f"name = {_value(draw, f'{chr(34)}{k}{chr(34)}')}"]
+    return "\n".join(lines).encode()
+
+
 def _marked(draw: Draw) -> bytes:
     """With a byte order mark, or in another encoding."""
     text = SOUND_PROBLEM.replace("\n", draw.choice(["\n", "\r\n", "\r"]))
@@ -310,5 +321,6 @@ KINDS: dict[str, Callable[[Draw], bytes]] = {
     "marked": _marked,
     "deep": _deep,
     "many": _many,
+    "task": _task,
     "binary": _binary,
 }

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fuzz.inputs import Case
 from tightrope.cli import main
 from tightrope.errors import TightropeError
-from tightrope.ready import load_problem
+from tightrope.ready import load_problem, load_task
 
 __all__ = ["Outcome", "run"]
 
@@ -54,6 +54,9 @@ def run(case: Case, folder: Path) -> Outcome:
     try:
         with _bounded(allowed), redirect_stdout(out), redirect_stderr(err):
             status = _status(arguments)
+            if case.content:
+                with suppress(TightropeError):
+                    load_task(path)
     except BaseException:
         complaint = traceback.format_exc(limit=-6)
     seconds = time.perf_counter() - start

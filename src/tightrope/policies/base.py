@@ -192,7 +192,7 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
             " a Task was given"
         )
     setup = policy.setup(known, budget)
-    if setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
+    if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
 
