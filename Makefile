@@ -1,11 +1,13 @@
 # One verb a habit; CI calls the same ones. Needs Python 3.11 or later and make, nothing else.
 PYTHON ?= python3
 RUNS ?= 1000
+MINUTES ?= 10
+SEED ?= 0
 OUT ?= out
 BIN := .venv/bin
 UV := .venv-uv/bin/uv
 
-.PHONY: run paper test test-lowest test-newest check lock bench clean
+.PHONY: run paper test test-lowest test-newest check fuzz lock bench clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
@@ -29,6 +31,9 @@ check: .venv/dev  ## style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/dev  ## inputs at the edge for MINUTES from SEED; prints those that end badly
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED)
 
 lock: $(UV)  ## requirements-dev.txt anew: the newest versions that pyproject.toml allows, with hashes
 	$(UV) pip compile --quiet --upgrade --universal --extra dev --generate-hashes --no-emit-index-url \

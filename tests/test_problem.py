@@ -460,7 +460,7 @@ def test_many_coins_without_a_limit_and_with_names() -> None:
     ("given", "message"),
     [
         (([], [], []), "arms = []: must hold at least one arm"),
-        (([0.5], [0.5, 0.5], [0.5]), "rewards: shape (2,) must be one number an arm, as many as"),
+        (([0.5], [0.5, 0.5], [0.5]), "rewards: shape (2,) must be one number per arm, as many as"),
         (([0.5], [0.5], [[[0.5]]]), "penalties: shape (1, 1, 1) must be"),
         (([0.5], ["x"], [0.5]), "rewards = ['x']: must be numbers"),
         (([0.0], [0.5], [0.5]), "arm 1, cost: bernoulli p = 0.0: must be positive, at most 1"),

@@ -63,6 +63,7 @@ from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tightrope.engine import (
+        InfeasibleLimitsWarning,
         NotCompiledWarning,
         OutsideTheoryWarning,
         StoreWarning,
@@ -92,6 +93,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "FixedArm",
     "IndexPolicy",
     "InfeasibleError",
+    "InfeasibleLimitsWarning",
     "InformedPolicy",
     "InputError",
     "Law",
@@ -144,6 +146,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
 # What needs numba or matplotlib is imported when it is first asked for.
 _LATER = {
     "Controller": "live",
+    "InfeasibleLimitsWarning": "engine",
     "NotCompiledWarning": "engine",
     "OutsideTheoryWarning": "engine",
     "Trajectory": "engine",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tightrope.citations import cited
 from tightrope.errors import InputError
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 from tightrope.theory import (
     TheoryConstants,
     beta0,
@@ -47,6 +47,7 @@ from tightrope.theory import (
 __all__ = ["Bound", "bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
+SMALLEST, LARGEST = 1e-15, 1e15  # of v0, delta0 and alpha, as of a policy's parameters
 
 
 @dataclass(frozen=True)
@@ -81,18 +82,19 @@ def bounds(
     0.17
     """
     known, scales = constants(problem), problem.scales
-    normalised = check_budget(budget) / scales.cost
+    normalised = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
     _require("budget", budget, normalised > 1.0, f"must be above {scales.cost:g}, one largest cost")
-    for name, value in {"v0": v0, "alpha": alpha}.items():
-        _require(name, value, 0.0 < value < math.inf, "must be a positive number")
-    _require("delta0", delta0, 0.0 <= delta0 < math.inf, "must be a number of at least 0")
+    for name, value in {"v0": v0, "alpha": alpha, "delta0": delta0}.items():
+        least = "0 or " if name == "delta0" else ""
+        good = SMALLEST <= value <= LARGEST or (value == 0 and name == "delta0")
+        _require(name, value, good, f"must be {least}a number from {SMALLEST:g} to {LARGEST:g}")
     units = {
         "": 1.0,
         "reward": scales.reward,
         "penalty": scales.penalties[0],
         "rate": scales.penalties[0] / scales.cost,
     }
-    rows = _rows(known, v0, delta0, alpha)
+    rows = _rows(known, v0, delta0, alpha, units["rate"])
     return [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
 
 
@@ -148,14 +150,20 @@ def smallest_budget(
     return high
 
 
-def _rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> Iterator[_Row]:
+def _rows(
+    k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
+) -> Iterator[_Row]:
+    """Every bound; ``unit`` is one penalty rate, normalised, in the user's units."""
     yield from _stationary_rows(k)
-    yield from _lyoff_rows(k, v0, delta0)
-    yield from _lyon_rows(k, v0, delta0, alpha)
+    yield from _lyoff_rows(k, v0, delta0, unit)
+    yield from _lyon_rows(k, v0, delta0, alpha, unit)
 
 
 def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
-    """Pulls, pi*, and what the decompositions leave when the rates are right."""
+    """Pulls, pi*, and what the decompositions leave when the rates are right.
+
+    One entry per row, so it is long.
+    """
 
     def earned(budget: float) -> float:
         return k.reward_rate * budget
@@ -229,7 +237,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
     )
 
 
-def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float) -> Iterator[_Row]:
+def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> Iterator[_Row]:
     def at(budget: float) -> tuple[float, float]:
         return lyoff_schedule(budget, v0, delta0)
 
@@ -238,7 +246,7 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float) -> Iterator[_Row]:
         return drift.threshold if drift else math.inf
 
     def outside(budget: float) -> str:
-        return _outside("LyOff", at(budget)[1], k.epsilon, "epsilon")
+        return _outside("LyOff", at(budget)[1] * unit, k.epsilon * unit, "epsilon")
 
     yield _Row(
         "LyOff: queue threshold l*",
@@ -283,7 +291,11 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float) -> Iterator[_Row]:
         )
 
 
-def _lyon_rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> Iterator[_Row]:
+def _lyon_rows(
+    k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
+) -> Iterator[_Row]:
+    """LyOn's bounds: one entry per row, so it is long."""
+
     def at(budget: float) -> tuple[float, float]:
         return lyon_schedule(budget, v0, delta0)
 
@@ -297,7 +309,7 @@ def _lyon_rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> It
         return float(most_pulls(k, budget) - explored) if explored < budget else 0.0
 
     def outside(budget: float) -> str:
-        wide = _outside("LyOn", at(budget)[1], k.epsilon / 2.0, "epsilon / 2")
+        wide = _outside("LyOn", at(budget)[1] * unit, k.epsilon / 2.0 * unit, "epsilon / 2")
         return _exploration_note(k, budget, alpha) or wide
 
     yield _Row(
@@ -373,6 +385,10 @@ def _lyon_rows(k: TheoryConstants, v0: float, delta0: float, alpha: float) -> It
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
+    """What to say, in penalty per unit of cost, where delta is not below what an arm stays below.
+
+    epsilon is of a pull; here it is per unit of the largest cost of one.
+    """
     if delta < slack:
         return ""
     return (

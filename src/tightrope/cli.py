@@ -87,7 +87,6 @@ def _interrupted() -> int:
 
 def simulate(options: argparse.Namespace) -> int:
     """Run policies on problems and print a row per policy and budget."""
-    from tightrope.engine.arguments import budget_list, run_numbers
     from tightrope.engine.simulation import Request, Settings, make
     from tightrope.files import require_writable
     from tightrope.shell.saving import keep
@@ -107,8 +106,10 @@ def simulate(options: argparse.Namespace) -> int:
         address=options.address,
         progress=False if options.quiet else None,
     )
-    budgets, numbers = budget_list(options.budget), run_numbers(options.runs)
-    requests = [Request(one, policies, budgets, numbers) for one in problems.values()]
+    requests = [
+        Request.checked(one, policies, options.budget, options.runs, options.backend)
+        for one in problems.values()
+    ]
     with _store(folder, options.fresh) as store:
         found, saved = make(requests, settings, store), True
         if options.save and (found[0].complete or not (store and store.keeps)):
@@ -224,10 +225,15 @@ def theory(options: argparse.Namespace) -> int:
 
 def problems(options: argparse.Namespace) -> int:
     """List the ready problems, or show one as TOML."""
+    from tightrope.problem import table_of
     from tightrope.ready import load_problem, ready_names
 
     if options.name:
-        print(load_problem(options.name).to_toml(), end="")
+        text = load_problem(options.name).to_toml()
+        if options.json:
+            _print_json(table_of(text))
+        else:
+            print(text, end="")
     elif options.json:
         _print_json(dict(ready_names()))
     else:
@@ -656,9 +662,15 @@ def _tell(line: str) -> None:
 
 
 def _fail(error: object, status: int) -> int:
-    print(in_text(f"tightrope: {' '.join(str(error).split())}"), file=sys.stderr)
+    print(in_text(f"tightrope: {_one_line(error)}"), file=sys.stderr)
     return status
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(in_text(f"warning: {' '.join(str(message).split())}"), file=sys.stderr)
+    print(in_text(f"warning: {_one_line(message)}"), file=sys.stderr)
+
+
+def _one_line(message: object) -> str:
+    """A message on one line that can be read: a value in it may be as long as one likes."""
+    line = " ".join(str(message).split())
+    return line if len(line) <= 500 else f"{line[:300]} ... {line[-195:]}"

@@ -60,6 +60,8 @@ DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
 LEAST_MEAN = 10 / DRAW_STEPS  # of a cost, as a share of its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous law
 MOST_CELLS = 2**20  # when two thresholds lie very close together
+MOST_SHAPE = 1e9  # of a beta law
+LARGEST = 1e30  # of any value in the user's units: squares and quotients stay within floats
 
 
 # --- reading values -----------------------------------------------------------------------
@@ -70,7 +72,10 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 def shown(value: object) -> str:
     """``value`` as messages show it: on one line, long lists and texts shortened."""
-    return " ".join(_SHORT.repr(value).split())
+    try:
+        return " ".join(_SHORT.repr(value).split())
+    except ValueError:  # Python writes no integers of more than 4300 digits
+        return f"a {type(value).__name__} too long to show"
 
 
 def number(value: object, place: str) -> float:
@@ -86,11 +91,27 @@ def number(value: object, place: str) -> float:
     raise ProblemError(f"{place} = {shown(value)}: must be a finite number")
 
 
-def numbers(values: object, place: str) -> tuple[float, ...]:
+def outcome(value: object, place: str) -> float:
+    """``value`` as a float that an outcome may have, of at most ``LARGEST`` in size."""
+    converted = number(value, place)
+    if abs(converted) > LARGEST:
+        allowed = f"be at most {LARGEST:g} in size; choose another unit"
+        raise ProblemError(f"{place} = {converted!r}: must {allowed}")
+    return converted
+
+
+def outcomes(values: object, place: str) -> tuple[float, ...]:
+    """``values`` as a tuple of such floats; at least one."""
+    return numbers(values, place, outcome)
+
+
+def numbers(
+    values: object, place: str, convert: Callable[[object, str], float] = number
+) -> tuple[float, ...]:
     """``values`` as a tuple of finite floats; at least one."""
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
         raise ProblemError(f"{place} = {shown(values)}: must be a list of numbers")
-    converted = tuple(number(value, f"{place}[{i}]") for i, value in enumerate(values))
+    converted = tuple(convert(value, f"{place}[{i}]") for i, value in enumerate(values))
     if not converted:
         raise ProblemError(f"{place} = []: must hold at least one number")
     return converted
@@ -111,7 +132,7 @@ def known_keys(table: object, known: Sequence[str]) -> dict[str, Any]:
         raise ProblemError(f"{shown(table)}: must be a table with keys among {', '.join(known)}")
     for key in table:
         if key not in known:
-            raise ProblemError(f"unknown key {key!r}; {nearest(key, known)}")
+            raise ProblemError(f"unknown key {shown(key)}; {nearest(key, known)}")
     return table
 
 
@@ -203,7 +224,8 @@ class Outcome(ABC):
     def __post_init__(self) -> None:
         for name, convert in _conversions(type(self)):
             value = getattr(self, name)
-            if type(value) is not float or not isfinite(value):
+            fine = type(value) is float and convert is outcome and abs(value) <= LARGEST
+            if not fine:
                 object.__setattr__(self, name, convert(value, f"{self.key} {name}"))
         for holds, parameter, allowed in self._rules():
             if not holds:
@@ -244,7 +266,11 @@ class Outcome(ABC):
 @cache
 def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], Any]], ...]:
     """What makes a parameter of each field's value. Problems may have 10^6 arms: looked up once."""
-    return tuple((f.name, number if f.type == "float" else numbers) for f in fields(law))
+    found: list[tuple[str, Callable[[Any, str], Any]]] = []
+    for field in fields(law):
+        several = numbers if field.name == "weights" else outcomes  # of weights only ratios count
+        found.append((field.name, outcome if field.type == "float" else several))
+    return tuple(found)
 
 
 def outcome_from_toml(table: object) -> Outcome:
@@ -264,7 +290,7 @@ def outcome_from_toml(table: object) -> Outcome:
         )
     [(key, value)] = table.items()
     if key not in LAWS:
-        raise ProblemError(f"unknown law {key!r}; {nearest(key, LAWS)}")
+        raise ProblemError(f"unknown law {shown(key)}; {nearest(key, LAWS)}")
     return LAWS[key](**_parameters(LAWS[key], value))
 
 
@@ -568,7 +594,7 @@ class Empirical(FiniteLaw):
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """One cell a row, in the order of the rows."""
+        """One cell per row, in the order of the rows."""
         values = np.asarray(self.values)
         return Cells(np.ones(len(values)), values, values, np.zeros(len(values)))
 
@@ -623,8 +649,9 @@ class Beta(ContinuousLaw):
     high: float = 1.0
 
     def _rules(self) -> Iterator[Rule]:
-        yield self.a > 0, "a", "be positive"
-        yield self.b > 0, "b", "be positive"
+        # Beyond, the law is a point for all purposes, and its quantiles lose their digits.
+        yield 0 < self.a <= MOST_SHAPE, "a", "be positive, at most 1e9"
+        yield 0 < self.b <= MOST_SHAPE, "b", "be positive, at most 1e9"
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     @property
@@ -677,6 +704,7 @@ class TruncatedNormal(ContinuousLaw):
         yield width > 0, "low", f"be below high = {self.high!r}"
         # Beyond these two, differences of normal probabilities lose their digits.
         yield 0 < self.sd <= 100 * width, "sd", "be positive, at most 100 (high - low)"
+        yield self.sd >= 1e-9 * width, "sd", "be at least 1e-9 (high - low)"
         outside = max(self.low - self.center, self.center - self.high)
         yield outside <= 30 * self.sd, "center", "be within 30 sd of [low, high]"
 

@@ -32,7 +32,7 @@ Where the arms change, the best mixtures of the phases are one linear program
 n steps are spent one by one whatever is pulled: the phase of each is known beforehand, the arm that
 is pulled until the step is spent earns its rate of that phase, and the program is exact. For other
 costs each phase is given its share of B. That leaves out that the last pull of a phase goes beyond
-it: about one pull's worth a phase, so it is near OPT(B) for large budgets and few changes only.
+it: about one pull's worth per phase, so it is near OPT(B) for large budgets and few changes only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from tightrope.oracle import (
     least_excess,
     limit_names,
 )
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 
 __all__ = ["optimum"]
 
@@ -75,7 +75,7 @@ def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
     Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6. Where
-    the arms change: 1e-9 where all costs are 0 or one step, else about one pull's worth a phase.
+    the arms change: 1e-9 where all costs are 0 or one step, else about one pull's worth per phase.
 
     >>> from tightrope.laws import Bernoulli
     >>> from tightrope.problem import Arm
@@ -84,9 +84,10 @@ def optimum(problem: Problem, budget: float) -> float:
     >>> round(optimum(Problem([bold, careful], limit=0.8), 1000), 9)
     1300.5
     """
+    problem.normal_budget(budget)
     if problem.changes:
-        return _over_phases(problem, check_budget(budget)) * problem.scales.reward
-    task = _Task.of(problem, check_budget(budget))
+        return _over_phases(problem, float(budget)) * problem.scales.reward
+    task = _Task.of(problem, float(budget))
     costs = Costs([arm.cost for arm in problem.arms])
     step = costs.common_step() if costs.finite else 0.0
     if not step:

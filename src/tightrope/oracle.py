@@ -49,6 +49,7 @@ __all__ = [
     "best_mixture",
     "best_phases",
     "conflict",
+    "infeasible",
     "least_excess",
     "limit_names",
     "oracle",
@@ -56,6 +57,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+PHASES_TOLD = 2  # in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +108,9 @@ def oracle_of_phases(problem: Problem) -> list[Oracle]:
     The limits hold for the whole budget, so one phase may incur more and another less than they
     allow; the multipliers are the same for all. InfeasibleError if no mixtures keep the limits.
     """
-    spent = [phase.share for phase in problem.phases]
-    best = best_phases(problem, spent)
+    best = best_phases(problem, [phase.share for phase in problem.phases])
     if best is None:
-        least, prices = least_excess(problem, spent)
-        names = limit_names(problem, np.flatnonzero(prices))
-        raise InfeasibleError(
-            f"{names}: must be such that some mixture of the arms keeps them over all phases;"
-            f" {least:.6g} times that is the least"
-        )
+        raise InfeasibleError(_why_phases_infeasible(problem))
     return [
         _in_units(phase.problem, shares, best.multiplier)
         for phase, shares in zip(problem.phases, best.shares, strict=True)
@@ -155,6 +151,49 @@ def best_arms(problem: Problem) -> Mixture:
     return mixture
 
 
+def infeasible(problem: Problem) -> str | None:
+    """Why no mixture of the arms keeps the limits, in one line; None if some mixture does.
+
+    It names the limits and the least rates that a mixture can reach. Where the arms change, limits
+    hold for the whole budget: then it is said of all phases, and of each that cannot keep them.
+
+    >>> from tightrope.ready import ready_problem
+    >>> infeasible(ready_problem("paper")) is None
+    True
+    """
+    if not problem.penalty_count:
+        return None
+    if problem.changes:
+        kept = best_phases(problem, [phase.share for phase in problem.phases])
+        return None if kept else _why_phases_infeasible(problem)
+    moments = problem.moments
+    if np.any(np.all(moments.penalty_rate <= moments.limits * (1.0 + ROUNDING), axis=1)):
+        return None
+    if problem.penalty_count > 1 and conflict(moments.penalty_rate, moments.limits).excess <= 1.0:
+        return None
+    return _why_infeasible(problem)
+
+
+def _why_phases_infeasible(problem: Problem) -> str:
+    """As ``infeasible``, of a problem whose arms change and whose limits cannot be kept."""
+    least, prices = least_excess(problem, [phase.share for phase in problem.phases])
+    names = limit_names(problem, np.flatnonzero(prices))
+    reasons = [
+        f"phase {number}, from {phase.start:g} of the budget on: {reason}"
+        for number, phase in enumerate(problem.phases, start=1)
+        if (reason := infeasible(phase.problem))
+    ]
+    if len(reasons) > PHASES_TOLD:
+        reasons[PHASES_TOLD:] = [f"and {len(reasons) - PHASES_TOLD} more phases"]
+    return "; ".join(
+        [
+            f"{names}: must be such that some mixture of the arms keeps them over all phases;"
+            f" {least:.6g} times that is the least",
+            *reasons,
+        ]
+    )
+
+
 def _why_infeasible(problem: Problem) -> str:
     """One line: which limits, and the arm that comes nearest to keeping them."""
     moments = problem.moments
@@ -168,15 +207,17 @@ def _why_infeasible(problem: Problem) -> str:
             f"{which}: must be at least {rates[0]:.6g}, the penalty rate of the least violating"
             f" arm {problem.names[arm]!r}"
         )
+    least = " and ".join(f"{problem.limits[m] * found.excess:.6g}" for m in blamed)
     return (
-        f"{which}: must be kept together by some mixture of the arms; the least violating arm"
-        f" {problem.names[arm]!r} has penalty rates {' and '.join(f'{r:.6g}' for r in rates)}"
+        f"{which}: must be kept together by some mixture of the arms; the least that a mixture"
+        f" reaches is {least}, and the least violating arm {problem.names[arm]!r} has penalty rates"
+        f" {' and '.join(f'{r:.6g}' for r in rates)}"
     )
 
 
 def limit_names(problem: Problem, which: Iterable[int]) -> str:
     """The limits by name and value, for a message."""
-    return " and ".join(problem.task.limit_text(m) for m in which)
+    return " and ".join(problem.limit_text(m) for m in which)
 
 
 def best_phases(

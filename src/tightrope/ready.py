@@ -17,11 +17,12 @@ from tightrope.laws import (
     Uniform,
     at,
 )
-from tightrope.problem import Arm, Problem, Scales, Task, holds_task
+from tightrope.problem import Arm, Problem, Scales, Task, holds_task, table_of
 
 __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
+MOST_BYTES = 2**27  # of a file: a million arms
 ARMS_PREFIX = "paper-arms-"
 
 
@@ -146,7 +147,8 @@ def load_task(name_or_path: str | Path) -> Task:
     if text is None:
         return ready_problem(str(name_or_path)).task
     with at(str(name_or_path)):
-        return Task.from_toml(text) if holds_task(text) else Problem.from_toml(text).task
+        table = table_of(text)
+        return Task.from_table(table) if holds_task(table) else Problem.from_table(table).task
 
 
 def _file_text(name: str) -> str | None:
@@ -154,8 +156,14 @@ def _file_text(name: str) -> str | None:
     if name in ready_names():
         return None
     try:
-        return Path(name).read_text(encoding="utf-8-sig")
+        with Path(name).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ProblemError(f"problem {name!r}: must be a file of at most {MOST_BYTES:,} bytes")
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         return None  # a ready problem that is not listed, or an error with the nearest name
+    except ProblemError:
+        raise
     except (OSError, ValueError) as error:
         raise ProblemError(f"problem {name!r}: must be a readable UTF-8 file: {error}") from None

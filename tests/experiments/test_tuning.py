@@ -8,6 +8,7 @@ import pytest
 from tightrope import (
     Arm,
     Bernoulli,
+    InfeasibleLimitsWarning,
     LyOff,
     LyOn,
     PolicyError,
@@ -97,6 +98,8 @@ def test_what_cannot_be_tuned():
 
 def test_where_nothing_keeps_to_it_the_least_violating_is_chosen():
     tight = Problem([Arm("a", Bernoulli(0.5), Bernoulli(0.5), Bernoulli(0.45))], limit=0.8)
-    found = tune(tight, budget=100, runs=60, progress=False)
+    with pytest.warns(InfeasibleLimitsWarning, match="limit = 0.8: must be at least 0.9") as told:
+        found = tune(tight, budget=100, runs=60, progress=False)
+    assert len([one for one in told if one.category is InfeasibleLimitsWarning]) == 1
     assert not found.feasible
     assert worst(found.chosen) > 0

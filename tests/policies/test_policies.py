@@ -139,7 +139,7 @@ def test_a_record_may_hold_others():
 
 
 def test_a_budget_below_one_pull_is_refused_by_the_log(paper):
-    with pytest.raises(PolicyError, match=r"lyon.*0\.5.*more than 1"):
+    with pytest.raises(PolicyError, match=r"lyon: budget = 0\.5 .*must be above 1,"):
         LyOn().setup(paper.task, 0.5)
     assert LyOn(v=1, delta=0).setup(paper.task, 0.5).constants[0] == 1
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import LyOff, LyOn, Results, Stationary, UCBBwI, simulate
+from tightrope import InfeasibleLimitsWarning, LyOff, LyOn, Results, Stationary, UCBBwI, simulate
 
 POLICIES = [LyOff(), LyOn(), Stationary()]
 FEW = {"runs": 16, "backend": "python", "progress": False}  # spares a kernel for each shape
@@ -41,4 +41,5 @@ def one_run(paper) -> Results:
 @pytest.fixture(scope="session")
 def infeasible() -> Results:
     problem = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.9)], 0.1)
-    return simulate(problem, UCBBwI(), budgets=[50, 100], **FEW)
+    with pytest.warns(InfeasibleLimitsWarning):
+        return simulate(problem, UCBBwI(), budgets=[50, 100], **FEW)

@@ -7,13 +7,14 @@ From outside take what this module exports; ``simulation.make`` for several requ
 engine is a module with ``plan(job)`` and a line in ``backend.ENGINES``.
 """
 
-from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.engine.caveats import InfeasibleLimitsWarning, OutsideTheoryWarning
 from tightrope.engine.planning import NotCompiledWarning
 from tightrope.engine.simulation import simulate
 from tightrope.engine.store import StoreWarning
 from tightrope.engine.trajectory import Trajectory, trajectory
 
 __all__ = [
+    "InfeasibleLimitsWarning",
     "NotCompiledWarning",
     "OutsideTheoryWarning",
     "StoreWarning",

@@ -16,6 +16,7 @@ from tightrope.problem import Problem, Task, check_budget
 
 __all__ = [
     "budget_list",
+    "bytes_of_a_run",
     "cluster_address",
     "named_policies",
     "named_problems",
@@ -25,6 +26,10 @@ __all__ = [
     "seed_number",
     "thread_count",
 ]
+
+
+RUN_BYTES = 1000  # what a run takes that is a unit of work, besides its results
+MOST_THREADS = 1024
 
 
 def require_problem(problem: object) -> Problem:
@@ -74,29 +79,56 @@ def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -
     return named
 
 
-def budget_list(budgets: float | Iterable[float]) -> list[float]:
-    """One or more budgets, positive, finite and all different."""
+def budget_list(budgets: float | Iterable[float], problem: Problem | None = None) -> list[float]:
+    """One or more budgets, all different, that runs on ``problem`` (if given) can spend."""
     listed: list[Any] = list(budgets) if isinstance(budgets, Iterable) else [budgets]
     checked = [check_budget(budget) for budget in listed]
+    if problem is not None:
+        for budget in checked:
+            problem.normal_budget(budget)
     if not checked or len(set(checked)) < len(checked):
-        raise InputError(f"budgets = {listed} must be one or more numbers, all different")
+        raise InputError(f"budgets = {shown(listed)} must be one or more numbers, all different")
     return checked
 
 
-def run_numbers(runs: int | range) -> npt.NDArray[np.int64]:
-    """The numbers of the runs that are asked for, checked."""
+def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np.int64]:
+    """The numbers of the runs that are asked for, checked; their results must fit into memory."""
     numbers = runs if isinstance(runs, range) else None
     if numbers is None and isinstance(runs, int | np.integer) and not isinstance(runs, bool):
         numbers = range(int(runs))
-    if numbers is None or len(numbers) < 1 or numbers[0] < 0 or numbers.step < 1:
-        raise InputError(f"runs = {runs!r} must be at least 1, or a range of run numbers from 0 up")
+    if numbers is None or not numbers or numbers[0] < 0 or numbers.step < 1:
+        allowed = "at least 1, or a range of run numbers from 0 up"
+        raise InputError(f"runs = {shown(runs)} must be {allowed}")
+    if numbers[-1] >= 2**63:
+        raise InputError(f"runs = {shown(runs)} must have numbers below 2^63")
+    most = _memory() // run_bytes
+    if len(numbers) > most:
+        raise InputError(
+            f"runs = {shown(runs)} must be at most {most:,}: the results of more do not fit into"
+            " this machine's memory"
+        )
     return np.array(numbers, np.int64)
+
+
+def bytes_of_a_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
+    """About how much memory the results of one run take, over all policies and budgets."""
+    numbers = 2 + 3 * problem.penalty_count + 2 * problem.arm_count
+    apart = RUN_BYTES if backend == "python" else 0  # there each run is a unit of work
+    return 8 + policies * budgets * (8 * numbers + apart)
+
+
+def _memory() -> int:
+    """The machine's memory in bytes; 64 GiB where it cannot be told."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 2**36
 
 
 def seed_number(seed: int) -> int:
     """A seed in [0, 2^64)."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise InputError(f"seed = {seed!r} must be a whole number from 0 to 2^64 - 1")
+        raise InputError(f"seed = {shown(seed)} must be a whole number from 0 to 2^64 - 1")
     return int(seed)
 
 
@@ -108,8 +140,10 @@ def thread_count(threads: int | None) -> int:
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise InputError(f"threads = {threads!r} must be a whole number of at least 1")
+    whole = isinstance(threads, int) and not isinstance(threads, bool)
+    if not whole or not 1 <= threads <= MOST_THREADS:
+        allowed = f"a whole number of at least 1, at most {MOST_THREADS}"
+        raise InputError(f"threads = {shown(threads)} must be {allowed}")
     return threads
 
 
@@ -123,5 +157,5 @@ def cluster_address(address: str | None, clustered: bool) -> str | None:
 def one_of(what: str, value: str, known: Sequence[str]) -> str:
     """``value``, if it is known."""
     if value not in known:
-        raise InputError(f"{what} = {value!r} is unknown; {nearest(str(value), known)}")
+        raise InputError(f"{what} = {shown(value)} is unknown; {nearest(str(value), known)}")
     return value

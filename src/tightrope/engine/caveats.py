@@ -1,14 +1,34 @@
-"""What lies outside the paper's theorems, and how a user hears of it."""
+"""What a user should hear before a run: limits out of reach, numbers outside the theorems."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
 
+from tightrope.oracle import infeasible
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 
-__all__ = ["OutsideTheoryWarning", "caveats", "outside_theory", "warn_outside_theory"]
+__all__ = [
+    "InfeasibleLimitsWarning",
+    "OutsideTheoryWarning",
+    "caveats",
+    "outside_theory",
+    "warn_infeasible",
+    "warn_outside_theory",
+]
+
+
+class InfeasibleLimitsWarning(UserWarning):
+    """No mixture of a problem's arms keeps its limits, so no policy can for long."""
+
+
+def warn_infeasible(problem: Problem, stacklevel: int = 3) -> None:
+    """Warn whoever called the function that calls this, if no mixture keeps the limits."""
+    reason = infeasible(problem)
+    if reason:
+        text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
+        warnings.warn(text, InfeasibleLimitsWarning, stacklevel=stacklevel)
 
 
 class OutsideTheoryWarning(UserWarning):
@@ -29,7 +49,7 @@ def outside_theory(
 
 
 def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
-    """What lies outside the theory: a sentence a policy, not one a budget."""
+    """What lies outside the theory: a sentence per policy, not one per budget."""
     told = []
     for label in dict.fromkeys(label for label, _ in outside):
         first, *others = sorted(budget for name, budget in outside if name == label)
@@ -42,6 +62,6 @@ def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
 
 
 def warn_outside_theory(outside: Mapping[tuple[str, float], str | None]) -> None:
-    """Warn, once a policy, on behalf of the function that called; None is nothing to say."""
+    """Warn whoever called the function that calls this, once per policy; skips None."""
     for caveat in caveats({place: text for place, text in outside.items() if text}):
         warnings.warn(caveat, OutsideTheoryWarning, stacklevel=5)

@@ -13,6 +13,7 @@ from tightrope.compiled import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     budget_list,
+    bytes_of_a_run,
     cluster_address,
     named_policies,
     named_problems,
@@ -21,7 +22,7 @@ from tightrope.engine.arguments import (
     thread_count,
 )
 from tightrope.engine.backend import Numbers
-from tightrope.engine.caveats import warn_outside_theory
+from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs
 from tightrope.engine.progress import Progress, percent
@@ -50,6 +51,20 @@ class Request:
     policies: Mapping[str, Policy]
     budgets: Sequence[float]
     numbers: Numbers
+
+    @classmethod
+    def checked(
+        cls,
+        problem: Problem,
+        policies: Mapping[str, Policy],
+        budgets: Iterable[float],
+        runs: int | range,
+        backend: str,
+    ) -> Request:
+        """What a caller asks for, if the budgets can be spent and the results fit into memory."""
+        listed = budget_list(budgets, problem)
+        size = bytes_of_a_run(problem, len(policies), len(listed), backend)
+        return cls(problem, policies, listed, run_numbers(runs, size))
 
 
 @dataclass(frozen=True)
@@ -140,9 +155,9 @@ def simulate(
     It has many parameters because each is one choice of the caller's, by name.
     """
     problems, named = named_problems(problem), named_policies(policies)
-    numbers, checked = run_numbers(runs), budget_list(budgets)
     settings = Settings(seed, backend, precision, threads, address, progress)
-    requests = [Request(one, named, checked, numbers) for one in problems.values()]
+    listed = list(budgets) if isinstance(budgets, Iterable) else [budgets]
+    requests = [Request.checked(one, named, listed, runs, backend) for one in problems.values()]
     with ExitStack() as stack:
         store = None
         if checkpoint is not None:
@@ -198,6 +213,7 @@ def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
         backend=settings.backend,
         precision=settings.precision,
     )
+    warn_infeasible(request.problem, stacklevel=5)
     warn_outside_theory({place: job.setup.warning for place, job in jobs.items()})
     return list(jobs.values())
 

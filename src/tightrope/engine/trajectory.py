@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.arguments import require_problem, run_numbers, seed_number
-from tightrope.engine.caveats import warn_outside_theory
+from tightrope.engine.arguments import budget_list, require_problem, run_numbers, seed_number
+from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.python import PlainPlan, Tally
 from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
 from tightrope.errors import InputError
 from tightrope.policies.base import Policy
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 from tightrope.results import Floats, Runs
 
 __all__ = ["Trajectory", "trajectory"]
@@ -46,13 +46,12 @@ def trajectory(
     The same runs as :func:`simulate` makes with this seed; a run that is done stays as it ended.
     Every policy has one; one that cannot be compiled goes in plain Python.
     """
-    budget, numbers = check_budget(budget), run_numbers(runs)
+    [budget], numbers = budget_list([budget], require_problem(problem)), run_numbers(runs)
     if not points >= 2:
         raise InputError(f"points = {points} must be at least 2")
-    jobs = plan_jobs(
-        require_problem(problem), {policy.label: policy}, [budget], 1, seed=seed_number(seed)
-    )
+    jobs = plan_jobs(problem, {policy.label: policy}, [budget], 1, seed=seed_number(seed))
     job = jobs[policy.label, budget]
+    warn_infeasible(problem)
     warn_outside_theory({(policy.label, budget): job.setup.warning})
     stride = max(1, round(job.budget / float(problem.moments.cost.mean()) / points))
     made = [

@@ -19,14 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.engine.arguments import budget_list, require_problem, run_numbers
+from tightrope.engine.caveats import (
+    InfeasibleLimitsWarning,
+    OutsideTheoryWarning,
+    warn_infeasible,
+)
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import Request, Settings, make
 from tightrope.engine.store import Store
-from tightrope.errors import PolicyError, ProblemError
+from tightrope.errors import InputError, PolicyError, ProblemError
+from tightrope.laws import number
 from tightrope.policies import LyOn, Policy
 from tightrope.policies.base import set_up
-from tightrope.problem import Problem, check_budget
+from tightrope.problem import Problem
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.rows import Row, optimum_rate
 
@@ -126,14 +132,19 @@ def tune(
     starts again.
     """
     base = _tunable(LyOn() if policy is None else policy)
-    if not problem.penalty_count:
+    if not require_problem(problem).penalty_count:
         raise ProblemError("the problem has no limit, so there is nothing to tune")
+    if len(run_numbers(runs)) < 2:
+        raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
+    max_violation = number(max_violation, "max_violation")
+    [budget] = budget_list([budget], problem)
+    warn_infeasible(problem)
     with ExitStack() as stack:
         store = None
         if checkpoint is not None:
             store = stack.enter_context(Store(checkpoint, fresh=fresh))
         tell = stack.enter_context(reporting(progress, WORK, "tuning"))
-        search = _Search(problem, base, check_budget(budget), seed, store)
+        search = _Search(problem, base, budget, seed, store)
         coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
         tell(len(V0) * len(SHARES) / COARSE)
         promising = [*_frontier(coarse), _best(coarse, max_violation)]
@@ -197,6 +208,7 @@ class _Search:
         request = Request(self.problem, policies, [self.budget], numbers)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideTheoryWarning)  # settings are tried to see
+            warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # said once is enough
             quiet = Settings(self.seed, progress=False)
             (results,) = make([request], quiet, self.store, whole=True)
         rows: list[Row] = []

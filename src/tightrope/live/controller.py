@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.engine.arguments import seed_number
+from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError, nearest
@@ -30,7 +31,7 @@ from tightrope.live import snapshots
 from tightrope.live.plain import PlainCalls
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.problem import Problem, Task, check_budget
+from tightrope.problem import Problem, Task
 
 __all__ = ["Controller"]
 
@@ -69,9 +70,10 @@ class Controller:
             raise InputError(f"task = {shown(task)}: must be a Task or a Problem")
         if not isinstance(policy, Policy):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
-        checked = check_budget(budget)
-        scaled, seed = checked / task.scales.cost, seed_number(seed)
+        scaled, seed = task.normal_budget(budget), seed_number(seed)
         setup = set_up(policy, task, scaled)
+        if isinstance(task, Problem):
+            warn_infeasible(task)
         known = task.task
         spec = spec_of(policy, setup, np.float64, many_arms=known.arm_count > MANY)
         state = RunState.new(
@@ -84,7 +86,7 @@ class Controller:
             envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
         )
         state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
-        self._hold(known, policy, checked, state)
+        self._hold(known, policy, float(budget), state)
 
     def _hold(
         self, task: Task, policy: Policy, budget: float, state: RunState, arm: int = NOTHING

@@ -20,16 +20,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.errors import PolicyError
+from tightrope.laws import shown
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from tightrope.problem import Problem, Task
+    from tightrope.problem import Known, Problem, Task
 
 __all__ = [
     "IndexPolicy",
@@ -44,6 +45,7 @@ __all__ = [
 
 Constants = tuple[float, ...]
 Terms = tuple[float, float]
+SMALLEST, LARGEST = 1e-15, 1e15  # of a parameter, unless it is 0
 
 
 @dataclass(frozen=True)
@@ -143,19 +145,25 @@ class Policy(ABC):
         """Raise a :class:`PolicyError` that names the parameter unless ``holds``."""
         if not holds:
             value = getattr(self, parameter)
-            raise PolicyError(f"policy {self.name}: {parameter} = {value!r} must be {allowed}")
+            raise PolicyError(f"policy {self.name}: {parameter} = {shown(value)} must be {allowed}")
 
     def require_number(
         self, parameter: str, low: float, *, open_low: bool = False, optional: bool = False
     ) -> None:
-        """Require a finite number of at least ``low`` (above it, if ``open_low``)."""
+        """Require a finite number of at least ``low`` (above it, if ``open_low``).
+
+        Unless it is 0 its size must lie between 1e-15 and 1e15: what the policies compute of it
+        then stays within the range of floats, single precision included.
+        """
         value = getattr(self, parameter)
         allowed = f"a finite number {'above' if open_low else 'of at least'} {low:g}"
         if optional and value is None:
             return
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        good = number and math.isfinite(value) and (value > low if open_low else value >= low)
+        good = number and low <= value < math.inf and not (open_low and value == low)
         self.require(parameter, allowed + (", or none" if optional else ""), good)
+        sized = value == 0 or SMALLEST <= abs(value) <= LARGEST
+        self.require(parameter, f"between {SMALLEST:g} and {LARGEST:g} in size", sized)
 
 
 class InformedPolicy(Policy):
@@ -180,24 +188,25 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     The slack of a problem with several limits takes a linear program over all arms: only a policy
     that says it knows the slack is told.
     """
-    from tightrope.problem import Problem
+    from tightrope.problem import MOST_PULLS, Problem
 
     if not (isinstance(policy, InformedPolicy) and policy.knows):
         if isinstance(known, Problem):
-            told = policy.knows == "slack" or known.penalty_count <= 1
-            return policy.setup(known.declared(slack=told), budget)
-        return policy.setup(known, budget)
-    if not isinstance(known, Problem):
+            known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
+    elif not isinstance(known, Problem):
         raise PolicyError(
             f"policy {policy.name}: knows the laws of the arms, so it needs a Problem;"
             " a Task was given"
         )
-    return policy.setup(known, budget)
+    setup = policy.setup(known, budget)
+    if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
+        return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
+    return setup
 
 
-def limits_of(task: Task) -> tuple[float, ...]:
+def limits_of(known: Known) -> tuple[float, ...]:
     """The limits [M], normalised."""
-    return tuple(float(limit) for limit in task.normal_limits)
+    return tuple(float(limit) for limit in known.normal_limits)
 
 
 class IndexPolicy(Policy):

@@ -52,14 +52,14 @@ class LyOff(InformedPolicy, IndexPolicy):
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""
         require_unchanging(problem, f"policy {self.name}: knows the means of", error=PolicyError)
-        moments, limits = problem.moments, limits_of(problem.task)
-        v, delta = self.schedule.at(budget)
+        moments, limits = problem.moments, limits_of(problem)
+        v, delta = self.schedule.at(budget, problem.scales.cost)
         rates = np.column_stack([moments.reward_rate, moments.penalty_rate])
         return Setup(
             constants=(v,),
             allowance=tuple(limit - delta for limit in limits),
             terms=np.stack([rates, np.zeros_like(rates)], axis=-1),
-            warning=self.schedule.outside(budget, limits),
+            warning=self.schedule.outside(budget, problem),
         )
 
     @staticmethod

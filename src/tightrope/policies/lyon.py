@@ -89,14 +89,14 @@ class LyOn(IndexPolicy):
     def setup(self, task: Task, budget: float) -> Setup:
         """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
         limits = limits_of(task)
-        v, delta = self.schedule.at(budget)
-        window, fade = memory_at(self, budget)
+        v, delta = self.schedule.at(budget, task.scales.cost)
+        window, fade = memory_at(self, budget, task.scales.cost)
         sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
         return Setup(
             constants=(v, sign, 2.0 * self.alpha),
             allowance=tuple(limit - delta for limit in limits),
             explore=exploration(self.beta0, budget, smallest_cost(self.mu_min, task)),
-            warning=self.schedule.outside(budget, limits),
+            warning=self.schedule.outside(budget, task),
             window=window,
             fade=fade,
         )

@@ -25,7 +25,7 @@ from tightrope.policies.state import Array, State
 __all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
 
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
-LONGEST = 10**8  # pulls: some gigabytes
+LONGEST = 10**7  # pulls: some hundred megabytes
 RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
 
 
@@ -39,8 +39,10 @@ def require_memory(policy: Policy) -> None:
     )
 
 
-def memory_at(policy: Policy, budget: float) -> tuple[int, float]:
+def memory_at(policy: Policy, budget: float, unit: float = 1.0) -> tuple[int, float]:
     """The window in pulls, 0 for none, and the factor, 1 for none, at a (normalised) budget.
+
+    ``unit`` is the largest cost of one pull, for the message.
 
     >>> from tightrope.policies import LyOn
     >>> memory_at(LyOn(window0=4), 1000.0), memory_at(LyOn(), 1000.0)
@@ -54,8 +56,8 @@ def memory_at(policy: Policy, budget: float) -> tuple[int, float]:
     if not 1.0 < pulls <= LONGEST:
         field = "discount0" if both.window0 is None else "window0"
         raise PolicyError(
-            f"policy {policy.name}: {field} = {given!r} remembers {pulls:g} pulls at a budget of"
-            f" {budget:g} times the largest cost; must be more than 1 and at most {LONGEST:,}"
+            f"policy {policy.name}: {field} = {given!r} remembers {pulls:g} pulls at budget"
+            f" {budget * unit:g}; must be more than 1 and at most {LONGEST:,}"
         )
     if both.window0 is None:
         return 0, 1.0 - 1.0 / pulls

@@ -71,12 +71,12 @@ class QueuedPolicy(ChoicePolicy):
         """V, delta and the place-holder, then what ``more`` adds."""
         schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
         limits = limits_of(task)
-        v, delta = schedule.at(budget)
+        v, delta = schedule.at(budget, task.scales.cost)
         holder = -1.0 if self.q0 is None else float(self.q0)
         return Setup(
             constants=(v, delta, holder, *self.more()),
             allowance=tuple(limit - delta for limit in limits),
-            warning=schedule.outside(budget, limits),
+            warning=schedule.outside(budget, task),
         )
 
     def more(self) -> tuple[float, ...]:

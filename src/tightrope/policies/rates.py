@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tightrope.errors import PolicyError
-from tightrope.policies.base import Constants, Terms
+from tightrope.policies.base import Constants, Terms, limits_of
 
 if TYPE_CHECKING:
-    from tightrope.problem import Task
+    from tightrope.problem import Known, Task
 
 __all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms", "smallest_cost"]
 
@@ -69,30 +69,36 @@ class Schedule:
     v: float | None
     delta: float | None
 
-    def at(self, budget: float) -> tuple[float, float]:
-        """V and delta at a (normalised) budget."""
+    def at(self, budget: float, unit: float = 1.0) -> tuple[float, float]:
+        """V and delta at a (normalised) budget; ``unit`` is the largest cost, for the message."""
         growth = self.growth(budget)
         if growth <= 0.0 and (self.v is None or self.delta is None):
             raise PolicyError(
-                f"policy {self.policy}: a budget of {budget:g} times the largest cost is too small"
-                " for its schedules, which need more than 1; give v and delta as numbers"
+                f"policy {self.policy}: budget = {budget * unit:g} is too small for its schedules;"
+                f" must be above {unit:g}, the largest cost of one pull, or give v and delta as"
+                " numbers"
             )
         v = self.v0 * math.sqrt(budget * growth) if self.v is None else self.v
         delta = self.delta0 * math.sqrt(growth / budget) if self.delta is None else self.delta
         return v, delta
 
-    def outside(self, budget: float, limits: tuple[float, ...]) -> str | None:
-        """What to say when delta is not below the tightest limit: the theorems need that."""
-        limit = min(limits, default=math.inf)
-        delta = self.at(budget)[1]
-        if delta < limit:
+    def outside(self, budget: float, known: Known) -> str | None:
+        """What to say, in the user's units, if delta is not below the tightest limit.
+
+        The theorems need that. ``budget`` is normalised.
+        """
+        limits = limits_of(known)
+        delta, tightest = self.at(budget)[1], min(limits, default=math.inf)
+        if delta < tightest:
             return None
-        text = f"policy {self.policy}: delta = {delta:.4g} is not below the limit {limit:.4g}"
+        m, unit = limits.index(tightest), known.scales.cost
+        text = f"policy {self.policy}: delta = {delta * known.scales.penalties[m] / unit:.4g}"
+        text += f" is not below {known.limit_text(m)}"
         if self.delta is not None:
             return f"{text}, so no theorem covers it; the number is used as it stands"
-        smallest = self._smallest_budget(limit)
+        smallest = math.ceil(self._smallest_budget(tightest) * unit)
         return (
-            f"{text} at budget {budget:g}, so no theorem covers it; the number is used as it"
+            f"{text} at budget {budget * unit:g}, so no theorem covers it; the number is used as it"
             f" stands. The smallest budget inside is about {smallest:,.0f}"
         )
 
@@ -105,4 +111,4 @@ class Schedule:
             middle = 0.5 * (low + high)
             inside = self.delta0 * math.sqrt(self.growth(middle) / middle) < limit
             low, high = (low, middle) if inside else (middle, high)
-        return math.ceil(high)
+        return high

@@ -185,7 +185,7 @@ class Resolve(ChoicePolicy):
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
-        window, fade = memory_at(self, budget)
+        window, fade = memory_at(self, budget, task.scales.cost)
         return Setup(
             constants=(z, curse(task.arm_count), self.mu_min or 0.0),
             allowance=limits_of(task),

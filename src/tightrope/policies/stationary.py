@@ -38,9 +38,9 @@ class _Odds(IndexPolicy):
         shares = self.odds(known)
         reach = np.cumsum(shares)
         reach[np.flatnonzero(shares)[-1] :] = 1.0  # whatever the sum's rounding
-        terms = np.zeros((len(shares), 1 + known.task.penalty_count, 2))
+        terms = np.zeros((len(shares), 1 + known.penalty_count, 2))
         terms[:, 0, 0] = reach
-        return Setup((), limits_of(known.task), terms=terms)
+        return Setup((), limits_of(known), terms=terms)
 
     @staticmethod
     def reward_index(
@@ -54,7 +54,7 @@ class _Odds(IndexPolicy):
 class Stationary(_Odds, InformedPolicy):
     """Pull arm k with probability ``shares[k]``, whatever happened (prop:srp).
 
-    ``shares`` are shares of *pulls*, one an arm, summing to 1; ``None`` takes the oracle's: pi*.
+    ``shares`` are shares of *pulls*, one per arm, summing to 1; ``None`` takes the oracle's: pi*.
     """
 
     shares: tuple[float, ...] | None = None
@@ -67,10 +67,11 @@ class Stationary(_Odds, InformedPolicy):
     def __post_init__(self) -> None:
         if self.shares is not None:
             shares = self.shares if isinstance(self.shares, Iterable) else (self.shares,)
-            numbers = [share for share in shares if isinstance(share, int | float) and share >= 0]
-            good = len(numbers) == len(list(shares)) and abs(sum(numbers) - 1.0) < 1e-6
+            object.__setattr__(self, "shares", tuple(shares))
+            good = all(isinstance(share, int | float) and 0 <= share <= 2 for share in self.shares)
+            good = good and abs(sum(self.shares) - 1.0) < 1e-6
             self.require("shares", "numbers of at least 0, 1 in sum", good)
-            object.__setattr__(self, "shares", tuple(float(share) for share in numbers))
+            object.__setattr__(self, "shares", tuple(float(share) for share in self.shares))
 
     @property
     def knows(self) -> str:
@@ -89,7 +90,7 @@ class Stationary(_Odds, InformedPolicy):
             return np.asarray(oracle(known).pull_share, float)
         self.require(
             "shares",
-            f"{known.arm_count} numbers, one an arm",
+            f"{known.arm_count} numbers, one per arm",
             len(self.shares) == known.arm_count,
         )
         return np.asarray(self.shares)
@@ -120,7 +121,7 @@ class FixedArm(_Odds):
     random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.arm, float) and self.arm == int(self.arm):
+        if isinstance(self.arm, float) and float(self.arm).is_integer():
             object.__setattr__(self, "arm", int(self.arm))
         self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
 

@@ -9,14 +9,25 @@ The arms may change while the budget is spent. The pulls between two changes are
 phase is a problem of its own, whose arms stay what they are.
 """
 
-from tightrope.problem.arms import Arm, Coins
+from tightrope.problem.arms import Arm, BernoulliArms
 from tightrope.problem.problem import Change, Moments, Phase, Problem, Tables, require_unchanging
-from tightrope.problem.task import Scales, Task, channel_names, check_budget, holds_task
+from tightrope.problem.task import (
+    MOST_PULLS,
+    Known,
+    Scales,
+    Task,
+    channel_names,
+    check_budget,
+    holds_task,
+)
+from tightrope.problem.toml import table_of
 
 __all__ = [
+    "MOST_PULLS",
     "Arm",
+    "BernoulliArms",
     "Change",
-    "Coins",
+    "Known",
     "Moments",
     "Phase",
     "Problem",
@@ -27,4 +38,5 @@ __all__ = [
     "check_budget",
     "holds_task",
     "require_unchanging",
+    "table_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from tightrope.laws import (
 from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
 from tightrope.problem.toml import alone, entries_text
 
-__all__ = ["Arm", "Coins", "arm_texts", "odds_of", "read_arms"]
+__all__ = ["Arm", "BernoulliArms", "arm_texts", "odds_of", "read_arms"]
 
 
 @cache
@@ -202,7 +202,7 @@ class Arm:
         )
 
 
-class Coins(Sequence[Arm]):
+class BernoulliArms(Sequence[Arm]):
     """Arms with zero-one outcomes as an array of probabilities; each is made when looked at."""
 
     def __init__(self, odds: Floats, names: Sequence[str] | None = None) -> None:
@@ -212,7 +212,7 @@ class Coins(Sequence[Arm]):
     def check_names(self) -> None:
         """Raise a ``ProblemError`` unless there are as many names as arms, all different."""
         if len(self.names) != len(self):
-            raise ProblemError(f"names: {len(self.names)} must be {len(self)}, one an arm")
+            raise ProblemError(f"names: {len(self.names)} must be {len(self)}, one per arm")
         if len(self):
             with at("names"):
                 check_names(self.names)
@@ -234,18 +234,14 @@ class Coins(Sequence[Arm]):
     def __len__(self) -> int:
         return len(self.odds)
 
-    @overload
-    def __getitem__(self, place: int) -> Arm: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Arm]: ...
-    def __getitem__(self, place: int | slice) -> Arm | Sequence[Arm]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return tuple(self[k] for k in range(*place.indices(len(self))))
         cost, reward, *penalties = map(Bernoulli, self.odds[place].tolist())
         return Arm(self.names[place], cost, reward, penalties)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Coins):
+        if isinstance(other, BernoulliArms):
             return np.array_equal(self.odds, other.odds) and self.names == other.names
         return tuple(self) == other
 
@@ -271,7 +267,7 @@ def odds_of(
             or shape[:1] != columns["costs"].shape
         ):
             raise ProblemError(
-                f"{place}: shape {shape} must be one number an arm, as many as the"
+                f"{place}: shape {shape} must be one number per arm, as many as the"
                 f" {len(np.ravel(columns['costs']))} costs"
             )
     odds = np.column_stack(list(columns.values()))

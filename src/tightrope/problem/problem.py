@@ -24,8 +24,17 @@ from tightrope.laws import (
     shown,
 )
 from tightrope.mixtures import conflict
-from tightrope.problem.arms import Arm, Coins, arm_texts, odds_of, read_arms
-from tightrope.problem.task import FACT_KEYS, HEAD_KEYS, Named, Scales, Task, holds_task, read_head
+from tightrope.problem.arms import Arm, BernoulliArms, arm_texts, odds_of, read_arms
+from tightrope.problem.task import (
+    FACT_KEYS,
+    HEAD_KEYS,
+    Known,
+    Named,
+    Scales,
+    Task,
+    holds_task,
+    read_head,
+)
 from tightrope.problem.toml import entries_text, table_of
 
 __all__ = ["Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
@@ -48,7 +57,7 @@ def _as_cells(cells: OneCell | Cells) -> Cells:
     return Cells(*(np.array([column]) for column in cells))
 
 
-def _coin_cells(odds: Floats) -> Floats:
+def _bernoulli_cells(odds: Floats) -> Floats:
     """The columns [4, n] of the tables of Bernoulli laws, one cell each; see ``laws``."""
     columns = np.zeros((4, odds.size))
     columns[0] = np.rint(odds.reshape(-1) * DRAW_STEPS) / DRAW_STEPS
@@ -84,7 +93,7 @@ class Change:
         object.__setattr__(self, "at", share)
         if not isinstance(self.arms, Iterable):
             raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms")
-        if not isinstance(self.arms, Coins):
+        if not isinstance(self.arms, BernoulliArms):
             object.__setattr__(self, "arms", tuple(self.arms))
 
 
@@ -143,7 +152,7 @@ class Tables:
 
 
 @dataclass(frozen=True, init=False)
-class Problem:
+class Problem(Known):
     """Arms to choose from and the limit on the penalty per unit of cost, for every penalty.
 
     ``limits`` by name, or ``limit`` as one number or several, as a :class:`Task` takes them; an
@@ -169,7 +178,7 @@ class Problem:
         limits: Mapping[str, float] | None = None,
     ) -> None:
         arms = _as_arms(arms)
-        names = arms.names if isinstance(arms, Coins) else tuple(arm.name for arm in arms)
+        names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         known = Task(names, limits, scales, name, limit=limit)
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
@@ -186,16 +195,22 @@ class Problem:
     @cached_property
     def task(self) -> Task:
         """What is known: all but the laws. It declares the smallest mean cost, and the slack."""
-        return _TaskOfProblem.of(self)
+        return self.declared(slack=True)
 
     def declared(self, *, slack: bool) -> Task:
-        """A plain task, from which the laws cannot be reached; with ``slack``, a linear program."""
-        known, told = self.task, self.task.slack if slack else None
-        return replace(self._known, smallest_cost=known.smallest_cost, slack=told)
+        """The task; without ``slack`` it takes no linear program where limits are several.
 
-    def __getstate__(self) -> dict[str, object]:
-        """All but the task, which would travel with its facts worked out."""
-        return {key: value for key, value in vars(self).items() if key != "task"}
+        Both facts are of the arms at the start, where the arms change.
+        """
+        told = None
+        if slack and self.penalty_count:
+            excess = conflict(self.moments.penalty_rate, self.moments.limits).excess
+            told = min(1.0 - excess, 1.0)
+        if isinstance(self.arms, BernoulliArms):
+            smallest = float(self.arms.odds[:, 0].min())
+        else:
+            smallest = min(arm.cost.mean for arm in self.arms)
+        return replace(self._known, smallest_cost=smallest, slack=told)
 
     def _check_changes(self) -> None:
         last = 0.0
@@ -246,34 +261,9 @@ class Problem:
         return self._known.limit_values
 
     @property
-    def limit_names(self) -> tuple[str, ...]:
-        """The names of the limits, [M], which are those of the penalties."""
-        return self._known.limit_names
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
-        return self._known.channels
-
-    @property
-    def title(self) -> str:
-        """What messages call it."""
-        return f"problem {self.name!r}" if self.name else "the problem"
-
-    @property
-    def arm_count(self) -> int:
-        """K, at least 1."""
-        return self._known.arm_count
-
-    @property
-    def penalty_count(self) -> int:
-        """M, at least 0."""
-        return self._known.penalty_count
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the arms, [K], all different."""
-        return self._known.names
+    def normal_smallest_cost(self) -> float:
+        """By the laws; where the arms change, by those at the start."""
+        return self.moments.smallest_cost
 
     @cached_property
     def moments(self) -> Moments:
@@ -308,7 +298,7 @@ class Problem:
         """How many cells each channel of each arm has, [K * (2 + M)], and their columns [4, n]."""
         ones = np.ones(self.arm_count * (2 + self.penalty_count), dtype=np.int64)
         if self._odds is not None:
-            return ones, _coin_cells(self._odds)
+            return ones, _bernoulli_cells(self._odds)
         cells = [one for arm in self.arms for one in arm.short_cells()]
         if all(type(one) is tuple for one in cells):
             return ones, np.array(cells).T
@@ -332,7 +322,7 @@ class Problem:
     @cached_property
     def _odds(self) -> Floats | None:
         """P(outcome = 1), [K, 2 + M], where all are independent and 0 or 1."""
-        if isinstance(self.arms, Coins):
+        if isinstance(self.arms, BernoulliArms):
             return self.arms.odds
         if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
             return None
@@ -360,7 +350,7 @@ class Problem:
         >>> Problem.from_bernoulli([0.4, 0.6], [0.8, 0.6], [0.6, 0.3], limit=0.8).arms[1].cost
         Bernoulli(p=0.6)
         """
-        coins = Coins(odds_of(costs, rewards, penalties), names)
+        coins = BernoulliArms(odds_of(costs, rewards, penalties), names)
         return cls(coins, limit=limit, name=name, limits=limits)
 
     def _repr_html_(self) -> str:
@@ -371,8 +361,13 @@ class Problem:
     @classmethod
     def from_toml(cls, text: str) -> Problem:
         """The problem that a TOML text describes; see ``to_toml`` for its shape."""
-        table = known_keys(table_of(text), (*HEAD_KEYS, "changes", *FACT_KEYS))
-        if holds_task(text):
+        return cls.from_table(table_of(text))
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Problem:
+        """As ``from_toml``, from the table of the text."""
+        known_keys(table, (*HEAD_KEYS, "changes", *FACT_KEYS))
+        if holds_task(table):
             raise ProblemError(
                 "arms have names alone, so it is a task; simulating needs the laws: cost, reward"
                 " and penalty of every arm"
@@ -418,53 +413,9 @@ class Problem:
         return "".join(texts).lstrip()
 
 
-class _TaskOfProblem(Task):
-    """The task of a problem. What it declares is worked out of the laws when it is asked for.
-
-    It can be copied and sent as a plain :class:`Task`, without the laws.
-    """
-
-    _problem: Problem
-
-    def __new__(cls, *values: Any, **named: Any) -> Task:  # type: ignore[misc]
-        """A plain task: what ``dataclasses.replace`` makes of this one."""
-        return Task(*values, **named)
-
-    @classmethod
-    def of(cls, problem: Problem) -> Task:
-        """What the problem knows but for the facts, which are still to be asked for."""
-        task = object.__new__(cls)
-        task.__dict__.update(vars(problem._known), _problem=problem)
-        for fact in FACT_KEYS:
-            del task.__dict__[fact]
-        return task
-
-    @cached_property
-    def smallest_cost(self) -> float:
-        """The smallest mean cost of an arm; where the arms change, of those at the start."""
-        arms = self._problem.arms
-        if isinstance(arms, Coins):
-            return float(arms.odds[:, 0].min())
-        return min(arm.cost.mean for arm in arms)
-
-    @cached_property
-    def slack(self) -> float | None:
-        """How far the best mixture for it stays below all limits; None where there are none."""
-        moments = self._problem.moments
-        if not len(moments.limits):
-            return None
-        return min(1.0 - conflict(moments.penalty_rate, moments.limits).excess, 1.0)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Task, self._values
-
-    def __repr__(self) -> str:
-        return repr(Task(*self._values))
-
-
 def _as_arms(arms: object) -> Sequence[Arm]:
-    """The arms as a tuple, or as ``Coins``, each of them an ``Arm``."""
-    if isinstance(arms, Coins):
+    """The arms as a tuple, or as ``BernoulliArms``, each of them an ``Arm``."""
+    if isinstance(arms, BernoulliArms):
         arms.check_names()
         return arms
     if not isinstance(arms, Iterable):
@@ -478,7 +429,7 @@ def _as_arms(arms: object) -> Sequence[Arm]:
 
 def _in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
     """The arms, checked, with their penalties in the order of the limits."""
-    if isinstance(arms, Coins):
+    if isinstance(arms, BernoulliArms):
         arms.check(task)
         return arms
     ordered = tuple([arm.in_order(task) for arm in arms])
@@ -491,7 +442,7 @@ def _in_order_after(change: object, k: int, task: Task) -> Change:
     """Change number ``k``, counted from 1, with its arms' penalties in the order of the limits."""
     if not isinstance(change, Change):
         raise ProblemError(f"change {k}: {shown(change)} must be a Change")
-    if isinstance(change.arms, Coins):
+    if isinstance(change.arms, BernoulliArms):
         return change
     with _within(f"change {k} (at {change.at!r})"):
         return replace(change, arms=tuple(arm.in_order(task) for arm in _as_arms(change.arms)))

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError, nearest
-from tightrope.laws import Floats, at, known_keys, number, shown
+from tightrope.laws import LARGEST, Floats, at, known_keys, number, shown
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [
     "FACT_KEYS",
     "HEAD_KEYS",
+    "MOST_PULLS",
+    "Known",
     "Named",
     "NumberedNames",
     "Scales",
@@ -32,6 +34,24 @@ HEAD_KEYS = ("name", "limit", "limits", "scales", "arms")  # of a task's TOML an
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 Value = TypeVar("Value")
 _ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
+
+# What keeps every product and square that is computed of them within the range of floats.
+SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
+LEAST_LIMIT, MOST_LIMIT = 1e-15, 1e15  # of a normalised limit
+LEAST_COST = 1e-15  # of a declared lower bound on the mean costs, normalised
+LEAST_BUDGET = 1e-9  # normalised
+MOST_PULLS = 2.0**53  # of a run: a float64 counts no further
+
+
+def quantity(value: object, place: str) -> float:
+    """``value`` as a positive float that can be computed with; ``place`` is what errors call it."""
+    converted = number(value, place)
+    if converted <= 0:
+        raise ProblemError(f"{place} = {converted!r}: must be positive")
+    if not SMALLEST <= converted <= LARGEST:
+        allowed = f"lie between {SMALLEST:g} and {LARGEST:g}; choose another unit"
+        raise ProblemError(f"{place} = {converted!r}: must {allowed}")
+    return converted
 
 
 def check_budget(budget: object, place: str = "budget") -> float:
@@ -106,11 +126,7 @@ class NumberedNames(Sequence[str]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @overload
-    def __getitem__(self, place: int) -> str: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
-    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+    def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return tuple(f"arm {k}" for k in self._numbers[place])
         return f"arm {self._numbers[place]}"
@@ -142,17 +158,8 @@ class Scales:
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _one_or_more(self.penalty, "scale of", "penalty"))
         for channel in ("cost", "reward"):
-            value = number(getattr(self, channel), f"scale of {channel}")
+            value = quantity(getattr(self, channel), f"scale of {channel}")
             object.__setattr__(self, channel, value)
-        for channel, value in zip(self._names, self.channels, strict=True):
-            if value <= 0:
-                raise ProblemError(f"scale of {channel} = {value!r}: must be positive")
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        if isinstance(self.penalty, Mapping):
-            return ("cost", "reward", *self.penalty)
-        return channel_names(len(self.penalties))
 
     @property
     def penalties(self) -> tuple[float, ...]:
@@ -182,17 +189,95 @@ class Scales:
 def _one_or_more(value: object, place: str, what: str = "") -> tuple[float, ...] | Named[float]:
     """None, a number or several as a tuple of floats, or those of a mapping by their names."""
     if isinstance(value, Mapping):
-        return Named({name: number(v, f"{place} {name}") for name, v in value.items()})
+        return Named({name: quantity(v, f"{place} {name}") for name, v in value.items()})
     place = f"{place} {what}" if what else place
     if value is None:
         return ()
     if isinstance(value, str) or not isinstance(value, Iterable):
-        return (number(value, place),)
-    return tuple(number(v, f"{place} {m}") for m, v in enumerate(value, start=1))
+        return (quantity(value, place),)
+    several = list(value)
+    places = [place] if len(several) == 1 else [f"{place} {m + 1}" for m in range(len(several))]
+    return tuple(map(quantity, several, places))
+
+
+class Known:
+    """What a :class:`Task` and a problem have in common: names, counts, and limits."""
+
+    _known: Task  # without the facts that laws could tell
+    scales: Scales
+    name: str
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        word = type(self).__name__.lower()
+        return f"{word} {self.name!r}" if self.name else f"the {word}"
+
+    @property
+    def arm_count(self) -> int:
+        """K, at least 1."""
+        return len(self._known.arms)
+
+    @property
+    def penalty_count(self) -> int:
+        """M, at least 0."""
+        return len(self._known.limit_values)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the arms, [K], all different."""
+        return self._known.arms
+
+    @property
+    def limit_names(self) -> tuple[str, ...]:
+        """The names of the limits, [M], which are those of the penalties."""
+        return tuple(cast(Named[float], self._known.limits))
+
+    @property
+    def has_named_limits(self) -> bool:
+        """Whether the limits have names of their own."""
+        return self.channels != channel_names(self.penalty_count)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
+        return ("cost", "reward", *self.limit_names)
+
+    @property
+    def normal_limits(self) -> Floats:
+        """The limits in normalised units, [M]."""
+        return self._known.limits_over_scales
+
+    @property
+    def normal_smallest_cost(self) -> float | None:
+        """A lower bound on the mean costs in normalised units, in (0, 1], if one is known."""
+        raise NotImplementedError
+
+    def limit_text(self, m: int) -> str:
+        """Limit number m, from 0, with its value, as messages show it."""
+        return f"{_limit_title(self.limit_names, m)} = {self._known.limit_values[m]!r}"
+
+    def normal_budget(
+        self, budget: object, place: str = "budget", most_pulls: float = MOST_PULLS
+    ) -> float:
+        """A budget in units of the largest cost of one pull, or an ``InputError``.
+
+        Refused are budgets far below one pull, and those whose runs would take more than
+        ``most_pulls`` pulls at the smallest mean cost: they would never end.
+        """
+        value, unit = check_budget(budget, place), self.scales.cost
+        if value / unit < LEAST_BUDGET:
+            allowed = f"at least {LEAST_BUDGET * unit:g}, the largest cost of one pull over 10^9"
+            raise InputError(f"{place} = {value!r}: must be {allowed}")
+        cost = self.normal_smallest_cost or 1.0
+        if value / unit / cost > most_pulls:
+            allowed = f"{most_pulls * cost * unit:.3g}: a run makes at most {most_pulls:.3g} pulls"
+            raise InputError(f"{place} = {value!r}: must be at most {allowed}")
+        return value / unit
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Known):
     """What is known before the first pull; no laws. All in the user's units.
 
     ``limits``: the penalty allowed per unit of cost, by name; ``limit=0.8`` is short for one limit
@@ -230,7 +315,16 @@ class Task:
         check_names(self.arms)
         object.__setattr__(self, "limits", _read_limits(self.limits, limit))
         object.__setattr__(self, "scales", self.scales.for_limits(self.limit_names))
+        self._check_limits()
         self._check_facts()
+
+    def _check_limits(self) -> None:
+        for m, limit in enumerate(self.normal_limits.tolist()):
+            if not LEAST_LIMIT <= limit <= MOST_LIMIT:
+                unit = self.limit_values[m] / limit
+                allowed = f"between {LEAST_LIMIT * unit:.3g} and {MOST_LIMIT * unit:.3g}"
+                beside = "the scale of its penalty over that of cost"
+                raise ProblemError(f"{self.limit_text(m)}: must lie {allowed}, beside {beside}")
 
     def _check_facts(self) -> None:
         if self.smallest_cost is not None:
@@ -238,6 +332,9 @@ class Task:
             if not 0 < cost <= most * _ROUNDING:
                 allowed = f"lie above 0, at most {most!r}, the scale of cost"
                 raise ProblemError(f"smallest_cost = {cost!r}: must {allowed}")
+            if cost < LEAST_COST * most:
+                allowed = f"at least {LEAST_COST * most:g}, {LEAST_COST:g} times the scale of cost"
+                raise ProblemError(f"smallest_cost = {cost!r}: must be {allowed}")
             object.__setattr__(self, "smallest_cost", cost)
         if self.slack is not None:
             slack = number(self.slack, "slack")
@@ -262,55 +359,22 @@ class Task:
         """Itself: what takes a task takes a problem too, and asks for its task."""
         return self
 
-    @property
-    def title(self) -> str:
-        """What messages call it."""
-        return f"task {self.name!r}" if self.name else "the task"
-
-    @property
-    def arm_count(self) -> int:
-        """K, at least 1."""
-        return len(self.arms)
-
-    @property
-    def penalty_count(self) -> int:
-        """M, at least 0."""
-        return len(self.limit_names)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the arms, [K], all different."""
-        return self.arms
-
-    @cached_property
-    def limit_names(self) -> tuple[str, ...]:
-        """The names of the limits, [M], which are those of the penalties."""
-        return tuple(cast(Named[float], self.limits))
+    _known = task
 
     @property
     def limit_values(self) -> tuple[float, ...]:
         """The M limits, penalty per unit of cost, in the user's units."""
         return tuple(cast(Named[float], self.limits).values())
 
-    @property
-    def has_named_limits(self) -> bool:
-        """Whether the limits have names of their own."""
-        return self.channels != channel_names(self.penalty_count)
-
-    @property
-    def channels(self) -> tuple[str, ...]:
-        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
-        return ("cost", "reward", *self.limit_names)
-
     @cached_property
-    def normal_limits(self) -> Floats:
-        """The limits in normalised units, [M]."""
+    def limits_over_scales(self) -> Floats:
+        """See ``normal_limits``."""
         limits, scales = np.array(self.limit_values), np.array(self.scales.penalties)
         return np.asarray(limits * self.scales.cost / scales, dtype=np.float64)
 
     @property
     def normal_smallest_cost(self) -> float | None:
-        """The smallest mean cost in normalised units, in (0, 1], if it is known."""
+        """As declared."""
         return None if self.smallest_cost is None else self.smallest_cost / self.scales.cost
 
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
@@ -320,10 +384,6 @@ class Task:
                 f"{place}: penalties = {len(penalties)}, limits = {self.penalty_count};"
                 " must be as many"
             )
-
-    def limit_text(self, m: int) -> str:
-        """Limit number m, from 0, with its value, as messages show it."""
-        return f"{_limit_title(self.limit_names, m)} = {self.limit_values[m]!r}"
 
     def to_toml(self) -> str:
         """The task as TOML, such that ``from_toml`` gives it back exactly.
@@ -365,7 +425,12 @@ class Task:
     @classmethod
     def from_toml(cls, text: str) -> Task:
         """The task that a TOML text describes; see ``to_toml`` for its shape."""
-        table = known_keys(table_of(text), (*HEAD_KEYS, *FACT_KEYS))
+        return cls.from_table(table_of(text))
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Task:
+        """As ``from_toml``, from the table of the text."""
+        known_keys(table, (*HEAD_KEYS, *FACT_KEYS))
         arms = table.get("arms", [])
         if not isinstance(arms, list):
             raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
@@ -377,9 +442,9 @@ class Task:
         return cls(names, **read_head(table), **facts)
 
 
-def holds_task(text: str) -> bool:
-    """Whether the arms of a TOML text have names alone."""
-    arms = table_of(text).get("arms")
+def holds_task(table: Mapping[str, Any]) -> bool:
+    """Whether the arms of a TOML text, read into a table, have names alone."""
+    arms = table.get("arms")
     return (
         bool(arms)
         and isinstance(arms, list)
@@ -431,13 +496,9 @@ def _read_limits(limits: object, limit: object) -> Named[float]:
         _check_limit_names(names)
         places = [_limit_title(names, m) for m in range(len(names))]
         given = zip(names, limits.values(), places, strict=True)
-        named = Named({name: number(value, place) for name, value, place in given})
+        named = Named({name: quantity(value, place) for name, value, place in given})
     else:
         raise ProblemError(f"limits = {shown(limits)}: must be numbers by name, or use limit")
-    for m, value in enumerate(named.values()):
-        if value <= 0:
-            title = _limit_title(tuple(named), m)
-            raise ProblemError(f"{title} = {value!r}: must be positive")
     return named
 
 

@@ -1,7 +1,8 @@
-"""TOML in and out: one table a text, and entries on a line each."""
+"""TOML in and out: one table per text, and one line per entry."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +14,20 @@ from tightrope.errors import ProblemError
 __all__ = ["alone", "entries_text", "table_of"]
 
 
+# Of a dotted key, whose time in ``tomllib`` grows with the square of its parts.
+MANY_PARTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
+
+
 def table_of(text: str) -> dict[str, Any]:
     """The table that a TOML text describes."""
+    if MANY_PARTS.search(text):
+        raise ProblemError("not TOML: nested too deeply")
     try:
         return tomllib.loads(text)
     except ValueError as error:
         raise ProblemError(f"not TOML: {error}") from None
+    except RecursionError:
+        raise ProblemError("not TOML: nested too deeply") from None
 
 
 def alone(values: Sequence[object]) -> object:
