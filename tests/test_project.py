@@ -18,11 +18,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def declared():
     """Everything that ``pip install -e .[dev]`` asks for by name."""
-    extras = PROJECT["optional-dependencies"]
-    for text in (*PROJECT["dependencies"], *extras["dev"]):
-        asked = Requirement(text)
+    waiting = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    while waiting:
+        asked = Requirement(waiting.pop())
         if asked.name == PROJECT["name"]:
-            yield from (Requirement(one) for extra in asked.extras for one in extras[extra])
+            for extra in asked.extras:
+                waiting += PROJECT["optional-dependencies"][extra]
         else:
             yield asked
 
