@@ -101,6 +101,8 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
     result = program(objective, columns, np.zeros(len(limits)), mass)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < ZERO] = 0.0
+    if not prices.any():  # some point has no penalty at all: nothing stands in the way
+        prices[:] = 1.0
     nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
 
