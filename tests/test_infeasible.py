@@ -37,6 +37,12 @@ def test_several_limits_that_cannot_be_kept_together() -> None:
     assert "the least that a mixture reaches is 0.5 and 0.5" in reason
 
 
+def test_an_arm_without_penalties_keeps_all_limits() -> None:
+    free = bernoulli_problem([(0.5, 0.5, 0.0, 0.0), (0.5, 0.5, 0.5, 0.5)], (0.3, 3.0))
+    assert infeasible(free) is None
+    assert free.task.slack == pytest.approx(1.0)
+
+
 def test_changing_arms_are_judged_over_all_phases_and_by_phase() -> None:
     assert infeasible(changing(1.0, 0.5)) is None  # 0.5 and then 1.5: 1 on the whole
     reason = infeasible(changing(0.9, 0.5))

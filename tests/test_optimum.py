@@ -371,3 +371,18 @@ def test_limits_that_no_policy_keeps_together_are_named() -> None:
     problem = Problem(arms, limit=(0.64, 0.64))
     with pytest.raises(InfeasibleError, match=r"limit 1 = 0\.64 and limit 2 = 0\.64"):
         optimum(problem, 2.0)
+
+
+def test_a_mixture_of_least_violating_policies_has_an_upper_bound_too() -> None:
+    """Only policies found in search of the limits may keep them: their weights bound nothing."""
+    late, coin = CostAbove(0.5), Bernoulli(0.5)
+    middle = TruncatedNormal(0.5, 0.2, 0.1, 0.9)
+    problem = Problem(
+        [
+            Arm("a", coin, late, [middle, middle]),
+            Arm("b", coin, coin, [coin, TwoPoint(0.0, 1.0, 0.3)]),
+            Arm("c", Uniform(0.1, 0.7), late, [coin, Discrete((0.2, 0.5, 1.0), (1, 2, 3))]),
+        ],
+        limit=(2.0, 0.8),
+    )
+    assert optimum(problem, 20) == pytest.approx(21.0)  # arm b alone keeps both limits

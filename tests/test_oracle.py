@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError
 from tightrope.laws import Bernoulli, Constant, CostAbove, Uniform
-from tightrope.oracle import Mixture, best_mixture, conflict, oracle
+from tightrope.oracle import Mixture, best_mixture, conflict, infeasible, oracle
 from tightrope.problem import Arm, Problem, Scales
 
 Floats = NDArray[np.float64]
@@ -278,3 +279,16 @@ def test_a_conflict_proves_itself() -> None:
     assert found.prices @ limits == pytest.approx(1)
     assert np.min(penalty @ found.prices) == pytest.approx(found.excess)
     assert found.excess == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize("limits", [(1e-15, 0.3, 0.8), (1e-15, 1e15, 1e-3), (1e-12, 1e-12, 1e12)])
+def test_limits_of_very_different_size_are_answered(limits: tuple[float, ...]) -> None:
+    """The solver gives up where coefficients differ by more than its digits: others are tried."""
+    means = [(0.5, 0.5, 0.5, 0.5, 0.5), (5e-9, 0.5, 1e-9, 1.0, 0.0), (1.0, 1e-12, 0.0, 1e-3, 1.0)]
+    problem = bernoulli_problem(means, limits)
+    assert problem.task.slack is not None
+    if infeasible(problem) is None:
+        assert oracle(problem).cost_share.sum() == pytest.approx(1.0)
+    else:
+        with pytest.raises(InfeasibleError):
+            oracle(problem)

@@ -95,12 +95,12 @@ def _short(value: float) -> float:
     return round(value, 3)
 
 
-def _coins(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
+def _bernoulli(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
     """Bernoulli arms from the probabilities (cost, reward, penalty 1, ...)."""
-    return Problem(_coin_arms(*odds), limit=limit, name=name)
+    return Problem(_bernoulli_arms(*odds), limit=limit, name=name)
 
 
-def _coin_arms(*odds: Sequence[float]) -> list[Arm]:
+def _bernoulli_arms(*odds: Sequence[float]) -> list[Arm]:
     return [
         Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), [Bernoulli(p) for p in penalties])
         for k, (cost, reward, *penalties) in enumerate(odds, start=1)
@@ -109,12 +109,12 @@ def _coin_arms(*odds: Sequence[float]) -> list[Arm]:
 
 def _tight() -> Problem:
     """The careful arm's rate is 0.796, the limit 0.8: a slack of half a per cent of it."""
-    return _coins("arena-tight", 0.8, (0.4, 0.8, 0.6), (0.5, 0.6, 0.398), (0.6, 0.6, 0.54))
+    return _bernoulli("arena-tight", 0.8, (0.4, 0.8, 0.6), (0.5, 0.6, 0.398), (0.6, 0.6, 0.54))
 
 
 def _free() -> Problem:
-    """The arm that earns most incurs 0.5 a unit of cost: well below the limit."""
-    return _coins(
+    """The arm that earns most incurs 0.5 per unit of cost: well below the limit."""
+    return _bernoulli(
         "arena-free", 0.8, (0.5, 0.8, 0.25), (0.4, 0.5, 0.5), (0.6, 0.6, 0.12), (0.5, 0.6, 0.6)
     )
 
@@ -132,7 +132,7 @@ def _cheap() -> Problem:
 
 def _two_limits() -> Problem:
     """Both limits bind: pi* mixes three arms."""
-    return _coins(
+    return _bernoulli(
         "arena-two-limits",
         (0.7, 0.6),
         (0.4, 0.8, 0.6, 0.2),
@@ -146,7 +146,7 @@ def _two_limits() -> Problem:
 
 def _three_limits() -> Problem:
     """All three bind: pi* mixes four arms of ten."""
-    return _coins(
+    return _bernoulli(
         "arena-three-limits",
         (0.6, 0.6, 0.5),
         (0.4, 0.9, 0.6, 0.2, 0.1),
@@ -166,11 +166,15 @@ def _abrupt() -> Problem:
     """At half of the budget pi* goes from arms 1 and 2 to arms 3 and 4.
 
     Arm 1 earns most, arm 3 least and arm 2 is the most careful; then arm 3 earns most, arm 4 is the
-    most careful, and half of arm 1 and half of arm 2 incur 1.1 a unit of cost. In either phase one
-    more penalty would earn 1, so nothing is gained by saving some for the other.
+    most careful, and half of arm 1 and half of arm 2 incur 1.1 per unit of cost. In either phase
+    one more penalty would earn 1, so nothing is gained by saving some for the other.
     """
-    before = _coin_arms((0.5, 0.9, 0.65), (0.6, 0.48, 0.18), (0.4, 0.12, 0.3), (0.7, 0.35, 0.49))
-    after = _coin_arms((0.5, 0.25, 0.75), (0.6, 0.24, 0.42), (0.4, 0.7, 0.52), (0.7, 0.525, 0.21))
+    before = _bernoulli_arms(
+        (0.5, 0.9, 0.65), (0.6, 0.48, 0.18), (0.4, 0.12, 0.3), (0.7, 0.35, 0.49)
+    )
+    after = _bernoulli_arms(
+        (0.5, 0.25, 0.75), (0.6, 0.24, 0.42), (0.4, 0.7, 0.52), (0.7, 0.525, 0.21)
+    )
     return Problem(before, limit=0.8, name="arena-abrupt", changes=[Change(0.5, after)])
 
 
@@ -187,7 +191,9 @@ def _drifted(spent: float) -> list[Arm]:
     """
     wave, half = cos(2.0 * pi * spent), cos(pi * spent)
     arms = [(0.5, _bold(wave)), (0.4, _bold(-wave)), (0.6, _careful(half)), (0.7, _careful(-half))]
-    return _coin_arms(*([cost, *(_short(cost * rate) for rate in rates)] for cost, rates in arms))
+    return _bernoulli_arms(
+        *([cost, *(_short(cost * rate) for rate in rates)] for cost, rates in arms)
+    )
 
 
 def _bold(wave: float) -> tuple[float, float]:
@@ -225,7 +231,7 @@ LISTED: dict[str, str] = {
     "arena-continuous-8": "eight random arms with continuous costs, rewards and penalties",
     "arena-tight": "nearly infeasible: the most careful arm is 0.5 % below the limit",
     "arena-free": "the best arm alone keeps the limit, so the limit does not bind",
-    "arena-cheap": "two-point costs, 0.01 on average: a hundred pulls a unit of budget",
+    "arena-cheap": "two-point costs, 0.01 on average: a hundred pulls per unit of budget",
     "arena-two-limits": "six Bernoulli arms under two limits, both binding",
     "arena-three-limits": "ten Bernoulli arms under three limits, all binding",
     "arena-abrupt": "four Bernoulli arms, of which other two are best after half of the budget",

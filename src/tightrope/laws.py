@@ -156,6 +156,11 @@ class Cells:
         return len(self.split)
 
     @property
+    def columns(self) -> Floats:
+        """The table as one array, [4, n]."""
+        return np.array([self.split, self.first, self.second, self.slope])
+
+    @property
     def mean(self) -> float:
         """The mean outcome of the table."""
         return float(np.mean(self.split * self.first + (1 - self.split) * self.second))

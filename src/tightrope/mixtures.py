@@ -34,6 +34,7 @@ __all__ = [
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 INFEASIBLE = 2  # the solver's status
 ZERO = 1e-12  # a solver's share or price below this is a zero
+MOST = 1e12  # of a coefficient
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -99,8 +100,15 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
     columns = np.column_stack([relative.T, -np.ones(len(limits))])
     mass = (1.0 - objective)[np.newaxis]
     result = program(objective, columns, np.zeros(len(limits)), mass)
+    if not result.success:  # numbers of very different size: the best point is the best mixture
+        nearest = int(relative.max(axis=1).argmin())
+        blamed = relative[nearest] == relative[nearest].max()
+        excess = float(relative[nearest].max())
+        return Conflict(blamed / blamed.sum() / limits, excess, nearest)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < ZERO] = 0.0
+    if not prices.any():  # some point has no penalty at all: nothing stands in the way
+        prices[:] = 1.0
     nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
 
@@ -190,10 +198,11 @@ def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) ->
     """Minimise objective . w over w >= 0 with columns w <= bounds and mass w = 1, row by row."""
     from scipy.optimize import linprog
 
-    for tolerance in (1e-10, 1e-7):  # the tighter one is now and then too much to ask
+    # The tightest is now and then too much to ask. Beyond ``most`` a share is next to nothing.
+    for tolerance, most in ((1e-10, MOST), (1e-7, MOST), (1e-7, 1e8), (1e-7, 1e5)):
         result = linprog(
             objective,
-            A_ub=columns,
+            A_ub=np.minimum(columns, most),
             b_ub=bounds,
             A_eq=mass,
             b_eq=np.ones(len(mass)),

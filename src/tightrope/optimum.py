@@ -213,9 +213,12 @@ class _Search:
     def close(self, starts: Sequence[Floats] = ()) -> tuple[float, list[Floats]]:
         """The optimum, and the weights of reward and penalties that lead there.
 
-        ``starts`` are such weights from a similar search; the oracle's come first by default.
+        ``starts`` are such weights from a similar search; the oracle's come first where none of
+        them weighs the reward, as only such a look gives an upper bound.
         """
-        for weights in starts or [np.append(1.0, -self.task.pi_star.multiplier)]:
+        if not any(weights[0] for weights in starts):
+            starts = [np.append(1.0, -self.task.pi_star.multiplier), *starts]
+        for weights in starts:
             self._look(weights)
         for _ in range(MOST_ROUNDS):
             mixture = self._mixture()

@@ -253,6 +253,11 @@ def least_excess(
     columns = np.column_stack([relative, -np.ones(len(relative))])
     mass = np.column_stack([phases, np.zeros(len(phases))])
     result = program(objective, columns, np.zeros(len(relative)), mass)
+    if not result.success:  # numbers of very different size: one arm per phase
+        worst = relative.max(axis=0).reshape(len(phases), -1)
+        arms = worst.argmin(axis=1) + np.arange(len(phases)) * worst.shape[1]
+        total = relative[:, arms].sum(axis=1)
+        return float(total.max()), (total == total.max()) / allowed
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < ZERO] = 0.0
     return float(result.fun), prices / allowed

@@ -226,7 +226,7 @@ def printed_violation_rest(known: TheoryConstants, budget: float) -> float:
 
 
 class Drift(NamedTuple):
-    """From ``threshold`` on the queue falls by ``rate`` a pull, in expectation.
+    """From ``threshold`` on the queue falls by ``rate`` per pull, in expectation.
 
     Its steps lie in an interval of length ``span`` and rise by at most 1.
     """
@@ -418,7 +418,7 @@ def _inner_radius(known: TheoryConstants) -> float:
 def online_queue(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """At least E[max Q] under LyOn: the queue rises by at most 1 a pull once a bound has failed."""
+    """At least E[max Q] under LyOn: the queue rises by at most 1 per pull after a failure."""
     failed = confidence_failure(known, budget, alpha) * most_pulls(known, budget)
     return queue_max(known, online_drift, v, delta, budget) + failed
 

@@ -23,6 +23,7 @@ from tightrope import (
     UniformRandom,
     oracle,
     parse_policy,
+    ready_problem,
 )
 from tightrope.policies import POLICIES
 from tightrope.policies.base import IndexPolicy, InformedPolicy, Statistics, advance, set_up
@@ -281,3 +282,49 @@ def test_kahan_carry_keeps_what_single_precision_drops():
         queue, lost = advance(queue, lost, np.float32(0.0), np.float32(0.0), np.float32(1e-5))
         queue, lost = np.float32(queue), np.float32(lost)
     assert float(queue) + float(lost) == pytest.approx(4000.1, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget", "message"),
+    [
+        (
+            LyOff(delta0=3),
+            500,
+            "policy lyoff: delta = 0.03 is not below limit = 0.02 at budget 500, so no theorem"
+            " covers it; the number is used as it stands. The smallest budget inside is about"
+            " 1,126",
+        ),
+        (
+            LyOn(delta=0.9),
+            500,
+            "policy lyon: delta = 0.045 is not below limit = 0.02, so no theorem covers it; the"
+            " number is used as it stands",
+        ),
+        (LyOn(), 500, None),
+    ],
+)
+def test_warnings_are_in_the_users_units(policy, budget, message):
+    """Costs of up to 20 ms, a limit of 0.02 late packets per ms."""
+    wireless = ready_problem("wireless")
+    assert set_up(policy, wireless, wireless.normal_budget(budget)).warning == message
+
+
+def test_too_small_a_budget_is_named_in_the_users_units():
+    wireless = ready_problem("wireless")
+    with pytest.raises(PolicyError) as caught:
+        set_up(LyOn(), wireless, wireless.normal_budget(5))
+    assert str(caught.value) == (
+        "policy lyon: budget = 5 is too small for its schedules; must be above 20, the largest"
+        " cost of one pull, or give v and delta as numbers"
+    )
+
+
+@pytest.mark.parametrize("value", [1e300, 5e-324, 1e16, math.inf, math.nan, 10**400, "1", True])
+def test_parameters_out_of_size_are_refused(value):
+    with pytest.raises(PolicyError, match=r"^policy lyon: delta0 = [^\n]* must be [^\n]*$"):
+        LyOn(delta0=value)
+
+
+def test_an_exploration_beyond_any_run_is_cut_short(paper):
+    setup = set_up(LyOn(beta0=1e15), paper, 1e6)
+    assert setup.explore == 2**52

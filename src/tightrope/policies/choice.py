@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WORDS", "ChoicePolicy", "hashed", "record"]
 
-WORDS = 2  # random ones, a step
+WORDS = 2  # random words per step
 _MASK = 0xFFFFFFFF
 
 

@@ -35,7 +35,7 @@ NOBODY = -1.0  # the number of the artificial arm
 
 
 class Mixture(NamedTuple):
-    """Arms with their shares of cost, one a row; R = M + 1 rows.
+    """Arms with their shares of cost, one per row; R = M + 1 rows.
 
     A number of at least K is a limit's slack, -1 nothing: not arms.
     """

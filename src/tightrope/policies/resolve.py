@@ -255,7 +255,7 @@ def _draw(constants: Constants, plan: Plan, word: int, noise: float) -> None:
     0.53 us in place of 0.90. A random word serves ``DRAWS`` channels of an arm.
     """
     limited, count = len(plan.limits), len(plan.cost)
-    words = (1 + limited) // DRAWS + 1  # an arm
+    words = (1 + limited) // DRAWS + 1  # per arm
     for arm in range(count):
         scale = plan.cost_scale[arm]
         drawn = _sample(scale, plan.cost_width[arm], noise, hashed(word, arm * words))

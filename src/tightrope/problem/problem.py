@@ -17,7 +17,6 @@ from tightrope.laws import (
     Bernoulli,
     Cells,
     Floats,
-    OneCell,
     at,
     known_keys,
     number,
@@ -49,12 +48,6 @@ def require_unchanging(
     """Raise ``error`` if the arms change: what ``needs`` them not to, and what to do instead."""
     if problem.changes:
         raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
-
-
-def _as_cells(cells: OneCell | Cells) -> Cells:
-    if isinstance(cells, Cells):
-        return cells
-    return Cells(*(np.array([column]) for column in cells))
 
 
 def _bernoulli_cells(odds: Floats) -> Floats:
@@ -180,17 +173,17 @@ class Problem(Known):
         arms = _as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         known = Task(names, limits, scales, name, limit=limit)
-        if not isinstance(changes, Iterable):
-            raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
         self.__dict__.update(
             arms=_in_order(arms, known),
             limit=known.limits,
             scales=known.scales,
             name=known.name,
-            changes=tuple(_in_order_after(change, k, known) for k, change in enumerate(changes, 1)),
+            changes=(),
             _known=known,
         )
-        self._check_changes()
+        if not isinstance(changes, Iterable):
+            raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
+        self.__dict__["changes"] = self._in_turn(tuple(changes))
 
     @cached_property
     def task(self) -> Task:
@@ -212,28 +205,30 @@ class Problem(Known):
             smallest = min(arm.cost.mean for arm in self.arms)
         return replace(self._known, smallest_cost=smallest, slack=told)
 
-    def _check_changes(self) -> None:
-        last = 0.0
-        for k, change in enumerate(self.changes, start=1):
-            if change.at <= last:
-                before = f"{last!r}, that of change {k - 1}"
+    def _in_turn(self, changes: Sequence[object]) -> tuple[Change, ...]:
+        """The changes, checked, with their arms' penalties in the order of the limits."""
+        checked: list[Change] = []
+        for k, change in enumerate(changes, start=1):
+            if not isinstance(change, Change):
+                raise ProblemError(f"change {k}: {shown(change)} must be a Change")
+            if checked and change.at <= checked[-1].at:
+                before = f"{checked[-1].at!r}, that of change {k - 1}"
                 raise ProblemError(f"change {k}: at = {change.at!r}: must be above {before}")
-            last = change.at
-        if self.changes:
-            self.phases  # noqa: B018 - a phase is a problem and checks its arms
+            with _within(f"change {k} (at {change.at!r})"):
+                checked.append(Change(change.at, self._after(change).arms))
+        return tuple(checked)
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """The phases in order; one, the problem itself, where the arms do not change."""
         if not self.changes:
             return (Phase(0.0, 1.0, self),)
-        ends = [*(change.at for change in self.changes), 1.0]
-        first = Problem(self.arms, self.limit, self.scales, self.name)
-        phases = [Phase(0.0, ends[0], first)]
-        for k, change in enumerate(self.changes, start=1):
-            with _within(f"change {k} (at {change.at!r})"):
-                phases.append(Phase(change.at, ends[k] - change.at, self._after(change)))
-        return tuple(phases)
+        starts = [0.0, *(change.at for change in self.changes)]
+        arms = [self.arms, *(change.arms for change in self.changes)]
+        return tuple(
+            Phase(start, end - start, Problem(some, self.limit, self.scales, self.name))
+            for start, end, some in zip(starts, [*starts[1:], 1.0], arms, strict=True)
+        )
 
     def phase_starts(self, budget: float) -> Floats:
         """What is spent when each phase starts, [J]; ``budget`` is in costs of one pull.
@@ -302,12 +297,9 @@ class Problem(Known):
         cells = [one for arm in self.arms for one in arm.short_cells()]
         if all(type(one) is tuple for one in cells):
             return ones, np.array(cells).T
-        tables = [_as_cells(one) for one in cells]
-        columns = [
-            np.concatenate([getattr(one, column) for one in tables])
-            for column in ("split", "first", "second", "slope")
-        ]
-        return np.array([len(one) for one in tables], dtype=np.int64), np.array(columns)
+        tables = [one.columns if isinstance(one, Cells) else np.array([one]).T for one in cells]
+        counts = np.array([table.shape[1] for table in tables], dtype=np.int64)
+        return counts, np.concatenate(tables, axis=1)
 
     def _sources(self) -> npt.NDArray[np.int64]:
         """The uniform number that each channel is drawn with, [K, 2 + M]."""
@@ -382,7 +374,7 @@ class Problem(Known):
         limits = tuple(head["limits"] or ())
         return cls(
             read_arms(table.get("arms", []), "arms", limits),
-            changes=_read_changes(table.get("changes", []), limits),
+            changes=tuple(_read_changes(table.get("changes", []), limits)),
             **head,
         )
 
@@ -438,29 +430,17 @@ def _in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
     return ordered
 
 
-def _in_order_after(change: object, k: int, task: Task) -> Change:
-    """Change number ``k``, counted from 1, with its arms' penalties in the order of the limits."""
-    if not isinstance(change, Change):
-        raise ProblemError(f"change {k}: {shown(change)} must be a Change")
-    if isinstance(change.arms, BernoulliArms):
-        return change
-    with _within(f"change {k} (at {change.at!r})"):
-        return replace(change, arms=tuple(arm.in_order(task) for arm in _as_arms(change.arms)))
-
-
-def _read_changes(tables: object, limits: Sequence[str]) -> tuple[Change, ...]:
+def _read_changes(tables: object, limits: Sequence[str]) -> Iterator[Change]:
+    """The changes of a list of TOML tables, counted from 1 in messages."""
     if not isinstance(tables, list):
         raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
-    return tuple(_read_change(table, k, limits) for k, table in enumerate(tables, start=1))
-
-
-def _read_change(table: object, k: int, limits: Sequence[str]) -> Change:
-    """Change number ``k``, counted from 1, out of its TOML table."""
-    with at(f"change {k}"):
-        entries = known_keys(table, ("at", "arms"))
-        if len(entries) < 2:
-            raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
-    with _within(f"change {k} (at {shown(entries['at'])})"):
-        arms = read_arms(entries["arms"], "changes.arms", limits)
-    with at(f"change {k}"):
-        return Change(entries["at"], arms)
+    for k, table in enumerate(tables, start=1):
+        with at(f"change {k}"):
+            entries = known_keys(table, ("at", "arms"))
+            if len(entries) < 2:
+                raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
+        with _within(f"change {k} (at {shown(entries['at'])})"):
+            arms = read_arms(entries["arms"], "changes.arms", limits)
+        with at(f"change {k}"):
+            change = Change(entries["at"], arms)
+        yield change

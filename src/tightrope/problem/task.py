@@ -243,10 +243,11 @@ class Known:
         """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
         return ("cost", "reward", *self.limit_names)
 
-    @property
+    @cached_property
     def normal_limits(self) -> Floats:
         """The limits in normalised units, [M]."""
-        return self._known.limits_over_scales
+        limits, scales = np.array(self._known.limit_values), np.array(self.scales.penalties)
+        return np.asarray(limits * self.scales.cost / scales, dtype=np.float64)
 
     @property
     def normal_smallest_cost(self) -> float | None:
@@ -365,12 +366,6 @@ class Task(Known):
     def limit_values(self) -> tuple[float, ...]:
         """The M limits, penalty per unit of cost, in the user's units."""
         return tuple(cast(Named[float], self.limits).values())
-
-    @cached_property
-    def limits_over_scales(self) -> Floats:
-        """See ``normal_limits``."""
-        limits, scales = np.array(self.limit_values), np.array(self.scales.penalties)
-        return np.asarray(limits * self.scales.cost / scales, dtype=np.float64)
 
     @property
     def normal_smallest_cost(self) -> float | None:
