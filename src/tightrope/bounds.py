@@ -162,7 +162,8 @@ def _rows(
 def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
     """Pulls, pi*, and what the decompositions leave when the rates are right.
 
-    One entry per row, so it is long. Long because it is a table: one row per bound."""
+    Long because it is a table: one entry per row.
+    """
 
     def earned(budget: float) -> float:
         return k.reward_rate * budget
@@ -293,7 +294,7 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> It
 def _lyon_rows(
     k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
 ) -> Iterator[_Row]:
-    """LyOn's bounds: one entry per row, so it is long. Long because it is a table: one row per bound."""
+    """LyOn's bounds. Long because it is a table: one entry per row."""
 
     def at(budget: float) -> tuple[float, float]:
         return lyon_schedule(budget, v0, delta0)
