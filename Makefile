@@ -1,4 +1,4 @@
-# One verb a habit; CI calls the same ones. Needs Python 3.11 or later and make, nothing else.
+# One verb per habit; CI calls the same ones. Needs Python 3.11 or later and make, nothing else.
 PYTHON ?= python3
 RUNS ?= 1000
 MINUTES ?= 10

@@ -1,4 +1,4 @@
-"""Steps a second on a GPU, beside this machine's processors and hand-written CUDA C++ kernels.
+"""Steps per second on a GPU, beside this machine's processors and hand-written CUDA C++ kernels.
 
     python -m benchmarks.gpu [--probes benchmarks/probes] [--repeats 3]
 
@@ -52,7 +52,7 @@ class Case:
     cpu_runs: int
 
     def rate(self, backend: str, runs: int) -> float:
-        """Steps a second of one call."""
+        """Steps per second of one call."""
         record = simulate(
             paper_arms(self.arms),
             self.policy,
@@ -99,7 +99,7 @@ def device_name() -> str:
 
 
 def probe_rates(folder: Path) -> dict[int, float]:
-    """The steps a second of all probes in a folder by the number of arms, where there is nvcc."""
+    """The steps per second of all probes in a folder by the number of arms, where there is nvcc."""
     rates: dict[int, float] = {}
     for source in sorted(folder.glob("*.cu")) if shutil.which("nvcc") else ():
         with tempfile.TemporaryDirectory() as made:
@@ -113,7 +113,7 @@ def probe_rates(folder: Path) -> dict[int, float]:
 
 
 def printed_rates(text: str) -> list[tuple[int, float]]:
-    """Arms and steps a second of a probe's lines; of those at K = 2 the one that ours is beside."""
+    """Arms and steps per second of a probe's lines; at K = 2 the one that ours is beside."""
     few = re.findall(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
     many = re.findall(r"K (\d+) G .* ms, (\S+) steps/s", text)
     return [(2, float(rate)) for rate in few] + [(int(arms), float(rate)) for arms, rate in many]
@@ -160,7 +160,7 @@ def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
         ]
         for case, (on_gpu, on_cpu) in best.items()
     )
-    head = ["policy", "K", "B", "runs", "steps a second", "on all processors", "times as many"]
+    head = ["policy", "K", "B", "runs", "steps per second", "on all processors", "times as many"]
     ratios = [
         f"K = {arms}: {rate:.2e}, {_fastest(best, arms) / rate:.2f} times that"
         for arms, rate in probe_rates(probes).items()
@@ -182,7 +182,7 @@ def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
 
 
 def _fastest(best: dict[Case, list[float]], arms: int) -> float:
-    """LyOn's steps a second with so many arms."""
+    """LyOn's steps per second with so many arms."""
     rates = [rates[0] for case, rates in best.items() if case.policy == LyOn()]
     of = [case.arms for case in best if case.policy == LyOn()]
     return max((rate for rate, k in zip(rates, of, strict=True) if k == arms), default=0.0)

@@ -60,7 +60,7 @@ def one_run(plan: SingleRunPlan) -> SingleRun:
 
 
 def timed(run: SingleRun, steps: int) -> float:
-    """Nanoseconds a step of the next so many."""
+    """Nanoseconds per step of the next so many."""
     start, before = time.thread_time(), run.step
     run.advance(before + steps, KEEP_RUNNING, count=False)
     return 1e9 * (time.thread_time() - start) / max(run.step - before, 1)
@@ -71,7 +71,7 @@ def pulls_of(run: SingleRun) -> np.ndarray:
 
 
 def full(plan: SingleRunPlan) -> tuple[float, np.ndarray]:
-    """Nanoseconds a step that looks at every arm, right after exploring; the pulls it reaches."""
+    """Nanoseconds per step that looks at every arm, right after exploring; the pulls it reaches."""
     scan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, method=SCAN))
     scan.compile()
     run = one_run(scan)
@@ -81,7 +81,7 @@ def full(plan: SingleRunPlan) -> tuple[float, np.ndarray]:
 
 
 def side_by_side(problem: Problem, policy: IndexPolicy, budget: float) -> float:
-    """Nanoseconds a step of one run among many side by side, right after exploring."""
+    """Nanoseconds per step of one run among many side by side, right after exploring."""
     plan = cpu.LanesPlan(job_for(problem, policy, budget))
     plan.compile()
     runs = np.arange(plan.spec.lanes)

@@ -55,7 +55,7 @@ class Entry:
         return self.rates["decisions", arms]
 
     def steps(self, arms: int) -> float:
-        """Simulated steps a second: by its runner or its ask/tell loop, whichever is faster."""
+        """Simulated steps per second: by its runner or its ask/tell loop, whichever is faster."""
         return max(self.rates.get(("runner", arms), 0.0), self.decisions(arms))
 
     def simulated_by(self) -> str:
@@ -141,7 +141,7 @@ def rows(comparison: Comparison) -> list[Row]:
     ours, others = comparison.ours, {one.package.name: one for one in comparison.others}
     decisions = [
         Row(
-            f"decisions a second, K = {arms}",
+            f"decisions per second, K = {arms}",
             ours.decisions(arms),
             {name: other.decisions(arms) for name, other in others.items()},
         )
@@ -149,7 +149,7 @@ def rows(comparison: Comparison) -> list[Row]:
     ]
     steps = [
         Row(
-            f"simulated steps a second, K = {arms}",
+            f"simulated steps per second, K = {arms}",
             ours.steps(arms),
             {name: other.steps(arms) for name, other in others.items()},
         )

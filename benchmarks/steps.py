@@ -1,4 +1,4 @@
-"""Steps a second of the CPU engine, beside the hand-written AVX2 probe where one can be compiled.
+"""Steps per second of the CPU engine, beside the hand-written AVX2 probe where one can be compiled.
 
     python -m benchmarks.steps [--probe benchmarks/probes/avx2.cpp] [--repeats 12]
 
@@ -31,7 +31,7 @@ CORES = os.cpu_count() or 1
 
 @dataclass
 class Case:
-    """One row of the table: what is timed, and the best so far in nanoseconds a step."""
+    """One row of the table: what is timed, and the best so far in nanoseconds per step."""
 
     policy: Policy
     arms: int
@@ -116,7 +116,7 @@ def probe_nanoseconds(program: Path) -> float:
 
 
 def steps_table(cases: list[Case]) -> str:
-    head = ["policy", "K", "threads", "ns a step", "steps a second", "ns a step and arm"]
+    head = ["policy", "K", "threads", "ns per step", "steps per second", "ns per step and arm"]
     return page.table(
         head,
         (
@@ -137,7 +137,7 @@ def probe_line(probe: float, lyon: Case) -> str:
     if probe == float("inf"):
         return "The probe: not measured here (no compiler, or a processor without AVX2)."
     return (
-        f"The probe: {probe:.2f} ns a step. "
+        f"The probe: {probe:.2f} ns per step. "
         f"LyOn, K = 2, one thread: {lyon.best / probe:.2f} times that."
     )
 
@@ -150,7 +150,7 @@ def threads_line(cases: list[Case]) -> str:
     gains = (
         f"{one.policy.label} K = {one.arms}: {one.best / all_.best:.2f}" for one, all_ in pairs
     )
-    return f"Steps a second on {CORES} threads over those on one: {', '.join(gains)}."
+    return f"Steps per second on {CORES} threads over those on one: {', '.join(gains)}."
 
 
 def block(source: Path = PROBE, repeats: int = REPEATS) -> str:
@@ -165,7 +165,7 @@ def block(source: Path = PROBE, repeats: int = REPEATS) -> str:
             steps_table(timings.table),
             probe_line(timings.probe, timings.table[0]),
             threads_line(timings.table),
-            f"LyOn on one thread, ns a step: as B grows, K = 2: {by_budget};\n"
+            f"LyOn on one thread, ns per step: as B grows, K = 2: {by_budget};\n"
             f"as K grows, B = 3000: {by_arms}.",
         )
     )

@@ -1,4 +1,4 @@
-"""Two versions of tightrope in one run, in turn: nanoseconds a step and a decision, and the ratio.
+"""Two versions of tightrope in turn: nanoseconds per step and per decision, and their ratio.
 
     git worktree add ../other v0.1.0            # or any other checkout
     python -m benchmarks.versions ../other/src [--repeats 3]

@@ -10,7 +10,7 @@ import pytest
 from tightrope import LyOff, LyOn, Stationary, optimum, oracle, simulate
 
 RUNS = 4000
-# 4000 runs a point on either side. The table gives no standard error for its numbers, only that
+# 4000 runs per point on either side. The table gives no standard error for its numbers, only that
 # they are below 0.0007; the same number of runs has the same standard error, so the difference
 # of two such means has sqrt(2) times ours.
 TABLE = [

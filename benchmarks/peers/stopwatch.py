@@ -13,7 +13,7 @@ Play = Callable[[int], int]  # plays about that many steps, returns how many
 
 
 def rate(play: Play, seconds: float = SECONDS) -> float:
-    """Steps a second, from the first call of ``play`` that takes long enough."""
+    """Steps per second, from the first call of ``play`` that takes long enough."""
     steps = 1
     while True:
         start = perf_counter()

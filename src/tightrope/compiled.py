@@ -60,7 +60,7 @@ def _tell() -> None:
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say on standard error, once a process, that a kernel is not on the disk and is compiled."""
+    """Say on standard error, once per process, that a kernel is not on the disk and is compiled."""
     token = _on_compiling.set(_tell)
     try:
         yield

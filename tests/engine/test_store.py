@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be(paper, tmp_path):
 
 
 def test_parts_are_few(paper, tmp_path, monkeypatch):
-    """A part every couple of seconds, not one a chunk; later ones hold a hundredth of the work."""
+    """A part every two seconds, not one per chunk; later ones hold a hundredth of the work."""
     monkeypatch.setattr(store, "FLUSH_SECONDS", 2.0)
     monkeypatch.setattr(store, "FLUSH_SHARE", 0.01)
     go(paper, tmp_path / "a")

@@ -1,4 +1,4 @@
-"""The GPU engine: one thread a run, thousands of runs a launch (CUDA, through numba-cuda).
+"""The GPU engine: one thread per run, thousands of runs per launch (CUDA, through numba-cuda).
 
 Draws are the same bits as on the CPU. Divisions and roots in single precision are approximate on
 a GPU, so runs agree with the CPU's in law, not bit for bit; with the same device and seed they
@@ -253,7 +253,7 @@ class IndexPlan(_DevicePlan):
 
 @dataclass(frozen=True)
 class ThreadPlan(_DevicePlan):
-    """All that the launches of any other job share: a thread a run, in double precision."""
+    """All that the launches of any other job share: a thread per run, in double precision."""
 
     job: Job
 

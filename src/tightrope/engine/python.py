@@ -161,7 +161,7 @@ def play(
     state = plain_run(problem, policy, setup, budget, number)
     while state.spent <= budget:
         if state.exploring:
-            chances.coin()  # a number a step, used or not
+            chances.coin()  # a number per step, used or not
             arm = state.step % count
         else:
             arm = state.decide(policy, random)

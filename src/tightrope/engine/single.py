@@ -71,7 +71,7 @@ class SingleRunPlan:
 
     @cached_property
     def law(self) -> Any:
-        """The outcomes' laws; slow for continuous ones, so once a plan."""
+        """The outcomes' laws; slow for continuous ones, so once per plan."""
         return phase_laws(self.job.problem, cells=not self.by_bits)
 
     @property

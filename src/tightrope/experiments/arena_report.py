@@ -42,8 +42,8 @@ LEAD = (
     " arms stands beside its name."
 )
 PICTURES_LEAD = (
-    "A panel a problem: regret as a share of OPT(B), the most that any policy can earn that keeps"
-    " the limit; lower is better. A hollow marker breaks the limit, which pays: its regret may be"
+    "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
+    " keeps the limit; lower is better. A hollow marker breaks the limit, which pays: its regret may be"
     " below 0. The axis is logarithmic beyond ±1 %."
 )
 NOTES = [
@@ -62,7 +62,7 @@ NOTES = [
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
     " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV is in the problem's"
     " own units.",
-    "Time a decision is the wall-clock time of the simulation a pull, draws and bookkeeping"
+    "Time per decision is the wall-clock time of the simulation per pull, draws and bookkeeping"
     " included, with many runs side by side on all threads: throughput, not the latency of one"
     " decision. At small budgets most of it is what starting takes. It varies from machine to"
     " machine and time to time; all other numbers do not.",
@@ -105,7 +105,7 @@ def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
 
 
 def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
-    """Small multiples: a panel a problem."""
+    """Small multiples: one panel per problem."""
     labels = list(dict.fromkeys(row.policy for row in sorted(rows, key=_order)))
     looks, limits = styles(labels), _limits(rows)
     found = []
@@ -306,7 +306,7 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
         ),
         Heading("runs", "of this policy at this budget"),
         Heading(
-            "time a decision", "nanoseconds of wall-clock time a simulated pull; see the notes"
+            "time per decision", "nanoseconds of wall-clock time a simulated pull; see the notes"
         ),
     ]
     return Tableau(

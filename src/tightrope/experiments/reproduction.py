@@ -242,7 +242,7 @@ def _common_facts(found: Sequence[Finding], claims: Sequence[Verdict]) -> list[t
 def _settings(evidence: Evidence, name: str) -> list[tuple[str, str]]:
     first = evidence.results[0]
     return [
-        ("Runs a point", f"{first.runs:,}"),
+        ("Runs per point", f"{first.runs:,}"),
         ("Seed", str(first.seed)),
         ("tightrope", __version__),
         ("Again", f"tightrope reproduce {name} --runs {first.runs} --seed {first.seed}"),

@@ -60,7 +60,7 @@ def device_learn(target: Target) -> Any:
     and written at once; and what follows from an arm's cost stands twice, for a cost above 0 and
     for none, so that the compiler sees what the terms share. (Its parameters are many because those
     of ``Target.learn`` are.) Measured on an H200, LyOn with 50
-    arms: 1.78e10 steps a second against 1.53e10.
+    arms: 1.78e10 steps per second against 1.53e10.
     """
     number, channels, learns = target.number, target.channels, target.policy.learns
     add, put, renew = target.part(target.add), target.part(target.put), target.renew()

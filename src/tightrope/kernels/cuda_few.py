@@ -1,4 +1,4 @@
-"""The GPU's kernel for few arms: one thread a run, its arms in registers.
+"""The GPU's kernel for few arms: one thread per run, its arms in registers.
 
 Letters: K arms, M penalties (at least 1), R runs of one launch. K is a constant of the kernel,
 every loop over arms unrolls, and the arm just pulled is picked out by selection.

@@ -1,4 +1,4 @@
-"""The GPU's kernel for more arms: a group of G threads a run, its arms in shared memory.
+"""The GPU's kernel for more arms: a group of G threads per run, its arms in shared memory.
 
 Letters: K arms, M penalties (at least 1), R runs of one launch, G threads of a group, a power of 2.
 An arm's numbers are its terms, then its book. They lie in pieces of 16 bytes: a run's memory is
@@ -29,7 +29,7 @@ BYTES = 16  # of a piece: the widest load from shared memory
 BLOCKS = (128, 64, 32)  # threads
 BLOCK_BYTES = 48 * 1024  # of shared memory that a block gets unasked
 DEVICE_BYTES = 227 * 1024  # of a multiprocessor, for all its blocks and 1 KB for each
-FEWEST_WARPS = 8  # on a multiprocessor: with fewer, more threads a run are faster (measured)
+FEWEST_WARPS = 8  # on a multiprocessor: with fewer, more threads per run are faster (measured)
 FEWEST_AT_ONCE, MOST_AT_ONCE = 8, 16  # arms that a thread reads before it compares the first
 WARP = np.uint32(0xFFFFFFFF)  # all threads of one
 _MASK = np.uint64(0xFFFFFFFF)

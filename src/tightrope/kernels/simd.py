@@ -10,8 +10,8 @@ every distance between two rows:
 
 A step is: decide, draw, learn, settle (``step``). With few arms, K is a constant of the kernel and
 the arm just pulled is picked out by selection, so that all of it is SIMD code. With more, a lane
-learns on its own, in the place of the arm that it pulled: at K = 10 that takes 6.7 ns a step, where
-copying the arm's rows to the lane for SIMD code took 8.9.
+learns on its own, in the place of the arm that it pulled: at K = 10 that takes 6.7 ns per step,
+where copying the arm's rows to the lane for SIMD code took 8.9.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tightrope.policies.base import IndexPolicy
 
 __all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
 
-FEW_ARMS = 6  # up to here K is a constant of the kernel; LLVM does not vectorise 8 (31 ns a step)
+FEW_ARMS = 6  # up to here K is a constant of the kernel; LLVM does not vectorise 8 (31 ns per step)
 ARMS_AT_ONCE = 4  # compared in one pass over the lanes
 CHECK_EVERY = 32  # steps between looks at whether every lane is done
 

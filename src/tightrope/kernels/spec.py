@@ -60,7 +60,7 @@ class Spec:
 
     @property
     def words(self) -> int:
-        """Random words that the policy takes a step."""
+        """Random words that the policy takes per step."""
         return WORDS if self.method == CHOICE else int(self.policy.random)
 
     @cached_property

@@ -140,7 +140,7 @@ class Target:
         return self.part(draw)
 
     def draw_cells(self) -> Any:
-        """Any outcome, from the table of cells of an arm's row: one word a channel, used or not."""
+        """Any outcome, from the cells of an arm's row: one word per channel, used or not."""
         channels, number, weyl_step = self.channels, self.number, WEYL
         word_of, uniform = self.part(next_word), self.part(uniform_of)
 

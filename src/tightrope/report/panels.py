@@ -42,7 +42,7 @@ METRICS = {
     "regret": "regret: optimum − reward",
     "pull_share": "share of pulls",
     "cost_share": "share of cost",
-    "pulls": "pulls a run",
+    "pulls": "pulls per run",
     "queue_max": "largest queue of a run",
 }
 OVER_TIME = {  # of a trajectory

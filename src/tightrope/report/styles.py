@@ -1,4 +1,4 @@
-"""How things look: one colour a policy in every figure, distinct markers and lines beside it.
+"""How things look: one colour per policy in every figure, distinct markers and lines beside it.
 
 The colours are those of Okabe and Ito, which colour-blind readers tell apart; markers and lines
 differ as well, for print in grey. ``INK`` and ``PAPER`` are what the page swaps in the dark.
