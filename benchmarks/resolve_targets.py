@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tightrope.experiments.arena_ranking import at_place, percent
 from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene
-from tightrope.ready import load_problem
+from tightrope.problem.ready import load_problem
 
 __all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
 

@@ -13,11 +13,8 @@ import pytest
 from scipy.optimize import linprog
 
 from tests.conftest import bernoulli_problem
-from tightrope.bounds import bounds
 from tightrope.errors import InfeasibleError, PolicyError, ProblemError
-from tightrope.laws import Bernoulli, TwoPoint, Uniform
-from tightrope.optimum import optimum
-from tightrope.oracle import (
+from tightrope.optimum.best_mixture import (
     best_arms,
     best_phases,
     conflict,
@@ -25,9 +22,12 @@ from tightrope.oracle import (
     oracle,
     oracle_of_phases,
 )
+from tightrope.optimum.exact import optimum
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
-from tightrope.ready import ready_problem
+from tightrope.problem.laws import Bernoulli, TwoPoint, Uniform
+from tightrope.problem.ready import ready_problem
+from tightrope.theory.bounds import bounds
 
 Odds = Sequence[tuple[float, ...]]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tightrope.bounds import bounds
+from tightrope.theory.bounds import bounds
 
 KEYS = {"name", "label", "value", "printed", "trivial", "bites_from", "note", "obstacle"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from tightrope.errors import ProblemError
-from tightrope.laws import (
+from tightrope.problem.laws import (
     LAWS,
     Bernoulli,
     Beta,

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
-from tightrope._grid import Costs
 from tightrope.errors import InfeasibleError, InputError
-from tightrope.laws import (
+from tightrope.optimum.best_mixture import oracle
+from tightrope.optimum.exact import optimum
+from tightrope.optimum.grid import Costs
+from tightrope.problem import Arm, Problem, Scales
+from tightrope.problem.laws import (
     Bernoulli,
     Beta,
     Constant,
@@ -26,9 +29,6 @@ from tightrope.laws import (
     TwoPoint,
     Uniform,
 )
-from tightrope.optimum import optimum
-from tightrope.oracle import oracle
-from tightrope.problem import Arm, Problem, Scales
 
 BOLD = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
 CAREFUL = Arm("careful", Bernoulli(0.6), Bernoulli(0.6), Bernoulli(0.3))
@@ -276,7 +276,7 @@ MIXED = Problem(
 @pytest.mark.parametrize("budget", [1.0, 3.7, 100.0])
 def test_halving_the_step_changes_little(budget: float, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = optimum(MIXED, budget)
-    module = import_module("tightrope.optimum")
+    module = import_module("tightrope.optimum.exact")
     monkeypatch.setattr(module, "REFINED", 1e-8)
     found = []
     for cells in (128, 256):

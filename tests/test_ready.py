@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tightrope.errors import ProblemError
-from tightrope.oracle import oracle
+from tightrope.optimum.best_mixture import oracle
 from tightrope.problem import Problem
-from tightrope.ready import ready_names, ready_problem
+from tightrope.problem.ready import ready_names, ready_problem
 
 
 @pytest.mark.parametrize("name", ready_names())

@@ -11,13 +11,13 @@ import sys
 import pytest
 
 from tests.test_paper_map import LABELS
-from tightrope.bounds import bounds
-from tightrope.citations import CITED, cited
 from tightrope.experiments.claims import CLAIMS
 from tightrope.policies import POLICIES
-from tightrope.ready import ready_problem
+from tightrope.problem.ready import ready_problem
 from tightrope.shell.commands import SHELLS
 from tightrope.shell.describing import describe
+from tightrope.theory.bounds import bounds
+from tightrope.theory.citations import CITED, cited
 
 LABEL = re.compile(r"\b(thm|prop|lemma|eqn|fig|def|alg|assn|sec|app|policy):\w")
 

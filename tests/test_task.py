@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from tests.test_problem import limit_names, problems
 from tightrope.errors import ProblemError
-from tightrope.laws import (
+from tightrope.problem import Arm, Change, Problem, Scales, Task
+from tightrope.problem.laws import (
     DRAW_STEPS,
     LEAST_MEAN,
     Bernoulli,
@@ -26,9 +27,8 @@ from tightrope.laws import (
     TwoPoint,
     Uniform,
 )
-from tightrope.mixtures import conflict
-from tightrope.problem import Arm, Change, Problem, Scales, Task
-from tightrope.ready import load_problem, load_task, ready_problem
+from tightrope.problem.mixtures import conflict
+from tightrope.problem.ready import load_problem, load_task, ready_problem
 
 COIN = Bernoulli(0.5)
 ROUTER = """\

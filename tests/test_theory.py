@@ -29,9 +29,9 @@ from tightrope import (
     simulate,
     theory,
 )
-from tightrope.bounds import bounds
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies.base import set_up
+from tightrope.theory.bounds import bounds
 
 RUNS = 400
 

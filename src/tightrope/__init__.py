@@ -19,20 +19,8 @@ from tightrope.errors import (
     ResultsError,
     TightropeError,
 )
-from tightrope.laws import (
-    Bernoulli,
-    Beta,
-    Constant,
-    CostAbove,
-    Discrete,
-    Empirical,
-    Law,
-    TruncatedNormal,
-    TwoPoint,
-    Uniform,
-)
-from tightrope.optimum import optimum
-from tightrope.oracle import Oracle, oracle
+from tightrope.optimum.best_mixture import Oracle, oracle
+from tightrope.optimum.exact import optimum
 from tightrope.policies import (
     TSLP,
     UCBLP,
@@ -57,7 +45,19 @@ from tightrope.policies import (
     parse_policy,
 )
 from tightrope.problem import Arm, Change, Phase, Problem, Scales, Task
-from tightrope.ready import load_problem, load_task, ready_names, ready_problem
+from tightrope.problem.laws import (
+    Bernoulli,
+    Beta,
+    Constant,
+    CostAbove,
+    Discrete,
+    Empirical,
+    Law,
+    TruncatedNormal,
+    TwoPoint,
+    Uniform,
+)
+from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
 from tightrope.results import Results
 from tightrope.version import __version__ as __version__
 

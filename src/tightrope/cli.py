@@ -127,7 +127,7 @@ def simulate(options: argparse.Namespace) -> int:
 
 
 def _problems(names: Sequence[str]) -> dict[str, Problem]:
-    from tightrope.ready import load_problem
+    from tightrope.problem.ready import load_problem
 
     _require_distinct("PROBLEM", names)
     return {name: load_problem(name) for name in names}
@@ -148,10 +148,10 @@ def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | No
 
 def oracle(options: argparse.Namespace) -> int:
     """Print pi*, the best stationary policy, and what any policy can earn at most."""
-    from tightrope.optimum import optimum
-    from tightrope.oracle import Oracle, oracle_of_phases
-    from tightrope.oracle import oracle as solve
-    from tightrope.ready import load_problem
+    from tightrope.optimum.best_mixture import Oracle, oracle_of_phases
+    from tightrope.optimum.best_mixture import oracle as solve
+    from tightrope.optimum.exact import optimum
+    from tightrope.problem.ready import load_problem
 
     problem = load_problem(options.problem)
 
@@ -204,8 +204,8 @@ def theory(options: argparse.Namespace) -> int:
     """Print the paper's bounds for a problem, and the budget from which each says something."""
     from dataclasses import asdict
 
-    from tightrope.bounds import bounds
-    from tightrope.ready import load_problem
+    from tightrope.problem.ready import load_problem
+    from tightrope.theory.bounds import bounds
 
     problem = load_problem(options.problem)
     found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
@@ -226,7 +226,7 @@ def theory(options: argparse.Namespace) -> int:
 def problems(options: argparse.Namespace) -> int:
     """List the ready problems, or show one as TOML."""
     from tightrope.problem import table_of
-    from tightrope.ready import load_problem, ready_names
+    from tightrope.problem.ready import load_problem, ready_names
 
     if options.name:
         text = load_problem(options.name).to_toml()
@@ -321,7 +321,7 @@ def tune(options: argparse.Namespace) -> int:
     from tightrope.experiments.tuning import tune as search
     from tightrope.files import require_writable
     from tightrope.policies import parse_policy
-    from tightrope.ready import load_problem
+    from tightrope.problem.ready import load_problem
     from tightrope.report.figures import draw, save
     from tightrope.shell.saving import after_the_work
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tightrope.errors import InfeasibleError, ProblemError, ResultsError
 from tightrope.files import Declared, read_arrays, read_header, write_arrays
 from tightrope.frames import native, run_columns, summary_columns
-from tightrope.optimum import optimum
+from tightrope.optimum.exact import optimum
 from tightrope.problem import Problem, Scales
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow

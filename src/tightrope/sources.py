@@ -14,7 +14,7 @@ __all__ = ["source_digest"]
 
 PACKAGE = Path(__file__).parent
 ROOMS = ("kernels", "policies", "problem", "engine")
-MODULES = ("compiled.py", "laws.py", "mixtures.py", "version.py")
+MODULES = ("compiled.py", "version.py")
 
 
 @cache

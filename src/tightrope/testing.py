@@ -17,13 +17,13 @@ from tightrope.engine.backend import plan_of
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.python import play
 from tightrope.engine.single import plan_single
-from tightrope.laws import Beta, CostAbove, TwoPoint, Uniform
 from tightrope.live import Controller
 from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
 from tightrope.policies.choice import WORDS, ChoicePolicy, record
 from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Arm, Problem, Scales
-from tightrope.ready import ready_problem
+from tightrope.problem.laws import Beta, CostAbove, TwoPoint, Uniform
+from tightrope.problem.ready import ready_problem
 from tightrope.results import Runs
 
 __all__ = ["PolicyContract"]

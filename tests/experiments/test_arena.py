@@ -28,11 +28,11 @@ from tightrope.experiments.arena import (
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
 from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene, row_of
-from tightrope.laws import Bernoulli, CostAbove
-from tightrope.oracle import oracle
+from tightrope.optimum.best_mixture import oracle
 from tightrope.policies import parse_policy
 from tightrope.problem import Arm, Problem
-from tightrope.ready import ready_problem
+from tightrope.problem.laws import Bernoulli, CostAbove
+from tightrope.problem.ready import ready_problem
 from tightrope.statistics import wilson
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.fuzz.inputs import Case
 from tightrope.cli import main
 from tightrope.errors import TightropeError
-from tightrope.ready import load_problem, load_task
+from tightrope.problem.ready import load_problem, load_task
 
 __all__ = ["Outcome", "run"]
 

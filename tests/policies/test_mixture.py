@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
-from tightrope.oracle import best_mixture as envelope
+from tightrope.optimum.best_mixture import best_mixture as envelope
 from tightrope.policies.mixture import (
     Program,
     best_mixture,

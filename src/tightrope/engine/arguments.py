@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
-from tightrope.laws import shown
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Task, check_budget
+from tightrope.problem.laws import shown
 
 __all__ = [
     "budget_list",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 
-from tightrope.oracle import infeasible
+from tightrope.optimum.best_mixture import infeasible
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 

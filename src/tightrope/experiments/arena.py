@@ -31,7 +31,7 @@ from tightrope.experiments.reproduction import PARTS, make_folder, require_writa
 from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
-from tightrope.ready import load_problem, ready_names
+from tightrope.problem.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__

@@ -43,8 +43,8 @@ LEAD = (
 )
 PICTURES_LEAD = (
     "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
-    " keeps the limit; lower is better. A hollow marker breaks the limit, which pays: its regret may"
-    " be below 0. The axis is logarithmic beyond ±1 %."
+    " keeps the limit; lower is better. A hollow marker breaks the limit, which pays: its regret"
+    " may be below 0. The axis is logarithmic beyond ±1 %."
 )
 NOTES = [
     "Keeps: the lower end of the 95 % interval of the mean violation is at most 0.001 of the limit,"

@@ -15,7 +15,7 @@ from tightrope.engine.caveats import outside_theory
 from tightrope.engine.simulation import Request
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
-from tightrope.ready import ready_problem
+from tightrope.problem.ready import ready_problem
 from tightrope.report.panels import Panel
 from tightrope.report.rows import ReportRow, detailed
 from tightrope.results import Results

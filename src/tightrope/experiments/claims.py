@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tightrope.citations import cited
 from tightrope.experiments import measures
 from tightrope.experiments.base import Evidence
 from tightrope.experiments.measures import Measured, Wanted
 from tightrope.policies import LyOff, LyOn
 from tightrope.report.verdicts import Verdict
+from tightrope.theory.citations import cited
 
 __all__ = ["CLAIMS", "Claim", "judge"]
 

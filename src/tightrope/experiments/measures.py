@@ -20,7 +20,7 @@ from tightrope.policies import LyOff, LyOn, Policy, Stationary
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
 from tightrope.results import Floats
 from tightrope.statistics import Estimate, estimate, standard_error
-from tightrope.theory import (
+from tightrope.theory.formulas import (
     constants,
     printed_offline_threshold,
     printed_online_threshold,

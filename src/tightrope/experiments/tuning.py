@@ -29,10 +29,10 @@ from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import Request, Settings, make
 from tightrope.engine.store import Store
 from tightrope.errors import InputError, PolicyError, ProblemError
-from tightrope.laws import number
 from tightrope.policies import LyOn, Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
+from tightrope.problem.laws import number
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.rows import Row, optimum_rate
 

@@ -26,12 +26,12 @@ from tightrope.kernels.live import NOTHING, REFUSED, calls
 from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
 from tightrope.kernels.spec import ENVELOPE, spec_of
-from tightrope.laws import shown
 from tightrope.live import snapshots
 from tightrope.live.plain import PlainCalls
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem, Task
+from tightrope.problem.laws import shown
 
 __all__ = ["Controller"]
 

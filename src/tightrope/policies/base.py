@@ -24,7 +24,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.errors import PolicyError
-from tightrope.laws import shown
+from tightrope.problem.laws import shown
 
 if TYPE_CHECKING:
     import numpy as np

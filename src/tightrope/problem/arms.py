@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import ProblemError
-from tightrope.laws import (
+from tightrope.problem.laws import (
     LEAST_MEAN,
     Bernoulli,
     Cells,

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.laws import (
+from tightrope.problem.arms import Arm, BernoulliArms, arm_texts, odds_of, read_arms
+from tightrope.problem.laws import (
     DRAW_STEPS,
     Bernoulli,
     Cells,
@@ -22,8 +23,7 @@ from tightrope.laws import (
     number,
     shown,
 )
-from tightrope.mixtures import conflict
-from tightrope.problem.arms import Arm, BernoulliArms, arm_texts, odds_of, read_arms
+from tightrope.problem.mixtures import conflict
 from tightrope.problem.task import (
     FACT_KEYS,
     HEAD_KEYS,

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError, nearest
-from tightrope.laws import LARGEST, Floats, at, known_keys, number, shown
+from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import InputError
 from tightrope.files import whole_file
-from tightrope.laws import shown
 from tightrope.names import in_figure
+from tightrope.problem.laws import shown
 from tightrope.report.extra import require
 from tightrope.report.panels import Curve, Panel, Reference, metric_panels, trajectory_panels
 from tightrope.report.rows import detailed

@@ -66,7 +66,7 @@ def _add_completers(parser: argparse.ArgumentParser) -> None:
 def _problems(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
-    from tightrope.ready import ready_names
+    from tightrope.problem.ready import ready_names
 
     return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tightrope.citations import cited
 from tightrope.errors import PolicyError, nearest
 from tightrope.policies import POLICIES, Policy
+from tightrope.theory.citations import cited
 
 __all__ = ["describe", "find", "lines"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tightrope import arena_problems
 from tightrope.errors import ProblemError, nearest
-from tightrope.laws import (
+from tightrope.problem import Arm, Problem, Scales, Task, arena_problems, holds_task, table_of
+from tightrope.problem.laws import (
     Bernoulli,
     Beta,
     Constant,
@@ -17,7 +17,6 @@ from tightrope.laws import (
     Uniform,
     at,
 )
-from tightrope.problem import Arm, Problem, Scales, Task, holds_task, table_of
 
 __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 

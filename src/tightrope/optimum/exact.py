@@ -44,9 +44,8 @@ from math import ceil, lcm
 import numpy as np
 import numpy.typing as npt
 
-from tightrope._grid import CostGrid, Costs, last_node
 from tightrope.errors import InfeasibleError, TightropeError
-from tightrope.oracle import (
+from tightrope.optimum.best_mixture import (
     Mixture,
     best_arms,
     best_mixture,
@@ -55,6 +54,7 @@ from tightrope.oracle import (
     least_excess,
     limit_names,
 )
+from tightrope.optimum.grid import CostGrid, Costs, last_node
 from tightrope.problem import Problem
 
 __all__ = ["optimum"]
@@ -77,7 +77,7 @@ def optimum(problem: Problem, budget: float) -> float:
     Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6. Where
     the arms change: 1e-9 where all costs are 0 or one step, else about one pull's worth per phase.
 
-    >>> from tightrope.laws import Bernoulli
+    >>> from tightrope.problem.laws import Bernoulli
     >>> from tightrope.problem import Arm
     >>> bold = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
     >>> careful = Arm("careful", Bernoulli(0.6), Bernoulli(0.6), Bernoulli(0.3))
@@ -256,7 +256,7 @@ class _Search:
         They differ in the arm that they pull far from the end of the budget: the best one, or one
         of pi*'s.
         """
-        from tightrope._recursion import before_start, run
+        from tightrope.optimum.recursion import before_start, run
 
         task, grid = self.task, self.grid
         gains = np.vstack([weights @ task.outcomes, task.outcomes])

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.laws import Law
+from tightrope.problem.laws import Law
 
 __all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
 
@@ -138,7 +138,7 @@ class Costs:
 
         0 if there is no atom, or no such step that the largest atom is ``MOST_STEPS`` of at most.
 
-        >>> from tightrope.laws import Constant, TwoPoint
+        >>> from tightrope.problem.laws import Constant, TwoPoint
         >>> costs = Costs([TwoPoint(0.0, 7.5, p=0.2), Constant(3.0)])
         >>> costs.common_step(), costs.common_step(1000.0)
         (1.5, 0.5)

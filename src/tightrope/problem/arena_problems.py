@@ -15,8 +15,8 @@ from math import cos, pi
 from random import Random
 
 from tightrope.errors import ProblemError
-from tightrope.laws import Bernoulli, Beta, TwoPoint, Uniform
 from tightrope.problem import Arm, Change, Problem
+from tightrope.problem.laws import Bernoulli, Beta, TwoPoint, Uniform
 
 __all__ = ["LISTED", "PREFIX", "made"]
 

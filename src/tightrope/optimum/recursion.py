@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tightrope._grid import CostGrid, Weights
 from tightrope.compiled import announced, compile_kernel, fingerprint
+from tightrope.optimum.grid import CostGrid, Weights
 
 __all__ = ["Stretch", "before_start", "run"]
 

@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError
-from tightrope.mixtures import (
+from tightrope.problem import Problem, require_unchanging
+from tightrope.problem.mixtures import (
     INFEASIBLE,
     ROUNDING,
     ZERO,
@@ -37,7 +38,6 @@ from tightrope.mixtures import (
     conflict,
     program,
 )
-from tightrope.problem import Problem, require_unchanging
 
 __all__ = [
     "ROUNDING",
@@ -157,7 +157,7 @@ def infeasible(problem: Problem) -> str | None:
     It names the limits and the least rates that a mixture can reach. Where the arms change, limits
     hold for the whole budget: then it is said of all phases, and of each that cannot keep them.
 
-    >>> from tightrope.ready import ready_problem
+    >>> from tightrope.problem.ready import ready_problem
     >>> infeasible(ready_problem("paper")) is None
     True
     """

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.laws import Cells
-from tightrope.oracle import oracle
+from tightrope.optimum.best_mixture import oracle
 from tightrope.problem import Arm, Problem, require_unchanging
+from tightrope.problem.laws import Cells
 
 __all__ = [
     "Drift",
@@ -88,7 +88,7 @@ class TheoryConstants:
 def constants(problem: Problem) -> TheoryConstants:
     """The constants of a problem with one penalty and a Slater arm.
 
-    >>> from tightrope.ready import ready_problem
+    >>> from tightrope.problem.ready import ready_problem
     >>> found = constants(ready_problem("paper"))
     >>> round(found.epsilon, 9), found.slater_arm, round(found.variance, 9)
     (0.18, 'careful', 0.472)

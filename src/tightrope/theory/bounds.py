@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tightrope.citations import cited
 from tightrope.errors import InputError
 from tightrope.problem import Problem
-from tightrope.theory import (
+from tightrope.theory.citations import cited
+from tightrope.theory.formulas import (
     TheoryConstants,
     beta0,
     confidence_failure,
@@ -76,7 +76,7 @@ def bounds(
 ) -> list[Bound]:
     """Every bound of the paper for a problem at a budget, with the two policies' schedules.
 
-    >>> from tightrope.ready import ready_problem
+    >>> from tightrope.problem.ready import ready_problem
     >>> found = {bound.name: bound for bound in bounds(ready_problem("paper"), 10_000)}
     >>> round(found["LyOff: violation"].value, 2)
     0.17
