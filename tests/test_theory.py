@@ -31,6 +31,7 @@ from tightrope import (
 )
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies.base import set_up
+from tightrope.theory import formulas
 from tightrope.theory.bounds import bounds
 
 RUNS = 400
@@ -305,7 +306,7 @@ def test_the_index_is_a_lower_bound_within_two_radii():
     generator = np.random.default_rng(7)
     for _ in range(300):
         known, means, _ = random_constants(generator)
-        part = theory._inner_radius(known)
+        part = formulas._inner_radius(known)
         u = known.epsilon / (4 * (1 + known.y_max))
         radius = u * known.mu_min * generator.uniform(0.01, 1.0)
         for cost, reward, penalty in means:
@@ -324,7 +325,7 @@ def test_the_failure_of_the_confidence_bounds_against_the_sum(paper):
     known = replace(theory.constants(paper), mu_min=0.9, epsilon=0.9)
     for alpha in (0.5, 1.0):
         pulls = theory.exploration_pulls(known, 50.0, alpha)
-        power = 4 * theory._inner_radius(known) ** 2 * alpha
+        power = 4 * formulas._inner_radius(known) ** 2 * alpha
         terms = np.maximum(pulls, np.arange(1, 10**6)).astype(float) ** -power
         total = 6 * known.arm_count * terms.sum()
         assert min(1.0, total) <= theory.confidence_failure(known, 50.0, alpha)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tightrope.policies.base import set_up
-from tightrope.policies.memory import learner, remember
+from tightrope.policies.parts.memory import learner, remember
 from tightrope.policies.state import State, field_starts, record_maker
 
 __all__ = ["Run", "new_record"]

@@ -29,16 +29,16 @@ from tightrope import (
 )
 from tightrope.policies.base import set_up
 from tightrope.policies.choice import record
-from tightrope.policies.intervals import (
+from tightrope.policies.parts.intervals import (
     knapsack_radius,
     rate_radius,
     spread,
     wilson_high,
     wilson_low,
 )
+from tightrope.policies.parts.placeholder import renew_queues
+from tightrope.policies.parts.sampling import Posteriors, beta, count_outcomes, normal, uniform
 from tightrope.policies.pessimistic_optimistic import slack_of
-from tightrope.policies.placeholder import renew_queues
-from tightrope.policies.sampling import Posteriors, beta, count_outcomes, normal, uniform
 from tightrope.policies.state import State
 
 FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))

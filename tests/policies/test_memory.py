@@ -14,7 +14,7 @@ from tests.policies.driver import new_record
 from tightrope import LyOn, PolicyError, Resolve, simulate
 from tightrope.policies import parse_policy
 from tightrope.policies.base import Setup
-from tightrope.policies.memory import EVERYONE, NO_ONE, learner, memory_at, remember
+from tightrope.policies.parts.memory import EVERYONE, NO_ONE, learner, memory_at, remember
 from tightrope.policies.state import State
 
 ARMS, BUDGET, ALLOWANCE = 3, 50.0, 20.0

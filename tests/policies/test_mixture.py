@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
 from tightrope.optimum.best_mixture import best_mixture as envelope
-from tightrope.policies.mixture import (
+from tightrope.policies.parts.mixture import (
     Program,
     best_mixture,
     best_pair,

@@ -22,7 +22,7 @@ from tightrope.engine.single import wrong_arm
 from tightrope.kernels.rng import OUTCOMES, POLICY, Generator
 from tightrope.policies.base import Policy, Setup, Statistics, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy
-from tightrope.policies.memory import learner, remember
+from tightrope.policies.parts.memory import learner, remember
 from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs

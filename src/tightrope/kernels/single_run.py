@@ -32,7 +32,7 @@ from tightrope.kernels.run_state import (
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.kernels.step import coin_of, next_word
 from tightrope.policies.choice import record
-from tightrope.policies.memory import learner, remember
+from tightrope.policies.parts.memory import learner, remember
 from tightrope.policies.state import State, record_maker
 
 __all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of", "over_records"]

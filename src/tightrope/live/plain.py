@@ -12,7 +12,7 @@ from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
 from tightrope.policies.base import Policy, Statistics, advance
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.memory import learner, remember
+from tightrope.policies.parts.memory import learner, remember
 
 __all__ = ["PlainCalls"]
 

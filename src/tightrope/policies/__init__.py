@@ -1,9 +1,8 @@
 """The policies: those that ship with tightrope by name, and what one's own is made from.
 
-One file per policy; ``base`` (index policies), ``choice`` (policies that weigh all arms at once)
-and ``state`` are what one's own builds on; ``naming`` reads names as the shell writes them. The
-rest, such as ``mixture``, ``rates`` or ``sampling``, is what several policies share. Everything
-here is in normalised units.
+One file per policy; ``parts`` is what several of them share. ``base`` (index policies), ``choice``
+(policies that weigh all arms at once) and ``state`` are what one's own builds on; ``naming`` reads
+names as the shell writes them. Everything here is in normalised units.
 """
 
 from __future__ import annotations

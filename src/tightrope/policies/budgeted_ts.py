@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.sampling import Posteriors, count_outcomes, sampled_mean
+from tightrope.policies.parts.sampling import Posteriors, count_outcomes, sampled_mean
 from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:

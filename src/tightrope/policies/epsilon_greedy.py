@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
-from tightrope.policies.rates import INFINITY, rate_terms
+from tightrope.policies.parts.rates import INFINITY, rate_terms
 
 if TYPE_CHECKING:
     from tightrope.problem import Task

@@ -9,7 +9,7 @@ import numpy as np
 
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
-from tightrope.policies.rates import Schedule
+from tightrope.policies.parts.rates import Schedule
 from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
-from tightrope.policies.memory import memory_at, require_memory
-from tightrope.policies.rates import (
+from tightrope.policies.parts.memory import memory_at, require_memory
+from tightrope.policies.parts.rates import (
     Schedule,
     exploration,
     rate_and_width,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.placeholder import QueuedPolicy, Queues, renew_queues
-from tightrope.policies.sampling import drawn_mean
+from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
+from tightrope.policies.parts.sampling import drawn_mean
 from tightrope.policies.state import Array, State
 
 __all__ = ["LyOnTS"]

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.intervals import spread, untried, wilson_high, wilson_low
-from tightrope.policies.placeholder import QueuedPolicy, Queues, renew_queues
+from tightrope.policies.parts.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.state import Array, State
 
 __all__ = ["LyOnWilson"]

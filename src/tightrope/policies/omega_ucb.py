@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.parts.intervals import spread, untried, wilson_high, wilson_low
 from tightrope.policies.state import Array, NoScratch, State
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.intervals import untried
-from tightrope.policies.rates import rate_and_width
+from tightrope.policies.parts.intervals import untried
+from tightrope.policies.parts.rates import rate_and_width
 from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.intervals import knapsack_radius, log_term, untried
+from tightrope.policies.parts.intervals import knapsack_radius, log_term, untried
+from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State
-from tightrope.policies.words import as_flag
 
 if TYPE_CHECKING:
     from tightrope.problem import Task

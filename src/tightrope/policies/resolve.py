@@ -27,8 +27,8 @@ import numpy as np
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
-from tightrope.policies.memory import memory_at, require_memory
-from tightrope.policies.mixture import (
+from tightrope.policies.parts.memory import memory_at, require_memory
+from tightrope.policies.parts.mixture import (
     Mixture,
     Program,
     best_pair,

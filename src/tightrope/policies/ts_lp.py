@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.mixture import Program, best_mixture, pick
-from tightrope.policies.sampling import Posteriors, coin, count_outcomes, sampled_mean
+from tightrope.policies.parts.mixture import Program, best_mixture, pick
+from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, sampled_mean
+from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State
-from tightrope.policies.words import as_flag
 
 if TYPE_CHECKING:
     from tightrope.problem import Task

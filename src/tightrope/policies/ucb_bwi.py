@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.lyon import LyOn
-from tightrope.policies.rates import exploration, rate_terms, smallest_cost
+from tightrope.policies.parts.rates import exploration, rate_terms, smallest_cost
 
 if TYPE_CHECKING:
     from tightrope.problem import Task

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.intervals import log_term, rate_radius, untried
-from tightrope.policies.mixture import Program, best_mixture, pick
-from tightrope.policies.sampling import coin
+from tightrope.policies.parts.intervals import log_term, rate_radius, untried
+from tightrope.policies.parts.mixture import Program, best_mixture, pick
+from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.mixture import Program, best_mixture
-from tightrope.policies.rates import Schedule
+from tightrope.policies.parts.mixture import Program, best_mixture
+from tightrope.policies.parts.rates import Schedule
 from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
