@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,7 @@ def tune(
 
 def _tunable(policy: Policy) -> Any:
     """``policy`` without a V or delta of its own, if it has v0 and delta0 to find."""
-    known = set(getattr(policy, "__dataclass_fields__", ()))
+    known = {one.name for one in fields(policy)} if is_dataclass(policy) else set[str]()
     if not {"v0", "delta0"} <= known:
         raise PolicyError(f"policy {policy.label} cannot be tuned; it has no v0 and delta0")
     return replace(policy, **dict.fromkeys({"v", "delta"} & known))  # type: ignore[type-var]

@@ -13,6 +13,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -40,7 +41,7 @@ def parse_policy(text: str) -> Policy:
     """
     name, rest = _split(text)
     policy = policy_class(name)
-    known = list(getattr(policy, "__dataclass_fields__", ()))
+    known = [one.name for one in fields(policy)] if is_dataclass(policy) else list[str]()
     parameters: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
