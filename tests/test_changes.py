@@ -14,7 +14,8 @@ from scipy.optimize import linprog
 
 from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError, PolicyError, ProblemError
-from tightrope.optimum.best_mixture import (
+from tightrope.optimum.exact import optimum
+from tightrope.optimum.pi_star import (
     best_arms,
     best_phases,
     conflict,
@@ -22,7 +23,6 @@ from tightrope.optimum.best_mixture import (
     oracle,
     oracle_of_phases,
 )
-from tightrope.optimum.exact import optimum
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
 from tightrope.problem.laws import Bernoulli, TwoPoint, Uniform

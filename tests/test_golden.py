@@ -16,7 +16,7 @@ import pytest
 from tests.policies.driver import new_record
 from tightrope.policies import ChoicePolicy, parse_policy
 from tightrope.policies.base import Setup, Statistics, advance
-from tightrope.policies.parts.memory import remember
+from tightrope.policies.parts.forgetting import remember
 from tightrope.policies.state import State
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.json"))

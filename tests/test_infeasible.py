@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import bernoulli_problem
 from tightrope import Controller, InfeasibleLimitsWarning, LyOn, Problem, Resolve, simulate
-from tightrope.optimum.best_mixture import infeasible
+from tightrope.optimum.pi_star import infeasible
 from tightrope.problem import Change
 
 OUT_OF_REACH = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)], 0.4)

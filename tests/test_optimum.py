@@ -14,9 +14,9 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
 from tightrope.errors import InfeasibleError, InputError
-from tightrope.optimum.best_mixture import oracle
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.grid import Costs
+from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.problem.laws import (
     Bernoulli,

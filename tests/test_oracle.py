@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError
-from tightrope.optimum.best_mixture import Mixture, best_mixture, conflict, infeasible, oracle
+from tightrope.optimum.pi_star import Mixture, best_mixture, conflict, infeasible, oracle
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.problem.laws import Bernoulli, Constant, CostAbove, Uniform
 

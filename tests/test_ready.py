@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tightrope.errors import ProblemError
-from tightrope.optimum.best_mixture import oracle
+from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Problem
 from tightrope.problem.ready import ready_names, ready_problem
 

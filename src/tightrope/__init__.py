@@ -19,8 +19,8 @@ from tightrope.errors import (
     ResultsError,
     TightropeError,
 )
-from tightrope.optimum.best_mixture import Oracle, oracle
 from tightrope.optimum.exact import optimum
+from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.policies import (
     TSLP,
     UCBLP,

@@ -148,9 +148,9 @@ def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | No
 
 def oracle(options: argparse.Namespace) -> int:
     """Print pi*, the best stationary policy, and what any policy can earn at most."""
-    from tightrope.optimum.best_mixture import Oracle, oracle_of_phases
-    from tightrope.optimum.best_mixture import oracle as solve
     from tightrope.optimum.exact import optimum
+    from tightrope.optimum.pi_star import Oracle, oracle_of_phases
+    from tightrope.optimum.pi_star import oracle as solve
     from tightrope.problem.ready import load_problem
 
     problem = load_problem(options.problem)

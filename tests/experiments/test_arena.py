@@ -28,7 +28,7 @@ from tightrope.experiments.arena import (
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
 from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene, row_of
-from tightrope.optimum.best_mixture import oracle
+from tightrope.optimum.pi_star import oracle
 from tightrope.policies import parse_policy
 from tightrope.problem import Arm, Problem
 from tightrope.problem.laws import Bernoulli, CostAbove

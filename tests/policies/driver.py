@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tightrope.policies.base import set_up
-from tightrope.policies.parts.memory import learner, remember
+from tightrope.policies.parts.forgetting import learn_and_forget, remember
 from tightrope.policies.state import State, field_starts, record_maker
 
 __all__ = ["Run", "new_record"]
@@ -29,7 +29,7 @@ class Run:
         self.state.remaining[1:] = known.task.normal_limits * budget
         self.scratch = new_record(policy.Scratch, arms, penalties)
         self.history = np.zeros(self.setup.window * (3 + penalties))
-        self._learn = learner(remember, policy.learn)
+        self._learn = learn_and_forget(remember, policy.learn)
         policy.begin(self.constants, self.state, self.scratch)
 
     def choose(self, words=(1, 2)):

@@ -12,15 +12,15 @@ from scipy.optimize import linprog
 
 from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
-from tightrope.optimum.best_mixture import best_mixture as envelope
+from tightrope.optimum.pi_star import solve_program as envelope
 from tightrope.policies.parts.mixture import (
     Program,
-    best_mixture,
     best_pair,
     pick,
     pick_of_pair,
     rate_of,
     rate_of_pair,
+    solve_program,
 )
 
 NUMBERS = st.one_of(
@@ -48,7 +48,7 @@ def new_program(limits):
 def solve(reward, penalty, limits):
     """Whether the limits can be kept, and the shares [K]."""
     program, shares = new_program(limits), np.zeros(len(reward))
-    kept = best_mixture(reward, penalty.ravel(), limits, program)
+    kept = solve_program(reward, penalty.ravel(), limits, program)
     for share, arm in zip(*program.mixture, strict=True):
         if 0 <= arm < len(reward):
             shares[int(arm)] += share
@@ -69,8 +69,8 @@ def scipys(reward, penalty, limits):
 @lru_cache
 def compiled():
     """The program and the pick after it as machine code, found on the disk the next time."""
-    digest = fingerprint((best_mixture, pick), ("test",))
-    solver, picker = (compile_function(function, digest) for function in (best_mixture, pick))
+    digest = fingerprint((solve_program, pick), ("test",))
+    solver, picker = (compile_function(function, digest) for function in (solve_program, pick))
 
     def solve_and_pick(reward, penalty, limits, program, costs, coin):
         kept = solver(reward, penalty, limits, program)
@@ -127,7 +127,7 @@ def test_its_prices_prove_it(program):
     reward, penalty, limits = program
     assume(clear(penalty, limits))
     found = new_program(limits)
-    assume(best_mixture(reward, penalty.ravel(), limits, found))
+    assume(solve_program(reward, penalty.ravel(), limits, found))
     prices = found.prices[:-1]
     assert np.all(prices >= -1e-8)
     assert (reward - penalty @ prices).max() + limits @ prices == pytest.approx(
@@ -159,7 +159,7 @@ def test_compiled_it_reaches_the_same_bits(program, coin):
     reward, penalty, limits = program
     costs = 0.1 + reward
     plain, machine = new_program(limits), new_program(limits)
-    kept = best_mixture(reward, penalty.ravel(), limits, plain)
+    kept = solve_program(reward, penalty.ravel(), limits, plain)
     picked = pick(plain.mixture, costs, coin)
     found = compiled()(reward.copy(), penalty.ravel(), limits, machine, costs, coin)
     assert found == (kept, picked)
@@ -171,7 +171,7 @@ def test_compiled_it_reaches_the_same_bits(program, coin):
 
 def test_arms_are_picked_by_shares_of_pulls():
     program, costs = new_program([1.0]), np.array([0.25, 0.5])
-    best_mixture(np.array([2.0, 1.0]), np.array([1.5, 0.5]), np.array([1.0]), program)
+    solve_program(np.array([2.0, 1.0]), np.array([1.5, 0.5]), np.array([1.0]), program)
     coins = (np.arange(1000) + 0.5) / 1000
     picked = [pick(program.mixture, costs, coin) for coin in coins]
     assert np.mean(picked) == pytest.approx((0.5 / 0.5) / (0.5 / 0.25 + 0.5 / 0.5), abs=0.002)
@@ -181,7 +181,7 @@ def test_arms_are_picked_by_shares_of_pulls():
 def test_a_pair_is_a_mixture(program, coin):
     reward, penalty, limits = program
     costs, found = 0.1 + reward, new_program(limits[:1])
-    best_mixture(reward, penalty[:, 0].copy(), limits[:1], found)
+    solve_program(reward, penalty[:, 0].copy(), limits[:1], found)
     pair = best_pair(reward, penalty[:, 0].copy(), limits[0])
     assert pick_of_pair(pair, costs, coin) == pick(found.mixture, costs, coin)
     assert rate_of_pair(pair, costs) == rate_of(found.mixture, costs, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 
-from tightrope.optimum.best_mixture import infeasible
+from tightrope.optimum.pi_star import infeasible
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 

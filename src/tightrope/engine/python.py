@@ -22,7 +22,7 @@ from tightrope.engine.single import wrong_arm
 from tightrope.kernels.rng import OUTCOMES, POLICY, Generator
 from tightrope.policies.base import Policy, Setup, Statistics, advance
 from tightrope.policies.choice import WORDS, ChoicePolicy
-from tightrope.policies.parts.memory import learner, remember
+from tightrope.policies.parts.forgetting import learn_and_forget, remember
 from tightrope.policies.state import State, field_starts, record_maker
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
@@ -118,7 +118,7 @@ class Choosing(_Remembering):
         super().__init__(problem, setup, budget)
         self._constants = (*map(float, setup.constants), 0.0)
         self._scratch = _empty(policy.Scratch, problem)
-        self._learn = learner(remember, policy.learn)
+        self._learn = learn_and_forget(remember, policy.learn)
         policy.begin(self._constants, self._state, self._scratch)
 
     def decide(self, policy: Policy, random: Generator | None) -> int:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tightrope.errors import InfeasibleError
-from tightrope.optimum.best_mixture import conflict, least_excess, oracle, oracle_of_phases
 from tightrope.optimum.exact import optimum
+from tightrope.optimum.pi_star import conflict, least_excess, oracle, oracle_of_phases
 from tightrope.problem import Arm, Problem
 from tightrope.results import Results, Runs
 from tightrope.statistics import (

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.experiments.base import Evidence
-from tightrope.optimum.best_mixture import Oracle, oracle
 from tightrope.optimum.exact import optimum
+from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.policies import Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem

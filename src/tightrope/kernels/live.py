@@ -37,7 +37,11 @@ def in_range(value: Any, scale: Any) -> Any:
 
 def _tell(spec: Spec) -> Any:
     choose, learn, settle, _ = actions(spec)
-    counts_of, run_of, memory_at = view(spec, Field.COUNTS), view(spec, Field.RUN), memory_of(spec)
+    counts_of, run_of, memory_at = (
+        view(spec, Field.COUNTS),
+        view(spec, Field.RUN),
+        memory_of(spec),
+    )
     layout, number, penalties = Run.of(spec.penalties), spec.dtype, spec.penalties
     outcome, scale, random = layout.outcome, layout.scale, spec.words > 0
     fine, single = spec.formula(in_range), spec.penalties == 1

@@ -32,7 +32,7 @@ from tightrope.kernels.run_state import (
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.kernels.step import coin_of, next_word
 from tightrope.policies.choice import record
-from tightrope.policies.parts.memory import learner, remember
+from tightrope.policies.parts.forgetting import learn_and_forget, remember
 from tightrope.policies.state import State, record_maker
 
 __all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of", "over_records"]
@@ -160,7 +160,7 @@ def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
         count_in(state, arm, outcomes)
         learn(constants, state, scratch, arm)
 
-    learn_all = wrap(learner(part(remember), learn) if spec.forgets else record_and_learn)
+    learn_all = wrap(learn_and_forget(part(remember), learn) if spec.forgets else record_and_learn)
     layout = Run.of(spec.penalties)
     fade = layout.fade
 

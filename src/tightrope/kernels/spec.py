@@ -13,7 +13,7 @@ from tightrope.compiled import OPTIONS, compile_function, fingerprint, uncounted
 from tightrope.kernels.step import Target
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
-from tightrope.policies.parts.memory import remember
+from tightrope.policies.parts.forgetting import remember
 
 __all__ = ["CHOICE", "ENVELOPE", "SCAN", "SIEVE", "Spec", "argmin_method", "spec_of"]
 

@@ -12,7 +12,7 @@ from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
 from tightrope.policies.base import Policy, Statistics, advance
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.memory import learner, remember
+from tightrope.policies.parts.forgetting import learn_and_forget, remember
 
 __all__ = ["PlainCalls"]
 
@@ -23,7 +23,7 @@ class PlainCalls:
     def __init__(self, policy: Policy, state: RunState) -> None:
         self._policy, self._state = policy, state
         learn = policy.learn if isinstance(policy, ChoicePolicy) else lambda *_: None
-        self._learn = learner(remember, learn)
+        self._learn = learn_and_forget(remember, learn)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: Any) -> int:
         """Take the outcome of a pull, or refuse it and change nothing."""

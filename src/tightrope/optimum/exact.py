@@ -45,7 +45,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, TightropeError
-from tightrope.optimum.best_mixture import (
+from tightrope.optimum.grid import CostGrid, Costs, last_node
+from tightrope.optimum.pi_star import (
     Mixture,
     best_arms,
     best_mixture,
@@ -54,7 +55,6 @@ from tightrope.optimum.best_mixture import (
     least_excess,
     limit_names,
 )
-from tightrope.optimum.grid import CostGrid, Costs, last_node
 from tightrope.problem import Problem
 
 __all__ = ["optimum"]

@@ -57,7 +57,7 @@ class Setup:
     is pulled, in turn, before the first decision, with the queues at rest; ``terms``
     [K, 1 + M, 2] are the arms' terms where they are known from the start; ``warning`` is what the
     user should hear about these numbers. ``window``: only so many pulls are remembered, 0 for all;
-    ``fade``: what is remembered is multiplied by it before a pull is added; see ``memory``.
+    ``fade``: what is remembered is multiplied by it before a pull is added; see ``forgetting``.
     """
 
     constants: Constants

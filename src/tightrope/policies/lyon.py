@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
-from tightrope.policies.parts.memory import memory_at, require_memory
+from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.rates import (
     Schedule,
     exploration,
@@ -40,7 +40,7 @@ class LyOn(IndexPolicy):
     units of the largest cost; ``None`` takes the one that the task declares, else 0.1.
     ``penalty_bonus``: "optimistic" takes the lower confidence bound of the penalty, as the proof
     does; "as-printed" adds the width, as the paper prints it. For arms that change, ``window0`` or
-    ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``memory``.
+    ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``forgetting``.
     """
 
     v0: float = 1.0
@@ -74,7 +74,7 @@ class LyOn(IndexPolicy):
         self.require_number("delta", 0.0, optional=True)
         bonuses = ("optimistic", "as-printed")
         self.require("penalty_bonus", " or ".join(bonuses), self.penalty_bonus in bonuses)
-        require_memory(self)
+        require_forgetting(self)
 
     @property
     def knows(self) -> str:
@@ -90,7 +90,7 @@ class LyOn(IndexPolicy):
         """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
         limits = limits_of(task)
         v, delta = self.schedule.at(budget, task.scales.cost)
-        window, fade = memory_at(self, budget, task.scales.cost)
+        window, fade = window_and_fade(self, budget, task.scales.cost)
         sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
         return Setup(
             constants=(v, sign, 2.0 * self.alpha),

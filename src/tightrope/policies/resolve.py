@@ -27,7 +27,7 @@ import numpy as np
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
-from tightrope.policies.parts.memory import memory_at, require_memory
+from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
     Mixture,
     Program,
@@ -73,7 +73,7 @@ def _normals() -> Any:
 NORMAL = _normals()
 
 
-class Plan(NamedTuple):
+class Beliefs(NamedTuple):
     """The policy's scratch. A belief about a mean is a scale and a width: see :func:`_sample`."""
 
     budget: Annotated[Array, 1]  # at the start
@@ -99,7 +99,7 @@ class Plan(NamedTuple):
 # What is believed about an arm.
 
 
-def _renew(constants: Constants, state: State, scratch: Plan, arm: int) -> None:
+def _renew(constants: Constants, state: State, scratch: Beliefs, arm: int) -> None:
     """What is believed about an arm, from all that it has shown."""
     limited, pulls = len(scratch.limits), state.pulls[arm]
     first = arm * (2 + limited)
@@ -158,7 +158,7 @@ class Resolve(ChoicePolicy):
     limits on average, which earns a little more. ``mu_min``: a lower bound on the mean costs, in
     units of the largest cost, that no sample goes below; ``None`` if nothing is known. For arms
     that change, ``window0`` or ``discount0``: beliefs come from about so many times sqrt(B log B)
-    pulls, see ``memory``.
+    pulls, see ``forgetting``.
     """
 
     risk: float | None = None
@@ -172,7 +172,7 @@ class Resolve(ChoicePolicy):
     forgetful: ClassVar[tuple[str, ...]] = ("resolve:window0=2", "resolve:discount0=2")
     colour: ClassVar[str | None] = "#d1006c"
 
-    Scratch: ClassVar[type] = Plan
+    Scratch: ClassVar[type] = Beliefs
     learn = staticmethod(_renew)
 
     def __post_init__(self) -> None:
@@ -180,12 +180,12 @@ class Resolve(ChoicePolicy):
         self.require("risk", "a number between 0 and 1, or none", (self.risk or 0.0) < 1.0)
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
-        require_memory(self)
+        require_forgetting(self)
 
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
-        window, fade = memory_at(self, budget, task.scales.cost)
+        window, fade = window_and_fade(self, budget, task.scales.cost)
         return Setup(
             constants=(z, curse(task.arm_count), self.mu_min or 0.0),
             allowance=limits_of(task),
@@ -194,7 +194,7 @@ class Resolve(ChoicePolicy):
         )
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Plan) -> None:
+    def begin(constants: Constants, state: State, scratch: Beliefs) -> None:
         """Note the budget and the limits; believe of every arm what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
@@ -203,7 +203,7 @@ class Resolve(ChoicePolicy):
             _renew(constants, state, scratch, arm)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Plan, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Beliefs, words: Array) -> int:
         """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
         if len(scratch.limits) == 1:
             return _choose_for_one(constants, state, scratch, words)
@@ -248,33 +248,33 @@ def curse(arms: int) -> float:
 # Draws.
 
 
-def _draw(constants: Constants, plan: Plan, word: int, noise: float) -> None:
+def _draw(constants: Constants, beliefs: Beliefs, word: int, noise: float) -> None:
     """Draw every arm's means, and from them its rates; ``noise``, from 1 to 0, narrows beliefs.
 
     A loop for each channel, so that the compiler makes vectors of them: for 50 arms a step takes
     0.53 us in place of 0.90. A random word serves ``DRAWS`` channels of an arm.
     """
-    limited, count = len(plan.limits), len(plan.cost)
+    limited, count = len(beliefs.limits), len(beliefs.cost)
     words = (1 + limited) // DRAWS + 1  # per arm
     for arm in range(count):
-        scale = plan.cost_scale[arm]
-        drawn = _sample(scale, plan.cost_width[arm], noise, hashed(word, arm * words))
-        plan.cost[arm] = max(drawn, max(FLOOR * _mean(scale), constants[2]))
+        scale = beliefs.cost_scale[arm]
+        drawn = _sample(scale, beliefs.cost_width[arm], noise, hashed(word, arm * words))
+        beliefs.cost[arm] = max(drawn, max(FLOOR * _mean(scale), constants[2]))
     for arm in range(count):
         random = hashed(word, arm * words) >> BITS
-        drawn = _sample(plan.reward_scale[arm], plan.reward_width[arm], noise, random)
-        plan.reward[arm] = drawn / plan.cost[arm]
+        drawn = _sample(beliefs.reward_scale[arm], beliefs.reward_width[arm], noise, random)
+        beliefs.reward[arm] = drawn / beliefs.cost[arm]
     if limited == 1:
         for arm in range(count):
             random = hashed(word, arm * words) >> (2 * BITS)
-            drawn = _sample(plan.penalty_scale[arm], plan.penalty_width[arm], noise, random)
-            plan.penalty[arm] = drawn / plan.cost[arm]
+            drawn = _sample(beliefs.penalty_scale[arm], beliefs.penalty_width[arm], noise, random)
+            beliefs.penalty[arm] = drawn / beliefs.cost[arm]
     else:
         for at in range(count * limited):
             arm, channel = at // limited, 2 + at % limited
             random = hashed(word, arm * words + channel // DRAWS) >> (channel % DRAWS * BITS)
-            drawn = _sample(plan.penalty_scale[at], plan.penalty_width[at], noise, random)
-            plan.penalty[at] = drawn / plan.cost[arm]
+            drawn = _sample(beliefs.penalty_scale[at], beliefs.penalty_width[at], noise, random)
+            beliefs.penalty[at] = drawn / beliefs.cost[arm]
 
 
 def _sample(scale: float, width: float, noise: float, random: int) -> float:
@@ -288,27 +288,27 @@ def _sample(scale: float, width: float, noise: float, random: int) -> float:
 # One limit: the safest mixture is one arm, and the best one has at most two.
 
 
-def _choose_for_one(constants: Constants, state: State, plan: Plan, words: Array) -> int:
+def _choose_for_one(constants: Constants, state: State, beliefs: Beliefs, words: Array) -> int:
     """An arm, under one limit."""
-    noise = math.sqrt(max(state.remaining[0], 0.0) / plan.budget[0])
-    _draw(constants, plan, words[0], noise)
-    allowance, limit, ahead = state.remaining[1], plan.limits[0], _ahead(state)
-    safest = _least(plan.cautious)
-    low, spread = plan.rate[safest], plan.spread[safest]
-    unsure = spread / _known(state.totals[3 * safest], ahead, len(plan.cost))
+    noise = math.sqrt(max(state.remaining[0], 0.0) / beliefs.budget[0])
+    _draw(constants, beliefs, words[0], noise)
+    allowance, limit, ahead = state.remaining[1], beliefs.limits[0], _ahead(state)
+    safest = _least(beliefs.cautious)
+    low, spread = beliefs.rate[safest], beliefs.spread[safest]
+    unsure = spread / _known(state.totals[3 * safest], ahead, len(beliefs.cost))
     safe = _safe_rate(constants, low, spread, unsure, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
     if safe == LATE:
-        _take_care(plan.penalty, plan.cautious, 1.0 - noise)
-    plan.safe[0], plan.promised[0] = safe, promised
-    pair = best_pair(plan.reward, plan.penalty, promised)
+        _take_care(beliefs.penalty, beliefs.cautious, 1.0 - noise)
+    beliefs.safe[0], beliefs.promised[0] = safe, promised
+    pair = best_pair(beliefs.reward, beliefs.penalty, promised)
     if safe >= 0.0 and promised < limit:
-        owed = _owed(limit, promised, rate_of_pair(pair, plan.rate), low)
+        owed = _owed(limit, promised, rate_of_pair(pair, beliefs.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
-    return pick_of_pair(pair, plan.cost, words[1] * COIN)
+    return pick_of_pair(pair, beliefs.cost, words[1] * COIN)
 
 
 def _least(numbers: Array) -> int:
@@ -323,65 +323,67 @@ def _least(numbers: Array) -> int:
 # Any number of limits.
 
 
-def _choose_for_many(constants: Constants, state: State, plan: Plan, words: Array) -> int:
+def _choose_for_many(constants: Constants, state: State, beliefs: Beliefs, words: Array) -> int:
     """An arm, under any number of limits."""
-    noise = math.sqrt(max(state.remaining[0], 0.0) / plan.budget[0])
-    _draw(constants, plan, words[0], noise)
-    standing = _promise(constants, state, plan)
+    noise = math.sqrt(max(state.remaining[0], 0.0) / beliefs.budget[0])
+    _draw(constants, beliefs, words[0], noise)
+    standing = _promise(constants, state, beliefs)
     if standing == LATE:
-        _take_care(plan.penalty, plan.cautious, 1.0 - noise)
-    simplex(plan.reward, plan.penalty, plan.promised, plan.program)
-    mixture, owed = plan.program.mixture, 0.0
+        _take_care(beliefs.penalty, beliefs.cautious, 1.0 - noise)
+    simplex(beliefs.reward, beliefs.penalty, beliefs.promised, beliefs.program)
+    mixture, owed = beliefs.program.mixture, 0.0
     if standing >= 0.0:
-        for m in range(len(plan.limits)):
-            rate, low = rate_of(mixture, plan.rate, m), rate_of(plan.safest, plan.rate, m)
-            owed = max(owed, _owed(plan.limits[m], plan.promised[m], rate, low))
+        for m in range(len(beliefs.limits)):
+            rate, low = rate_of(mixture, beliefs.rate, m), rate_of(beliefs.safest, beliefs.rate, m)
+            owed = max(owed, _owed(beliefs.limits[m], beliefs.promised[m], rate, low))
     if hashed(words[1], 0) * COIN < owed:
-        mixture = plan.safest
-    return pick(mixture, plan.cost, words[1] * COIN)
+        mixture = beliefs.safest
+    return pick(mixture, beliefs.cost, words[1] * COIN)
 
 
-def _promise(constants: Constants, state: State, plan: Plan) -> float:
+def _promise(constants: Constants, state: State, beliefs: Beliefs) -> float:
     """The penalty rates that the mixture has to keep; rates that none can keep, if too late.
 
     Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
     """
-    limited, promised, remaining = len(plan.limits), plan.promised, state.remaining
+    limited, promised, remaining = len(beliefs.limits), beliefs.promised, state.remaining
     if limited == 0:
         return 0.0
     ahead, standing = _ahead(state), math.inf
     for m in range(limited):
-        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * plan.limits[m])
-    _find_safest(plan)
+        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * beliefs.limits[m])
+    _find_safest(beliefs)
     for m in range(limited):
-        plan.safe[m] = _safe_rate_of(constants, state, plan, m, ahead)
-        standing = min(standing, plan.safe[m])
+        beliefs.safe[m] = _safe_rate_of(constants, state, beliefs, m, ahead)
+        standing = min(standing, beliefs.safe[m])
     for m in range(limited):
         if standing >= 0.0:
-            promised[m] = max(plan.safe[m], LEAST_LIMIT * plan.limits[m])
+            promised[m] = max(beliefs.safe[m], LEAST_LIMIT * beliefs.limits[m])
     return standing
 
 
-def _find_safest(plan: Plan) -> None:
+def _find_safest(beliefs: Beliefs) -> None:
     """The mixture with the least cautious rates, relative to what is promised."""
-    simplex(plan.reward, plan.cautious, plan.promised, plan.program)
-    found, safest, total = plan.program.mixture, plan.safest, 0.0
+    simplex(beliefs.reward, beliefs.cautious, beliefs.promised, beliefs.program)
+    found, safest, total = beliefs.program.mixture, beliefs.safest, 0.0
     for i in range(len(found.arms)):
-        if 0 <= found.arms[i] < len(plan.cost):
+        if 0 <= found.arms[i] < len(beliefs.cost):
             total += found.shares[i]
     for i in range(len(found.arms)):
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _safe_rate_of(constants: Constants, state: State, plan: Plan, m: int, ahead: float) -> float:
+def _safe_rate_of(
+    constants: Constants, state: State, beliefs: Beliefs, m: int, ahead: float
+) -> float:
     """:func:`_safe_rate` of penalty m, for the safest mixture."""
-    safest, limited, count = plan.safest, len(plan.limits), len(plan.cost)
+    safest, limited, count = beliefs.safest, len(beliefs.limits), len(beliefs.cost)
     expected = noise = unsure = 0.0
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
         if 0 <= arm < count:
-            share, spread = safest.shares[i], plan.spread[arm * limited + m]
-            expected += share * plan.rate[arm * limited + m]
+            share, spread = safest.shares[i], beliefs.spread[arm * limited + m]
+            expected += share * beliefs.rate[arm * limited + m]
             noise += share * spread
             known = _known(state.totals[arm * (2 + limited)], ahead, count)
             unsure += share * share * spread / known
@@ -417,8 +419,8 @@ def _safe_rate(
 
     ``expected`` is the mixture's own rate, ``noise`` the variance of what it incurs per unit of
     cost, ``unsure`` that of the rate. If only this mixture is pulled from here on, the allowance
-    ends ``room`` deviations above 0 on average. The plan that keeps a steady rate comes nearest to
-    the barrier on its way, not at its end: there it has z deviations left at the rate returned.
+    ends ``room`` deviations above 0 on average. A steady rate comes nearest to the barrier on its
+    way, not at its end: there it has z deviations left at the rate returned.
     """
     if expected * ahead > allowance:
         return LOST

@@ -36,8 +36,8 @@ class State(NamedTuple):
     """What every run remembers, in normalised units.
 
     ``pulls``, ``totals``, ``squares`` and ``products`` are what is remembered of each arm: all that
-    it has shown, or less where a policy forgets (``memory``). ``remaining`` is a fact: what is left
-    of the budget and of each limit's allowance, c_m B less the penalty so far.
+    it has shown, or less where a policy forgets (``forgetting``). ``remaining`` is a fact: what is
+    left of the budget and of each limit's allowance, c_m B less the penalty so far.
     """
 
     pulls: Annotated[Array, "K"]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import PolicyError, nearest
-from tightrope.optimum.best_mixture import oracle
+from tightrope.optimum.pi_star import oracle
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.problem import require_unchanging
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.mixture import Program, best_mixture, pick
+from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, sampled_mean
 from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State
@@ -86,7 +86,7 @@ class TSLP(ChoicePolicy):
             scratch.promised[m] = limits[m]
             if constants[0] > 0.0 and budget > 0.0:
                 scratch.promised[m] = max(state.remaining[1 + m] / budget, LEAST * limits[m])
-        best_mixture(scratch.reward, scratch.penalty, scratch.promised, scratch.program)
+        solve_program(scratch.reward, scratch.penalty, scratch.promised, scratch.program)
         return pick(scratch.program.mixture, scratch.cost, coin(words[1]))
 
     @staticmethod

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import log_term, rate_radius, untried
-from tightrope.policies.parts.mixture import Program, best_mixture, pick
+from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 
@@ -87,7 +87,7 @@ class UCBLP(ChoicePolicy):
         arm = untried(state)
         if arm >= 0:
             return arm
-        best_mixture(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
+        solve_program(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
         return pick(scratch.program.mixture, scratch.cost, coin(words[0]))
 
     @staticmethod

@@ -21,7 +21,7 @@ from tightrope.statistics import Estimate, Floats
 
 if TYPE_CHECKING:
     from tightrope.live import Controller
-    from tightrope.optimum.best_mixture import Oracle
+    from tightrope.optimum.pi_star import Oracle
     from tightrope.problem import Problem, Task
     from tightrope.results import Results
 

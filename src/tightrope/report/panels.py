@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, InputError, nearest
-from tightrope.optimum.best_mixture import Oracle, oracle
+from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.problem import Problem, channel_names
 from tightrope.report.rows import ReportRow, interval, mean, of_limits, optimum_rate
 from tightrope.report.styles import Style

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.optimum.best_mixture import oracle
+from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, require_unchanging
 from tightrope.problem.laws import Cells
 

@@ -19,13 +19,13 @@ __all__ = [
     "Mixture",
     "Pair",
     "Program",
-    "best_mixture",
     "best_pair",
     "pick",
     "pick_of_pair",
     "rate_of",
     "rate_of_pair",
     "simplex",
+    "solve_program",
 ]
 
 TOLERANCE = 1e-9  # of a reduced price, relative
@@ -45,7 +45,7 @@ class Mixture(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What :func:`best_mixture` finds, and works with."""
+    """What :func:`solve_program` finds, and works with."""
 
     mixture: Mixture
     prices: Annotated[Array, "R"]  # of the M limits: what one more unit of them would earn
@@ -112,7 +112,7 @@ def rate_of_pair(pair: Pair, rates: Array) -> float:
     return rate / total
 
 
-def best_mixture(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
+def solve_program(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
     """Solve for ``rewards`` [K], ``penalties`` [K * M] (arm by arm) and positive ``limits`` [M].
 
     True if some mixture keeps all limits; then ``program.prices`` hold too, and its shares of arms
@@ -179,7 +179,7 @@ def _note(program: Program, pair: Pair) -> None:
 
 
 def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
-    """As :func:`best_mixture`, by the same steps for any number of limits."""
+    """As :func:`solve_program`, by the same steps for any number of limits."""
     _start(program, len(rewards))
     basis, artificial = program.mixture.arms, True
     enter = _first(rewards, penalties, limits)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.mixture import Program, best_mixture
+from tightrope.policies.parts.mixture import Program, solve_program
 from tightrope.policies.parts.rates import Schedule
 from tightrope.policies.state import Array, State
 
@@ -118,6 +118,6 @@ def _find_multipliers(state: State, queues: Queues) -> None:
         queues.reward[arm] = (totals[first + 1] + 1.0) / cost
         for m in range(limited):
             queues.penalty[arm * limited + m] = (totals[first + 2 + m] + 1.0) / cost
-    if best_mixture(queues.reward, queues.penalty, queues.tight, queues.program):
+    if solve_program(queues.reward, queues.penalty, queues.tight, queues.program):
         for m in range(limited):
             queues.multiplier[m] = max(queues.program.prices[m], 0.0)

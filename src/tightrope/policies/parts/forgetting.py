@@ -22,14 +22,21 @@ from tightrope.policies.base import Policy
 from tightrope.policies.choice import record
 from tightrope.policies.state import Array, State
 
-__all__ = ["EVERYONE", "NO_ONE", "learner", "memory_at", "remember", "require_memory"]
+__all__ = [
+    "EVERYONE",
+    "NO_ONE",
+    "learn_and_forget",
+    "remember",
+    "require_forgetting",
+    "window_and_fade",
+]
 
 NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
 LONGEST = 10**7  # pulls: some hundred megabytes
 RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
 
 
-def require_memory(policy: Policy) -> None:
+def require_forgetting(policy: Policy) -> None:
     """Check ``window0`` and ``discount0``: positive, and not both."""
     both: Any = policy
     policy.require_number("window0", 0.0, open_low=True, optional=True)
@@ -39,13 +46,13 @@ def require_memory(policy: Policy) -> None:
     )
 
 
-def memory_at(policy: Policy, budget: float, unit: float = 1.0) -> tuple[int, float]:
+def window_and_fade(policy: Policy, budget: float, unit: float = 1.0) -> tuple[int, float]:
     """The window in pulls, 0 for none, and the factor, 1 for none, at a (normalised) budget.
 
     ``unit`` is the largest cost of one pull, for the message.
 
     >>> from tightrope.policies import LyOn
-    >>> memory_at(LyOn(window0=4), 1000.0), memory_at(LyOn(), 1000.0)
+    >>> window_and_fade(LyOn(window0=4), 1000.0), window_and_fade(LyOn(), 1000.0)
     ((333, 1.0), (0, 1.0))
     """
     both: Any = policy
@@ -88,7 +95,7 @@ def remember(state: State, history: Array, fade: float, arm: int, outcomes: Arra
     return touched
 
 
-def learner(count_in: Any, learn: Any) -> Any:
+def learn_and_forget(count_in: Any, learn: Any) -> Any:
     """A function that counts a pull by ``count_in``, and has each arm that it touched ``learn``ed.
 
     The two are :func:`remember` and a policy's, or both of them compiled.

@@ -14,7 +14,13 @@ from tests.policies.driver import new_record
 from tightrope import LyOn, PolicyError, Resolve, simulate
 from tightrope.policies import parse_policy
 from tightrope.policies.base import Setup
-from tightrope.policies.parts.memory import EVERYONE, NO_ONE, learner, memory_at, remember
+from tightrope.policies.parts.forgetting import (
+    EVERYONE,
+    NO_ONE,
+    learn_and_forget,
+    remember,
+    window_and_fade,
+)
 from tightrope.policies.state import State
 
 ARMS, BUDGET, ALLOWANCE = 3, 50.0, 20.0
@@ -129,17 +135,17 @@ def test_an_arm_whose_pull_in_the_window_cost_nothing_has_cost_nothing():
 )
 @pytest.mark.parametrize("policy", [LyOn, Resolve])
 def test_the_window_by_hand(policy, budget, window0, window):
-    assert memory_at(policy(window0=window0), budget) == (window, 1.0)
+    assert window_and_fade(policy(window0=window0), budget) == (window, 1.0)
 
 
 @given(st.floats(2.0, 1e7), st.floats(1.0, 100.0), st.sampled_from([LyOn, Resolve]))
 def test_memory_grows_with_the_root_of_the_budget(budget, factor, policy):
     pulls = factor * math.sqrt(budget * math.log(budget))
-    assert memory_at(policy(window0=factor), budget) == (math.ceil(pulls), 1.0)
-    window, fade = memory_at(policy(discount0=factor), budget)
+    assert window_and_fade(policy(window0=factor), budget) == (math.ceil(pulls), 1.0)
+    window, fade = window_and_fade(policy(discount0=factor), budget)
     assert window == 0
     assert fade == pytest.approx(1.0 - 1.0 / pulls, abs=1e-15)
-    assert memory_at(policy(), budget) == (0, 1.0)
+    assert window_and_fade(policy(), budget) == (0, 1.0)
 
 
 @pytest.mark.parametrize("policy", [LyOn, Resolve])
@@ -159,13 +165,13 @@ def test_the_setup_says_so(paper, policy):
 def test_between_one_pull_and_ten_million(policy, field):
     unit = math.sqrt(1000.0 * math.log(1000.0))
     for pulls in (1.001, 9_990_000.5):
-        window, fade = memory_at(policy(**{field: pulls / unit}), 1000.0)
+        window, fade = window_and_fade(policy(**{field: pulls / unit}), 1000.0)
         assert window == (math.ceil(pulls) if field == "window0" else 0)
         assert 1.0 - fade == pytest.approx(0.0 if window else 1.0 / pulls, rel=1e-6)
     for pulls, said in ((0.999, "0.999"), (1.001e7, "1.001e+07")):
         given = pulls / unit
         with pytest.raises(PolicyError) as error:
-            memory_at(policy(**{field: given}), 1000.0)
+            window_and_fade(policy(**{field: given}), 1000.0)
         assert str(error.value) == (
             f"policy {policy.name}: {field} = {given!r} remembers {said} pulls at budget 1000;"
             " must be more than 1 and at most 10,000,000"
@@ -176,7 +182,7 @@ def test_between_one_pull_and_ten_million(policy, field):
 @pytest.mark.parametrize("field", ["window0", "discount0"])
 def test_a_budget_of_about_one_pull_is_too_small(budget, field):
     with pytest.raises(PolicyError, match=rf"^policy resolve: {field} = 2\.0 remembers [^\n]*$"):
-        memory_at(Resolve(**{field: 2.0}), budget)
+        window_and_fade(Resolve(**{field: 2.0}), budget)
 
 
 def test_a_run_refuses_it_in_one_line(paper):
@@ -255,7 +261,7 @@ def test_a_window_longer_than_the_run_forgets_nothing(policy, penalties, backend
 )
 def test_every_arm_that_a_pull_touched_is_learnt(window, fade, learned):
     memory, told = Memory(1, window, fade), []
-    learn = learner(remember, lambda constants, state, scratch, arm: told[-1].append(arm))
+    learn = learn_and_forget(remember, lambda constants, state, scratch, arm: told[-1].append(arm))
     for arm in (0, 1, 1, 0):
         told.append([])
         learn((), memory.state, None, memory.history, fade, arm, (0.5, 0.5, 0.5))
