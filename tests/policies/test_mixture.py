@@ -12,7 +12,6 @@ from scipy.optimize import linprog
 
 from tests.policies.driver import new_record
 from tightrope.compiled import compile_function, compile_kernel, fingerprint
-from tightrope.optimum.pi_star import solve_program as envelope
 from tightrope.policies.parts.mixture import (
     Program,
     best_pair,
@@ -22,6 +21,7 @@ from tightrope.policies.parts.mixture import (
     rate_of_pair,
     solve_program,
 )
+from tightrope.problem.mixtures import best_mixture as envelope
 
 NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),  # ties, duplicates, zeros
