@@ -271,12 +271,13 @@ def policies(options: argparse.Namespace) -> int:
 
 def _explain(name: str, as_json: bool) -> int:
     """Print what each parameter of a policy means, its default and what it may be."""
-    from tightrope.shell.describing import describe, find, lines
+    from tightrope.policies.naming import policy_class
+    from tightrope.shell.describing import describe, lines
 
     if as_json:
-        _print_json(describe(find(name)))
+        _print_json(describe(policy_class(name)))
     else:
-        for line in lines(find(name)):
+        for line in lines(policy_class(name)):
             print(line)
     return 0
 

@@ -540,7 +540,7 @@ def test_one_who_cannot_take_part_is_named(tmp_path):
     (told,) = found.left_out
     assert told.startswith(f"{shares} does not take part on arena-free: ")
     assert told in Reader((tmp_path / "arena.html").read_text()).text
-    with pytest.raises(PolicyError, match="one an arm"):
+    with pytest.raises(PolicyError, match="one per arm"):
         arena(["arena-free"], [shares], [50], runs=2, out=tmp_path, progress=False)
     with pytest.raises(InputError, match="must all be different"):
         arena(["paper"], ["lyon", "lyon:v0=1"], [50], runs=2, out=tmp_path, progress=False)

@@ -37,7 +37,7 @@ def test_uniforms_and_coins_are_those_of_the_generator(part):
     for n in range(1, 60):
         word = draw(words, 0, 1, n * WEYL)
         assert uniform(word) == for_uniforms.uniform()
-        assert coin(word) == for_coins.policy_words()
+        assert coin(word) == for_coins.coin()
 
 
 @pytest.mark.parametrize("stride", [1, 5])

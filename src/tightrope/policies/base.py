@@ -103,8 +103,9 @@ class Policy(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.colour and isinstance(getattr(cls, "name", None), str):
-            Policy.colours[cls.name] = cls.colour
+        colour = vars(cls).get("colour")  # its own, not its parent's
+        if colour and isinstance(getattr(cls, "name", None), str):
+            Policy.colours[cls.name] = colour
 
     @abstractmethod
     def setup(self, task: Any, budget: float) -> Setup:

@@ -12,22 +12,15 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from tightrope.errors import PolicyError, nearest
+from tightrope.errors import PolicyError
 from tightrope.policies import POLICIES, Policy
 from tightrope.theory.citations import cited
 
-__all__ = ["describe", "find", "lines"]
+__all__ = ["describe", "lines"]
 
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 ELSEWHERE = re.compile(r"as in :class:`~tightrope\.policies\.(\w+)`")
-WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e300, "?")  # to be told what is right
-
-
-def find(name: str) -> type[Policy]:
-    """The policy of a name; one line with the nearest if there is none."""
-    if name not in POLICIES:
-        raise PolicyError(f"policy {name!r} is unknown; {nearest(name, POLICIES)}")
-    return POLICIES[name]
+WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e9, "?")  # to be told what is right
 
 
 def describe(kind: type[Policy]) -> dict[str, Any]:
@@ -36,7 +29,7 @@ def describe(kind: type[Policy]) -> dict[str, Any]:
         "name": kind.name,
         "summary": kind.summary,
         "meaning": _plain(_sentences(kind)[0]),
-        "knows": kind().knows,
+        "knows": _knows(kind),
         "parameters": {
             field.name: {
                 "default": None if field.default is MISSING else field.default,
@@ -88,7 +81,20 @@ def meaning(kind: type[Policy], parameter: str) -> str:
 
 
 def _sentences(kind: type[Policy]) -> list[str]:
-    return SENTENCE.split(" ".join((inspect.getdoc(kind) or "").split()))
+    """Of the class's docstring, or of the nearest that it inherits; dataclasses make up their own."""
+    for one in kind.__mro__:
+        text = vars(one).get("__doc__") or ""
+        if text and not text.startswith(f"{one.__name__}("):
+            return SENTENCE.split(" ".join(inspect.cleandoc(text).split()))
+    return [""]
+
+
+def _knows(kind: type[Policy]) -> str:
+    """What it is told of the arms; "" where it cannot be made without parameters."""
+    try:
+        return kind().knows
+    except (TypeError, PolicyError):
+        return ""
 
 
 def _plain(text: str) -> str:
