@@ -81,7 +81,7 @@ def meaning(kind: type[Policy], parameter: str) -> str:
 
 
 def _sentences(kind: type[Policy]) -> list[str]:
-    """Of the class's docstring, or of the nearest that it inherits; dataclasses make up their own."""
+    """Of the class's docstring, or of the nearest that it inherits; dataclasses make one up."""
     for one in kind.__mro__:
         text = vars(one).get("__doc__") or ""
         if text and not text.startswith(f"{one.__name__}("):
