@@ -339,7 +339,7 @@ def tune(options: argparse.Namespace) -> int:
         checkpoint=f"{options.out}.parts",
         fresh=options.fresh,
     )
-    row = {**found.chosen, "feasible": found.feasible, "settings": len(found.rows)}
+    row = {**found.chosen.as_dict(), "feasible": found.feasible, "settings": len(found.rows)}
     _print_rows([row], options.json)
     with after_the_work():
         files = save(draw(found.panels(), columns=2), options.out)

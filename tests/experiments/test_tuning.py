@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tightrope import (
@@ -18,7 +17,7 @@ from tightrope import (
     ready_problem,
     simulate,
 )
-from tightrope.experiments.tuning import tune, worst
+from tightrope.experiments.tuning import tune
 from tightrope.report.figures import draw
 
 
@@ -32,38 +31,38 @@ def test_it_earns_more_than_the_default_setting_allows(tuned):
     default = simulate(ready_problem("paper"), LyOff(), budgets=400, runs=600).summary()[0]
     assert default["violation_interval"][0] > 0
     assert tuned.feasible
-    assert tuned.chosen["violation"] < 4 * tuned.chosen["violation_se"]
-    assert tuned.chosen["reward_rate"] > 1.25
-    assert tuned.policy.label == tuned.chosen["policy"]
+    assert tuned.chosen.worst < 4 * tuned.chosen.violation[0].error
+    assert tuned.chosen.reward_rate.mean > 1.25
+    assert tuned.policy.label == tuned.chosen.policy
     assert isinstance(tuned.policy, LyOff)
 
 
 def test_the_chosen_setting_is_the_best_that_keeps_to_it(tuned):
-    kept = [row for row in tuned.rows if row["violation_interval"][1] <= 0]
-    best = max(kept, key=lambda row: row["reward_rate"])
-    assert best["policy"] == tuned.policy.label
-    assert best["reward_rate"] != tuned.chosen["reward_rate"]  # it was run again
+    kept = [row for row in tuned.rows if row.violation[0].interval[1] <= 0]
+    best = max(kept, key=lambda row: row.reward_rate.mean)
+    assert best.policy == tuned.policy.label
+    assert best.reward_rate.mean != tuned.chosen.reward_rate.mean  # it was run again
 
 
 def test_the_frontier_is_not_beaten(tuned):
-    rewards = [row["reward_rate"] for row in tuned.frontier]
-    violations = [worst(row) for row in tuned.frontier]
+    rewards = [row.reward_rate.mean for row in tuned.frontier]
+    violations = [row.worst for row in tuned.frontier]
     assert rewards == sorted(rewards)
     assert violations == sorted(violations)
     for row in tuned.rows:
-        above = [f for f in tuned.frontier if worst(f) <= worst(row)]
-        assert max(f["reward_rate"] for f in above) >= row["reward_rate"]
+        above = [f for f in tuned.frontier if f.worst <= row.worst]
+        assert max(f.reward_rate.mean for f in above) >= row.reward_rate.mean
 
 
 def test_settings_stay_inside_the_theory(tuned):
     for row in (*tuned.coarse, *tuned.rows):
-        assert LyOff(delta0=row["delta0"]).schedule.at(400)[1] < 0.8
+        assert LyOff(delta0=row.delta0).schedule.at(400)[1] < 0.8
 
 
 def test_the_picture_shows_what_was_tried(tuned):
     trade_off, settings = tuned.panels()
     assert len(trade_off.curves[0].x) == len(tuned.coarse) + len(tuned.rows)
-    assert trade_off.curves[2].x[0] == worst(tuned.chosen)
+    assert trade_off.curves[2].x[0] == tuned.chosen.worst
     assert len(settings.curves) == 4
     assert draw(tuned.panels(), columns=2).get_size_inches()[0] > 5
 
@@ -72,8 +71,8 @@ def test_a_stricter_promise_earns_less(tuned):
     strict = tune(
         ready_problem("paper"), LyOff(), budget=400, max_violation=-0.1, runs=600, progress=False
     )
-    assert strict.chosen["violation"] < -0.09
-    assert strict.chosen["reward_rate"] < tuned.chosen["reward_rate"]
+    assert strict.chosen.worst < -0.09
+    assert strict.chosen.reward_rate.mean < tuned.chosen.reward_rate.mean
 
 
 def test_two_limits_are_both_kept():
@@ -84,8 +83,7 @@ def test_two_limits_are_both_kept():
     found = tune(Problem(arms, limit=(0.8, 0.5)), budget=2000, runs=200, progress=False)
     assert found.feasible
     assert isinstance(found.policy, LyOn)
-    errors = np.array(found.chosen["violation_se"])
-    assert (np.array(found.chosen["violation"]) < 4 * errors).all()
+    assert all(one.mean < 4 * one.error for one in found.chosen.violation)
 
 
 def test_what_cannot_be_tuned():
@@ -102,4 +100,4 @@ def test_where_nothing_keeps_to_it_the_least_violating_is_chosen():
         found = tune(tight, budget=100, runs=60, progress=False)
     assert len([one for one in told if one.category is InfeasibleLimitsWarning]) == 1
     assert not found.feasible
-    assert worst(found.chosen) > 0
+    assert found.chosen.worst > 0

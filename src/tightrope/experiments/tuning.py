@@ -34,9 +34,10 @@ from tightrope.policies.base import set_up
 from tightrope.problem import Problem
 from tightrope.problem.laws import number
 from tightrope.report.panels import Curve, Panel, Reference
-from tightrope.report.rows import Row, optimum_rate
+from tightrope.report.rows import optimum_rate
+from tightrope.summary import SummaryRow
 
-__all__ = ["Tuning", "tune"]
+__all__ = ["TunedRow", "Tuning", "tune"]
 
 V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the tightest limit: delta
@@ -52,12 +53,38 @@ Tunable = Any  # a policy with v0 and delta0
 Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
 
 
+@dataclass(frozen=True)
+class TunedRow(SummaryRow):
+    """What a setting brought: a summary, ``v0``, ``delta0`` and delta's share of the limit."""
+
+    v0: float = 0.0
+    delta0: float = 0.0
+    share: float = 0.0  # of the tightest limit
+
+    @property
+    def setting(self) -> Setting:
+        """As it was asked for, before v0 was cut to three digits."""
+        return self.v0, self.share
+
+    @property
+    def worst(self) -> float:
+        """The largest violation."""
+        return max(one.mean for one in self.violation)
+
+    def keeps(self, max_violation: float) -> bool:
+        """Whether every violation is below the allowed one with 95 % confidence."""
+        return all(one.mean + one.reach <= max_violation for one in self.violation)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A dictionary that JSON takes."""
+        return {**super().as_dict(), "v0": self.v0, "delta0": self.delta0}
+
+
 @dataclass(frozen=True, eq=False)
 class Tuning:
     """What was found: every setting tried, the frontier, and the one chosen, run afresh.
 
-    ``rows`` are summaries with ``v0`` and ``delta0``; ``coarse`` those of the first grid, on fewer
-    runs; ``chosen`` is on draws of its own.
+    ``coarse`` are the rows of the first grid, on fewer runs; ``chosen`` is on draws of its own.
     ``feasible`` is False if no setting kept to ``max_violation``: then the least violating one is
     chosen.
     """
@@ -66,13 +93,13 @@ class Tuning:
     budget: float
     max_violation: float
     policy: Tunable
-    rows: Sequence[Row]
-    coarse: Sequence[Row]
-    chosen: Row
+    rows: Sequence[TunedRow]
+    coarse: Sequence[TunedRow]
+    chosen: TunedRow
     feasible: bool
 
     @property
-    def frontier(self) -> list[Row]:
+    def frontier(self) -> list[TunedRow]:
         """The settings that no other beats in both reward and violation, by violation."""
         return _frontier(self.rows)
 
@@ -87,7 +114,7 @@ class Tuning:
             _points(self.policy.name, f"frontier of {self.policy.name}", self.frontier),
             _points("stationary", f"chosen: {self.policy.label}", [self.chosen]),
         ]
-        heights = [row["reward_rate"] for row in self.coarse]
+        heights = [row.reward_rate.mean for row in self.coarse]
         edge = np.full(2, self.max_violation)
         name = f"allowed: violation {self.max_violation:g}"
         references = [Reference("limit", name, np.array([min(heights), max(heights)]), edge)]
@@ -102,10 +129,10 @@ class Tuning:
         """The violation as v0 grows, a curve for some of the first grid's delta0."""
         curves = []
         for share in SHARES[::2]:
-            rows = [row for row in self.coarse if _setting(row)[1] == share]
-            name = f"delta0 = {rows[0]['delta0']:g}"
+            rows = [row for row in self.coarse if row.share == share]
+            name = f"delta0 = {rows[0].delta0:g}"
             shown = _points(f"{self.policy.name}:{name}", name, rows)
-            curves.append(replace(shown, x=np.array([row["v0"] for row in rows]), y=shown.x))
+            curves.append(replace(shown, x=np.array([row.v0 for row in rows]), y=shown.x))
         name = f"allowed: violation {self.max_violation:g}"
         references = [Reference("limit", name, np.array([self.max_violation]))]
         y_label = "penalty / budget − limit"
@@ -148,24 +175,24 @@ def tune(
         coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
         tell(len(V0) * len(SHARES) / COARSE)
         promising = [*_frontier(coarse), _best(coarse, max_violation)]
-        rows = search.rows([_setting(row) for row in promising], runs)
+        rows = search.rows([row.setting for row in promising], runs)
         tell(len(V0) * len(SHARES))
         for factors in FACTORS:
             best = _best(rows, max_violation)
-            rows += search.rows(_around(_setting(best), factors, rows), runs)
+            rows += search.rows(_around(best.setting, factors, rows), runs)
             tell(len(factors) ** 2)
         best = _best(rows, max_violation)
-        chosen = search.rows([_setting(best)], runs, first=FRESH)[0]
+        chosen = search.rows([best.setting], runs, first=FRESH)[0]
         tell(1)
     return Tuning(
         problem=problem,
         budget=search.budget,
         max_violation=max_violation,
-        policy=search.policy(*_setting(best)),
+        policy=search.policy(*best.setting),
         rows=rows,
         coarse=coarse,
         chosen=chosen,
-        feasible=_kept(best, max_violation),
+        feasible=best.keeps(max_violation),
     )
 
 
@@ -175,11 +202,6 @@ def _tunable(policy: Policy) -> Any:
     if not {"v0", "delta0"} <= known:
         raise PolicyError(f"policy {policy.label} cannot be tuned; it has no v0 and delta0")
     return replace(policy, **dict.fromkeys({"v", "delta"} & known))  # type: ignore[type-var]
-
-
-def worst(row: Row) -> float:
-    """The largest violation of a row."""
-    return float(np.max(row["violation"]))
 
 
 @dataclass(frozen=True)
@@ -198,7 +220,7 @@ class _Search:
         unit, limit = float(limits[0] - with_unit.allowance[0]), float(limits.min())
         return replace(self.base, v0=_short(v0), delta0=_short(share * limit / unit))
 
-    def rows(self, settings: Iterable[Setting], runs: int, first: int = 0) -> list[Row]:
+    def rows(self, settings: Iterable[Setting], runs: int, first: int = 0) -> list[TunedRow]:
         """A summary row for each setting, all on the same draws."""
         wanted = list(dict.fromkeys(settings))
         if not wanted:
@@ -211,44 +233,45 @@ class _Search:
             warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # said once is enough
             quiet = Settings(self.seed, progress=False)
             (results,) = make([request], quiet, self.store, whole=True)
-        rows: list[Row] = []
-        for setting, policy, row in zip(wanted, policies.values(), results.summary(), strict=True):
-            facts: dict[str, Any] = {"v0": policy.v0, "delta0": policy.delta0, "setting": setting}
-            rows.append({**row, "policy": policy.label, **facts})
-        return rows
+        return [
+            TunedRow(
+                **{**_fields(row), "policy": policy.label},
+                v0=v0,
+                delta0=policy.delta0,
+                share=share,
+            )
+            for (v0, share), policy, row in zip(
+                wanted, policies.values(), results.rows(), strict=True
+            )
+        ]
 
 
-def _setting(row: Row) -> Setting:
-    v0, share = row["setting"]
-    return float(v0), float(share)
+def _fields(row: SummaryRow) -> dict[str, Any]:
+    return {one.name: getattr(row, one.name) for one in fields(row)}
 
 
-def _kept(row: Row, max_violation: float) -> bool:
-    """Whether the violation is below the allowed one with 95 % confidence, for every penalty."""
-    ends = np.atleast_2d(row["violation_interval"])[:, 1]
-    return bool((ends <= max_violation).all())
-
-
-def _best(rows: Sequence[Row], max_violation: float) -> Row:
+def _best(rows: Sequence[TunedRow], max_violation: float) -> TunedRow:
     """The highest reward among the settings that keep to it; else the least violating."""
-    kept = [row for row in rows if _kept(row, max_violation)]
-    return max(kept, key=lambda row: row["reward_rate"]) if kept else min(rows, key=worst)
+    kept = [row for row in rows if row.keeps(max_violation)]
+    if kept:
+        return max(kept, key=lambda row: row.reward_rate.mean)
+    return min(rows, key=lambda row: row.worst)
 
 
-def _frontier(rows: Sequence[Row]) -> list[Row]:
+def _frontier(rows: Sequence[TunedRow]) -> list[TunedRow]:
     """The rows that no other beats in both reward and violation, by violation."""
-    kept: list[Row] = []
-    for row in sorted(rows, key=lambda row: (worst(row), -row["reward_rate"])):
-        if not kept or row["reward_rate"] > kept[-1]["reward_rate"]:
+    kept: list[TunedRow] = []
+    for row in sorted(rows, key=lambda row: (row.worst, -row.reward_rate.mean)):
+        if not kept or row.reward_rate.mean > kept[-1].reward_rate.mean:
             kept.append(row)
     return kept
 
 
-def _around(best: Setting, factors: Sequence[float], rows: Sequence[Row]) -> list[Setting]:
+def _around(best: Setting, factors: Sequence[float], rows: Sequence[TunedRow]) -> list[Setting]:
     """The settings about ``best`` that have not been tried."""
     v0, share = best
     shares = [min(LARGEST_SHARE, max(share, SHARES[1]) * factor) for factor in factors]
-    tried = {_setting(row) for row in rows}
+    tried = {row.setting for row in rows}
     about = itertools.product([v0 * factor for factor in factors], {share, *shares})
     return [setting for setting in sorted(about) if setting not in tried]
 
@@ -258,12 +281,12 @@ def _short(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _points(label: str, name: str, rows: Sequence[Row], *, line: bool = True) -> Curve:
+def _points(label: str, name: str, rows: Sequence[TunedRow], *, line: bool = True) -> Curve:
     return Curve(
         label=label,
         name=name,
-        x=np.array([worst(row) for row in rows]),
-        y=np.array([row["reward_rate"] for row in rows]),
+        x=np.array([row.worst for row in rows]),
+        y=np.array([row.reward_rate.mean for row in rows]),
         low=None,
         high=None,
         hollow=np.zeros(len(rows), bool),

@@ -8,7 +8,7 @@ experiment. K arms.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,9 @@ def typed(rows: Sequence[AnyRow]) -> list[ReportRow]:
 def _typed(row: AnyRow) -> ReportRow:
     if isinstance(row, ReportRow):
         return row
-    return ReportRow(**vars(row)) if isinstance(row, SummaryRow) else ReportRow.from_dict(row)
+    if isinstance(row, SummaryRow):
+        return ReportRow(**{one.name: getattr(row, one.name) for one in fields(SummaryRow)})
+    return ReportRow.from_dict(row)
 
 
 def entries(row: AnyRow) -> Mapping[str, Any]:
