@@ -55,16 +55,11 @@ Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
 
 @dataclass(frozen=True)
 class TunedRow(SummaryRow):
-    """What a setting brought: a summary, ``v0``, ``delta0`` and delta's share of the limit."""
+    """What a setting brought: a summary, and ``v0`` and ``delta0`` to three digits."""
 
     v0: float = 0.0
     delta0: float = 0.0
-    share: float = 0.0  # of the tightest limit
-
-    @property
-    def setting(self) -> Setting:
-        """As it was asked for, before v0 was cut to three digits."""
-        return self.v0, self.share
+    setting: Setting = (0.0, 0.0)  # as it was asked for
 
     @property
     def worst(self) -> float:
@@ -129,7 +124,7 @@ class Tuning:
         """The violation as v0 grows, a curve for some of the first grid's delta0."""
         curves = []
         for share in SHARES[::2]:
-            rows = [row for row in self.coarse if row.share == share]
+            rows = [row for row in self.coarse if row.setting[1] == share]
             name = f"delta0 = {rows[0].delta0:g}"
             shown = _points(f"{self.policy.name}:{name}", name, rows)
             curves.append(replace(shown, x=np.array([row.v0 for row in rows]), y=shown.x))
@@ -236,13 +231,11 @@ class _Search:
         return [
             TunedRow(
                 **{**_fields(row), "policy": policy.label},
-                v0=v0,
+                v0=policy.v0,
                 delta0=policy.delta0,
-                share=share,
+                setting=setting,
             )
-            for (v0, share), policy, row in zip(
-                wanted, policies.values(), results.rows(), strict=True
-            )
+            for setting, policy, row in zip(wanted, policies.values(), results.rows(), strict=True)
         ]
 
 
