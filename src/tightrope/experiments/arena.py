@@ -269,7 +269,7 @@ def _facts(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, st
     return [
         ("Problems", str(len(problems))),
         ("Policies", str(len(labels))),
-        ("Budgets", ", ".join(f"{budget:,g}" for budget in counts)),
+        ("Budgets", ", ".join(f"{budget:,g}" for budget in counts) + " largest costs of one pull"),
         ("Runs", "; ".join([f"{runs:,}", *fewer])),
         ("Seed", str(seed)),
         ("Threads", str(thread_count(None))),
