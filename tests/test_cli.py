@@ -178,7 +178,7 @@ def test_warnings_go_to_standard_error_in_one_line(shell):
     )
     assert status == 0
     json.loads(out)
-    assert err.startswith("warning: policy lyon: delta = 1.247")
+    assert err.startswith("warning: policy lyon:delta0=15: delta = 1.247")
     assert "2,790" in err
     assert err.count("\n") == 1
 

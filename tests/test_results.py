@@ -12,6 +12,7 @@ from tightrope import (
     Arm,
     Bernoulli,
     FixedArm,
+    InputError,
     LyOff,
     LyOn,
     Problem,
@@ -251,3 +252,18 @@ def test_to_pandas(results):
     table = results.to_pandas()
     assert isinstance(table, pandas.DataFrame)
     assert list(table["policy"]) == ["lyoff", "lyoff", "lyon", "lyon"]
+
+
+def test_results_are_equal_if_their_runs_are(paper):
+    import pickle
+
+    made = simulate(paper, [LyOn(), LyOff()], budgets=[20.0], runs=5, backend="python", seed=2)
+    assert made == pickle.loads(pickle.dumps(made))
+    assert made != simulate(paper, [LyOn(), LyOff()], budgets=[20.0], runs=5, backend="python")
+    assert made != 3
+
+
+def test_what_is_no_policy_is_named(paper):
+    for wrong in ("lyon", LyOn, [LyOn(), 3], {"a": "lyon"}):
+        with pytest.raises(InputError, match=r"policies: .* must be a policy, such as LyOn\(\)"):
+            simulate(paper, wrong, budgets=5, runs=2)

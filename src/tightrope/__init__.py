@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         trajectory,
     )
     from tightrope.experiments.arena import arena
+    from tightrope.experiments.tuning import tune
     from tightrope.live import Controller
     from tightrope.report import plot, print_rows
 
@@ -141,6 +142,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "ready_problem",
     "simulate",
     "trajectory",
+    "tune",
 ]
 
 # What needs numba or matplotlib is imported when it is first asked for.
@@ -152,6 +154,7 @@ _LATER = {
     "Trajectory": "engine",
     "StoreWarning": "engine",
     "arena": "experiments.arena",
+    "tune": "experiments.tuning",
     "simulate": "engine",
     "trajectory": "engine",
     "plot": "report",

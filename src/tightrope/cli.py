@@ -8,15 +8,17 @@ done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anythi
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tightrope.errors import InputError, TightropeError
+from tightrope.errors import InputError, PolicyError, TightropeError
 from tightrope.names import in_text
 from tightrope.shell.commands import SHELLS, complete, require_command, without_own_name
 from tightrope.version import __version__
@@ -35,6 +37,8 @@ POLICY = "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    if os.environ.get("COLUMNS", "").strip() == "0":
+        del os.environ["COLUMNS"]  # says nothing
     try:
         complete(_parser)
         given = sys.argv[1:] if arguments is None else list(arguments)
@@ -44,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(), _terminable():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            status: int = options.command(options)
+            status = _run(options)
+            sys.stdout.flush()
         return status
     except InputError as error:
         return _fail(error, 2)
@@ -55,6 +60,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # the reader has gone; nothing to flush to
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        sys.stdout = None
+        return _fail(f"cannot write to standard output: {error.strerror}", 1)
+    except Exception as error:
+        place = _own_place(error)
+        if place is None:
+            raise  # ours: a traceback is what we want to see
+        return _fail(f"{place}: {type(error).__name__}: {error}", 1)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """The command's status; a policy of the user's own may try to end the program."""
+    try:
+        status: int = options.command(options)
+    except SystemExit as error:
+        text = f"a policy ended the program by sys.exit({error.code!r})"
+        raise PolicyError(text) from error
+    return status
+
+
+def _own_place(error: Exception) -> str | None:
+    """Where in a policy of the user's own an error arose: file and line; None if it did not."""
+    from tightrope.policies.naming import OF_A_FILE
+
+    place, trace = None, error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if str(frame.f_globals.get("__name__", "")).startswith(OF_A_FILE):
+            place = f"policy file {frame.f_code.co_filename}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
 
 
 _signals: list[int] = []  # those that asked this process to stop
@@ -110,8 +148,9 @@ def simulate(options: argparse.Namespace) -> int:
         Request.checked(one, policies, options.budget, options.runs, options.backend)
         for one in problems.values()
     ]
-    with _store(folder, options.fresh) as store:
-        found, saved = make(requests, settings, store), True
+    with _keeping(folder), _store(folder, options.fresh) as store:
+        with redirect_stdout(sys.stderr):  # a policy of one's own may print
+            found, saved = make(requests, settings, store), True
         if options.save and (found[0].complete or not (store and store.keeps)):
             saved = keep(found[0], options.save)
             if store and saved and found[0].complete and not options.checkpoint:
@@ -124,6 +163,19 @@ def simulate(options: argparse.Namespace) -> int:
     _print_rows(rows, options.json)
     status = _status(found, options.runs, folder)
     return status if saved else 1
+
+
+@contextmanager
+def _keeping(folder: str | None) -> Iterator[None]:
+    """What is said where Ctrl-C comes while finished runs are written down."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop) or folder is None:
+            raise
+        raise KeyboardInterrupt(
+            f"interrupted; finished runs are kept in {folder}, the same command goes on from there"
+        ) from stop
 
 
 def _problems(names: Sequence[str]) -> dict[str, Problem]:
@@ -358,17 +410,18 @@ def arena(options: argparse.Namespace) -> int:
     """Rank policies against each other on many problems, and write a page about it."""
     from tightrope.experiments.arena import arena as run
 
-    found = run(
-        options.problem,
-        options.policy,
-        options.budget,
-        runs=options.runs,
-        seed=options.seed,
-        out=options.out,
-        progress=False if options.quiet else None,
-        backend=options.backend,
-        fresh=options.fresh,
-    )
+    with redirect_stdout(sys.stderr):  # a policy of one's own may print
+        found = run(
+            options.problem,
+            options.policy,
+            options.budget,
+            runs=options.runs,
+            seed=options.seed,
+            out=options.out,
+            progress=False if options.quiet else None,
+            backend=options.backend,
+            fresh=options.fresh,
+        )
     if options.json:
         _print_json(found.summary())
     else:

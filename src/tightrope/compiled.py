@@ -204,14 +204,22 @@ def _names(function: Callable[..., Any]) -> dict[str, Any]:
 def _text(function: Callable[..., Any]) -> str:
     """A function's code and constants, and those of the functions it calls."""
     code = function.__code__
-    used = [
-        _text(value)
-        if isinstance(value, python_types.FunctionType)
-        else f"{name}={value.tolist() if isinstance(value, np.ndarray) else value!r}"
-        for name, value in _names(function).items()
-        if isinstance(value, python_types.FunctionType | float | int | np.ndarray)
-    ]
+    used = []
+    for name, value in _names(function).items():
+        if isinstance(value, python_types.ModuleType):  # what it takes of a module: helper.ARM
+            inside = {at: getattr(value, at) for at in code.co_names if hasattr(value, at)}
+            used += [_value_text(f"{name}.{at}", one) for at, one in inside.items()]
+        else:
+            used.append(_value_text(name, value))
     return repr((code.co_code, code.co_consts, code.co_names, used))
+
+
+def _value_text(name: str, value: Any) -> str:
+    if isinstance(value, python_types.FunctionType):
+        return _text(value)
+    if isinstance(value, np.ndarray):
+        return f"{name}={value.tolist()}"
+    return f"{name}={value!r}" if isinstance(value, float | int | str | tuple) else ""
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]

@@ -102,7 +102,10 @@ def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
         raise InputError(_cannot(path, "it is a file that may not be changed"))
     if not text or text.endswith(os.sep):
         raise InputError(_cannot(path, "it must be the name of a file"))
-    target = os.path.realpath(text)
+    try:
+        target = os.path.realpath(text)
+    except OSError as error:  # the working folder is gone
+        raise InputError(_cannot(path, f"the working folder: {error.strerror}")) from error
     if not os.access(_folder(target), os.W_OK | os.X_OK) or not os.path.isdir(_folder(target)):
         raise InputError(
             _cannot(path, f"{_folder(target)} must be a folder that can be written to")

@@ -107,9 +107,12 @@ class Record:
         return self.normalised_runs.in_units(self.scales)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
-    """Runs of several policies on one problem, at the same budgets, run numbers and seed."""
+    """Runs of several policies on one problem, at the same budgets, run numbers and seed.
+
+    Results are equal if the runs are, whenever and however fast they were made.
+    """
 
     problem: Problem
     budgets: tuple[float, ...]  # [G] in the user's units
@@ -123,6 +126,27 @@ class Results:
         object.__setattr__(self, "seed", int(self.seed))  # JSON knows no numpy.int64
         scaled = [replace(record, scales=self.problem.scales) for record in self.records]
         object.__setattr__(self, "records", tuple(scaled))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Results):
+            return NotImplemented
+        mine, theirs = (
+            (one.problem.to_toml(), one.budgets, one.seed, one.labels, one.complete)
+            for one in (self, other)
+        )
+        return (
+            mine == theirs
+            and np.array_equal(self.run_numbers, other.run_numbers)
+            and all(
+                np.array_equal(
+                    getattr(a.normalised_runs, f.name), getattr(b.normalised_runs, f.name)
+                )
+                for a, b in zip(self.records, other.records, strict=True)
+                for f in fields(Runs)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def runs(self) -> int:

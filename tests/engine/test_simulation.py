@@ -318,7 +318,7 @@ def test_bad_input_is_one_line_that_names_it(paper, change, words):
 
 
 def test_delta_above_the_limit_warns_and_names_the_budget_inside(paper):
-    with pytest.warns(OutsideTheoryWarning, match=r"smallest budget inside is about 2,790"):
+    with pytest.warns(OutsideTheoryWarning, match=r"inside the theory is about 2,790"):
         simulate(paper, LyOn(delta0=15), budgets=1000, runs=2)
     with pytest.warns(OutsideTheoryWarning, match=r"about 352"):
         simulate(paper, LyOff(delta0=15), budgets=300, runs=2)

@@ -72,7 +72,7 @@ def test_rows_and_csv_agree_with_a_plain_simulation(made):
 def test_outside_theory_is_told_once_and_marked(made):
     _, report, caught = made
     (warning,) = caught
-    assert "smallest budget inside is about 2,790" in str(warning.message)
+    assert "smallest budget inside the theory is about 2,790" in str(warning.message)
     assert str(warning.message).endswith("The same holds at budget 2000")
     marked = {(row["policy"], row["budget"]) for row in report.rows if row["outside_theory"]}
     assert marked == {("lyon:delta0=15", 1000.0), ("lyon:delta0=15", 2000.0)}

@@ -130,7 +130,7 @@ def test_in_the_shell_everywhere(file, shell, tmp_path):
     arena = ["arena", "--problem", "paper", *words, "--budget", "20", "--runs", "4"]
     status, out, _ = shell(*arena, "--out", str(tmp_path / "out"))
     assert status == 0
-    assert {row["policy"] for row in json.loads(out)} == {"bolder", "lyon"}
+    assert {row["policy"] for row in json.loads(out)} == {f"{file}:Bolder", "lyon"}
     tune = f"tune paper --policy {file}:Bolder --budget 30 --runs 8 --quiet --json"
     status, out, _ = shell(*tune.split(), "--out", str(tmp_path / "tuned"))
     assert json.loads(out)[0]["policy"].startswith("bolder:")
@@ -158,3 +158,59 @@ def test_objects_in_python(paper, file):
     policy = parse_policy(f"{file}:Bolder")
     found = tightrope.arena([paper], [policy], [20], runs=3, progress=False)
     assert [row.policy for row in found.rows] == ["bolder"]
+
+
+def test_a_constant_of_an_imported_module_is_part_of_the_code(tmp_path, monkeypatch):
+    from types import ModuleType
+
+    from tightrope.compiled import fingerprint
+
+    helper = ModuleType("helper")
+    helper.ARM = 0
+    space: dict[str, object] = {"helper": helper}
+    exec("def choose():\n    return helper.ARM", space)
+    before = fingerprint([space["choose"]], ())
+    helper.ARM = 1
+    assert fingerprint([space["choose"]], ()) != before
+
+
+def test_a_policy_that_ends_the_program_or_prints(tmp_path, shell):
+    path = tmp_path / "loud.py"
+    path.write_text("print('noise')\n" + FILE)
+    words = ["simulate", "paper", "--budget", "20", "--runs", "3", "--quiet", "--json"]
+    status, out, _ = shell(*words, "--policy", f"{path}:Bolder")
+    assert status == 0
+    assert json.loads(out)
+    path.write_text("import sys\nsys.exit(0)")
+    status, out, err = shell(*words, "--policy", f"{path}:Bolder")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_mistakes_in_a_policy_of_one_s_own_name_its_line(tmp_path, shell):
+    path = tmp_path / "wrong.py"
+    words = ["simulate", "paper", "--budget", "20", "--runs", "3", "--quiet"]
+    for body, status, said in (
+        ("return undefined", 1, f"{path}, line 14: NameError"),
+        ("return None", 2, "chose arm None at step 0"),
+        ("return 0.5", 2, "chose arm 0.5 at step 0"),
+    ):
+        path.write_text(
+            f"""
+from dataclasses import dataclass
+
+from tightrope import Policy
+from tightrope.policies.base import Setup, limits_of
+
+@dataclass(frozen=True)
+class Wrong(Policy):
+    name, summary = "wrong", ""
+    def setup(self, task, budget):
+        return Setup((), limits_of(task))
+
+    def decide(self, *given):
+        {body}
+"""
+        )
+        found = shell(*words, "--policy", f"{path}:Wrong")
+        assert (found[0], found[2].count("\n")) == (status, 1)
+        assert said in found[2]

@@ -291,15 +291,15 @@ def test_kahan_carry_keeps_what_single_precision_drops():
         (
             LyOff(delta0=3),
             500,
-            "policy lyoff: delta = 0.03 is not below limit = 0.02 at budget 500, so no theorem"
-            " covers it; the number is used as it stands. The smallest budget inside is about"
-            " 1,126",
+            "policy lyoff:delta0=3: delta = 0.03 is not below limit = 0.02 at budget 500, so no"
+            " theorem covers it; the number is used as it stands. The smallest budget inside the"
+            " theory is about 1,126",
         ),
         (
             LyOn(delta=0.9),
             500,
-            "policy lyon: delta = 0.045 is not below limit = 0.02, so no theorem covers it; the"
-            " number is used as it stands",
+            "policy lyon:delta=0.9: delta = 0.045 is not below limit = 0.02, so no theorem covers it;"
+            " the number is used as it stands",
         ),
         (LyOn(), 500, None),
     ],

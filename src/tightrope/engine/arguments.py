@@ -65,12 +65,18 @@ def named_problems(
 
 def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
     """Policies by label; all different."""
-    if isinstance(policies, Policy):
+    if isinstance(policies, Policy | str | type):
         policies = [policies]
+    listed = list(policies.values() if isinstance(policies, Mapping) else policies)
+    for policy in listed:
+        if not isinstance(policy, Policy):
+            raise InputError(
+                f"policies: {shown(policy)} must be a policy, such as LyOn(), or"
+                " parse_policy('lyon:delta0=15')"
+            )
     if isinstance(policies, Mapping):
         named = dict(policies)
     else:
-        listed = list(policies)
         named = {policy.label: policy for policy in listed}
         if len(named) < len(listed):
             raise InputError(f"policies: {[p.label for p in listed]} must all be different")

@@ -165,7 +165,7 @@ def play(
             arm = state.step % count
         else:
             arm = state.decide(policy, random)
-            if not 0 <= arm < count:
+            if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
                 raise wrong_arm(policy.label, arm, state.step, count)
         now = tables[bisect_right(starts, state.spent) - 1]
         values = [number(value) for value in outcomes(now, arm, draws)]

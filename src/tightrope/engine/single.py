@@ -34,7 +34,7 @@ NO_BLOCK = np.zeros(0, np.uint8)
 SIZES = Sizes()
 
 
-def wrong_arm(label: str, arm: int, step: int, count: int) -> PolicyError:
+def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
     """What to raise when a policy answers an arm that does not exist."""
     return PolicyError(
         f"policy {label}: chose arm {arm} at step {step}; must be a number from 0 to {count - 1}"

@@ -30,6 +30,7 @@ from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
 from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
 from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
+from tightrope.policies.naming import known_policies
 from tightrope.problem import Problem
 from tightrope.problem.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
@@ -73,6 +74,7 @@ class Match:
     """One policy on one problem at one budget, in largest costs of one pull."""
 
     scene: Scene
+    label: str
     policy: Policy
     budget: float
 
@@ -83,7 +85,7 @@ class Match:
 
     def request(self, runs: int) -> Request:
         """What to ask the engine for."""
-        policies = {self.policy.label: self.policy}
+        policies = {self.label: self.policy}
         numbers = np.arange(runs_at(runs, self.budget))
         return Request(self.scene.problem, policies, [self.cost_budget], numbers)
 
@@ -207,7 +209,15 @@ def _named_policies(policies: Policies) -> dict[str, Policy]:
         return dict(policies)
     listed = list(policies)
     _require_distinct("policy", [one for one in listed if isinstance(one, str)])
-    return named_policies(parse_policy(one) if isinstance(one, str) else one for one in listed)
+    made = [parse_policy(one) if isinstance(one, str) else one for one in listed]
+    named_policies(made)  # all different
+    return {_label(given, policy): policy for given, policy in zip(listed, made, strict=True)}
+
+
+def _label(given: str | Policy, policy: Policy) -> str:
+    """A policy's own words; for one of a file or a module those by which it is found again."""
+    ours = policy.name in known_policies()
+    return given if isinstance(given, str) and not ours else policy.label
 
 
 def _require_distinct(what: str, texts: Sequence[str]) -> None:
@@ -238,7 +248,7 @@ def _matches(
             except PolicyError as error:
                 obstacles[label, str(error)] = [*obstacles.get((label, str(error)), []), name]
                 continue
-            matches += [Match(scene, policy, budget) for budget in budgets]
+            matches += [Match(scene, label, policy, budget) for budget in budgets]
     if not matches:
         raise PolicyError(next(reason for _, reason in obstacles))
     told = [

@@ -161,14 +161,19 @@ class Standing:
 
 
 def standings(rows: Sequence[ArenaRow], budget: float) -> list[Standing]:
-    """Every policy at a budget: those that keep the limit most often first, then by first ranks."""
+    """Every policy at a budget, by how often it keeps the limits, first ranks, then regret."""
     labels = dict.fromkeys(row.policy for row in rows)
     found = [
         _standing(label, mine)
         for label in labels
         if (mine := [row for row in rows if (row.policy, row.budget) == (label, budget)])
     ]
-    return sorted(found, key=lambda one: (one.knows_means, -one.keeps, -one.first, one.broken))
+    return sorted(found, key=_order)
+
+
+def _order(one: Standing) -> tuple[float, ...]:
+    regret = float("inf") if one.regret_share is None else one.regret_share
+    return one.knows_means, -one.keeps, -one.first, regret, one.broken
 
 
 def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:

@@ -200,9 +200,25 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
             " a Task was given"
         )
     setup = policy.setup(known, budget)
+    _check_setup(policy, setup, known.penalty_count)
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
+
+
+def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
+    """Raise unless a policy's ``setup`` gave what the engines need; ours are known to."""
+    if type(policy).__module__.startswith("tightrope.") or setup is None:
+        return
+    place = f"policy {policy.label}: setup"
+    if not isinstance(setup, Setup):
+        raise PolicyError(f"{place} gave {setup!r}; must be a Setup")
+    for name, count in (("constants", None), ("allowance", penalties)):
+        values = getattr(setup, name)
+        good = isinstance(values, tuple) and all(isinstance(v, int | float) for v in values)
+        if not good or (count is not None and len(values) != count):
+            wanted = "a tuple of numbers" + ("" if count is None else f", {count}: one per limit")
+            raise PolicyError(f"{place} gave {name} = {values!r}; must be {wanted}")
 
 
 def limits_of(known: Known) -> tuple[float, ...]:

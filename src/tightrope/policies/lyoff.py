@@ -47,7 +47,7 @@ class LyOff(InformedPolicy, IndexPolicy):
     @property
     def schedule(self) -> Schedule:
         """How V and delta follow from the budget."""
-        return Schedule(self.name, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
+        return Schedule(self.label, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
 
     def setup(self, problem: Problem, budget: float) -> Setup:
         """V; the limits less delta; the true rates as terms."""

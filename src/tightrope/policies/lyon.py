@@ -84,7 +84,7 @@ class LyOn(IndexPolicy):
     @property
     def schedule(self) -> Schedule:
         """How V and delta follow from the budget."""
-        return Schedule(self.name, math.log, self.v0, self.delta0, self.v, self.delta)
+        return Schedule(self.label, math.log, self.v0, self.delta0, self.v, self.delta)
 
     def setup(self, task: Task, budget: float) -> Setup:
         """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""

@@ -13,6 +13,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -81,6 +82,8 @@ def policy_class(name: str) -> type[Policy]:
         module, _, kind = name.partition(":")
         return _class_in(_import(module, name), kind, name)
     known = known_policies()
+    if name.endswith(".py"):
+        raise PolicyError(f"policy {name!r} is a file; must name a class of it: {name}:CLASS")
     if name not in known:
         raise PolicyError(f"policy {name!r} is unknown; {nearest(name, known)}")
     found = known[name]
@@ -98,7 +101,7 @@ def _registered(entry: Any) -> type[Policy]:
     what = f"the entry point {entry.name} = {entry.value!r} of {GROUP}"
     try:
         found = entry.load()
-    except Exception as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise PolicyError(f"{what} cannot be loaded: {_reason(error)}") from error
     return _require_policy(found, what)
 
@@ -119,12 +122,13 @@ def _file_module(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if not isinstance(error, Exception):
-            raise
+        with redirect_stdout(sys.stderr):  # standard output is for results
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
         raise PolicyError(f"policy file {path!r} cannot be read: {_reason(error)}") from error
+    finally:
+        if sys.exc_info()[0] is not None:
+            del sys.modules[name]
     return module
 
 
@@ -132,8 +136,9 @@ def _import(module: str, name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")  # a module beside the user, as python -m finds it
     try:
-        return importlib.import_module(module)
-    except Exception as error:  # whatever a module does when it is imported
+        with redirect_stdout(sys.stderr):
+            return importlib.import_module(module)
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise PolicyError(f"policy {name!r} cannot be imported: {_reason(error)}") from error
 
 
@@ -162,7 +167,7 @@ def _require_policy(found: Any, what: str) -> type[Policy]:
     return found
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """An error's kind and first line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

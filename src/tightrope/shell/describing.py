@@ -53,8 +53,10 @@ def lines(kind: type[Policy]) -> Iterator[str]:
     for name, one in facts["parameters"].items():
         default = "none" if one["default"] is None else one["default"]
         yield f"\n  {name} = {default}"
-        yield f"    must be {one['allowed']}"
-        yield f"    {one['meaning']}"
+        if one["allowed"]:
+            yield f"    must be {one['allowed']}"
+        if one["meaning"]:
+            yield f"    {one['meaning']}"
 
 
 def allowed(kind: type[Policy], parameter: str) -> str:

@@ -69,7 +69,7 @@ class QueuedPolicy(ChoicePolicy):
 
     def setup(self, task: Task, budget: float) -> Setup:
         """V, delta and the place-holder, then what ``more`` adds."""
-        schedule = Schedule(self.name, math.log, self.v0, self.delta0, None, None)
+        schedule = Schedule(self.label, math.log, self.v0, self.delta0, None, None)
         limits = limits_of(task)
         v, delta = schedule.at(budget, task.scales.cost)
         holder = -1.0 if self.q0 is None else float(self.q0)

@@ -99,7 +99,7 @@ class Schedule:
         smallest = math.ceil(self._smallest_budget(tightest) * unit)
         return (
             f"{text} at budget {budget * unit:g}, so no theorem covers it; the number is used as it"
-            f" stands. The smallest budget inside is about {smallest:,.0f}"
+            f" stands. The smallest budget inside the theory is about {smallest:,.0f}"
         )
 
     def _smallest_budget(self, limit: float) -> float:
