@@ -298,8 +298,8 @@ def test_kahan_carry_keeps_what_single_precision_drops():
         (
             LyOn(delta=0.9),
             500,
-            "policy lyon:delta=0.9: delta = 0.045 is not below limit = 0.02, so no theorem covers it;"
-            " the number is used as it stands",
+            "policy lyon:delta=0.9: delta = 0.045 is not below limit = 0.02, so no theorem covers"
+            " it; the number is used as it stands",
         ),
         (LyOn(), 500, None),
     ],
