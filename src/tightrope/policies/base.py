@@ -21,6 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.errors import PolicyError
@@ -215,7 +216,7 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
         raise PolicyError(f"{place} gave {setup!r}; must be a Setup")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
-        good = isinstance(values, tuple) and all(isinstance(v, int | float) for v in values)
+        good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)
         if not good or (count is not None and len(values) != count):
             wanted = "a tuple of numbers" + ("" if count is None else f", {count}: one per limit")
             raise PolicyError(f"{place} gave {name} = {values!r}; must be {wanted}")
