@@ -18,7 +18,7 @@ print(f"no policy earns more than {optimum(problem, BUDGET):.1f} on average")
 found = tune(problem, LyOn(), budget=BUDGET, max_violation=0.0, runs=200, seed=1)
 print("keeps the limit:" if found.feasible else "nothing keeps the limit; nearest:", end=" ")
 print(f"v0 = {found.chosen.v0}, delta0 = {found.chosen.delta0}")
-tuned = LyOn(v0=found.chosen["v0"], delta0=found.chosen["delta0"])
+tuned = LyOn(v0=found.chosen.v0, delta0=found.chosen.delta0)
 results = simulate(
     problem, {"as in the paper": LyOn(), "tuned": tuned}, budgets=BUDGET, runs=500, seed=2
 )
