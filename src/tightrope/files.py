@@ -191,7 +191,7 @@ def write_arrays(
     text = np.array(json.dumps({**header, "sealed": True}))
     archive = io.BytesIO()  # a zip cannot be closed in peace where the disk is full
     save = np.savez_compressed if compress else np.savez
-    save(archive, allow_pickle=False, **{HEADER: text, **arrays})
+    save(archive, **{HEADER: text, **arrays})
     archive.seek(-2, io.SEEK_END)  # the length of a comment, 0 so far
     archive.write((len(SEAL) + DIGITS).to_bytes(2, "little") + SEAL)
     archive.write(hashlib.sha256(archive.getbuffer()).hexdigest().encode())
