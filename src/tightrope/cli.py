@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, PolicyError, TightropeError
 from tightrope.names import in_text
+from tightrope.interrupts import not_dropped
 from tightrope.shell.commands import SHELLS, complete, require_command, without_own_name
 from tightrope.version import __version__
 
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser = _parser()
         require_command(given, parser.commands)
         options = parser.parse_args(given)
-        with warnings.catch_warnings(), _terminable():
+        with warnings.catch_warnings(), _terminable(), not_dropped("interrupted"):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             status = _run(options)

@@ -27,6 +27,8 @@ from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
 
+from tightrope.errors import PolicyError
+from tightrope.interrupts import not_dropped
 from tightrope.sources import source_digest
 
 __all__ = [
@@ -253,13 +255,23 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
-    """Compile a function that may close over compiled ones; found on the disk the next time."""
+    """Compile a function that may close over compiled ones; found on the disk the next time.
+
+    Ctrl-C while it is compiled or read from the disk is raised at the end of that at the latest.
+    """
     kernel.__qualname__ = kernel.__name__ = f"{kernel.__name__.strip('_')}_{digest[:16]}"
     dispatcher = njit(**OPTIONS, **options)(kernel)
     with suppress(RuntimeError):  # no folder to write to: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
     return dispatcher
 
+    compile_types = dispatcher.compile
+
+    def compile_and_check(signature: Any) -> Any:
+        with not_dropped():
+            return compile_types(signature)
+
+    dispatcher.compile = compile_and_check
 
 def direct_call(kernel: Any, *arguments: Any) -> Any:
     """Compile a kernel for arguments of these numba types; called without a look at theirs.

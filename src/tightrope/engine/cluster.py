@@ -28,6 +28,7 @@ from tightrope.engine.backend import Numbers, Plan, plan_of
 from tightrope.engine.job import Job
 from tightrope.engine.work import Chunk, Compile, Keep
 from tightrope.errors import BackendError, InputError
+from tightrope.interrupts import not_dropped
 from tightrope.policies.naming import OF_A_FILE
 from tightrope.results import Runs
 from tightrope.version import __version__
@@ -94,9 +95,11 @@ def run_chunks(
         compile(job)
     tasks = _Tasks(ray, chunks, todo, keep, most)
     try:
-        while tasks.unfinished:
-            tasks.submit()
-            tasks.gather(timeout=1.0)
+        with not_dropped() as check:
+            while tasks.unfinished:
+                tasks.submit()
+                tasks.gather(timeout=1.0)
+                check()
     except KeyboardInterrupt:
         tasks.gather(timeout=0.0)
         raise

@@ -18,6 +18,7 @@ from tightrope.engine.backend import Numbers
 from tightrope.engine.job import Job
 from tightrope.engine.progress import Progress, percent, reporting
 from tightrope.engine.store import Place, Store
+from tightrope.interrupts import not_dropped
 from tightrope.results import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
@@ -172,13 +173,15 @@ def run_chunks(
                 keep(at, runs, seconds)
 
     try:
-        for _ in range(2 * threads):
-            submit()
-        while pending:
-            finished = wait(pending, return_when=FIRST_COMPLETED).done
-            gather(finished)
-            for _ in finished:
+        with not_dropped() as check:
+            for _ in range(2 * threads):
                 submit()
+            while pending:
+                finished = wait(pending, return_when=FIRST_COMPLETED).done
+                gather(finished)
+                check()
+                for _ in finished:
+                    submit()
     except KeyboardInterrupt:
         stop[0] = 1
         gather(list(pending))
