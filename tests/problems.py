@@ -106,6 +106,53 @@ class AstrayDecider(LeastPulled):
 
 
 @dataclasses.dataclass(frozen=True)
+class Halfway(ChoicePolicy):
+    """Its arm is no whole number."""
+
+    name = "halfway"
+    summary = "between two arms"
+
+    def setup(self, task, budget):
+        return Setup((), limits_of(task))
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        return 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfSpelled(Halfway):
+    """The same in words that numba cannot compile."""
+
+    name = "half-spelled"
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        return {f"{0.5:g}": 0.5}["0.5"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reaching(ChoicePolicy):
+    """Looks at numbers by an index that may be out of range."""
+
+    name = "reaching"
+    summary = "may use an index out of range"
+    choose_at: int = 0
+    learn_at: int = 0
+
+    def setup(self, task, budget):
+        return Setup((float(self.choose_at), float(self.learn_at)), limits_of(task))
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        return 0 if state.pulls[int(constants[0])] < 5.0 else 1
+
+    @staticmethod
+    def learn(constants, state, scratch, arm):
+        state.squares[int(constants[1])] += 0.0
+
+
+@dataclasses.dataclass(frozen=True)
 class Speller(ChoicePolicy):
     """Takes turns, by way of a text and a dictionary: numba cannot compile it."""
 

@@ -36,6 +36,7 @@ __all__ = [
     "OPTIONS",
     "announced",
     "array_behind",
+    "checked",
     "compilations",
     "compile_function",
     "compile_kernel",
@@ -46,6 +47,7 @@ __all__ = [
     "select",
     "tables_in_global_memory",
     "uncounted",
+    "whole_number",
 ]
 
 COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second is not one of the first
@@ -263,8 +265,6 @@ def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
     dispatcher = njit(**OPTIONS, **options)(kernel)
     with suppress(RuntimeError):  # no folder to write to: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
-    return dispatcher
-
     compile_types = dispatcher.compile
 
     def compile_and_check(signature: Any) -> Any:
@@ -272,6 +272,8 @@ def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
             return compile_types(signature)
 
     dispatcher.compile = compile_and_check
+    return dispatcher
+
 
 def direct_call(kernel: Any, *arguments: Any) -> Any:
     """Compile a kernel for arguments of these numba types; called without a look at theirs.
@@ -289,6 +291,30 @@ def uncounted(function: Callable[..., Any]) -> Any:
     For slices of memory that lives longer: to count them would take seconds of compiling.
     """
     return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
+
+
+def checked(function: Callable[..., Any]) -> Any:
+    """As ``uncounted``, and an index out of range raises IndexError: for a user's own functions."""
+    return njit(forceinline=True, _nrt=False, boundscheck=True, **OPTIONS)(function)
+
+
+def whole_number(place: str) -> Any:
+    """For compiled code: a function that gives a number back; PolicyError if its type has a point.
+
+    Compiled code would cut 0.5 to 0 where an arm is asked for. The error comes from compiling.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def whole(_context: Any, value: Any) -> Any:
+        if not isinstance(value, types.Integer | types.Boolean):
+            raise PolicyError(f"{place} returns {value}; must be a whole number, the arm to pull")
+
+        def generate(_target: Any, _builder: Any, _signature: Any, arguments: Any) -> Any:
+            return arguments[0]
+
+        return value(value), generate
+
+    return whole
 
 
 def compilations(kernel: Any) -> int:

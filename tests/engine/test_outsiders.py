@@ -7,8 +7,18 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.problems import Astray, AstrayDecider, Careful, LeastPulled, Speller, unlike
-from tightrope import BackendError, LyOn, NotCompiledWarning, PolicyError, simulate
+from tests.problems import (
+    Astray,
+    AstrayDecider,
+    Careful,
+    HalfSpelled,
+    Halfway,
+    LeastPulled,
+    Reaching,
+    Speller,
+    unlike,
+)
+from tightrope import BackendError, Controller, LyOn, NotCompiledWarning, PolicyError, simulate
 
 OPTIONS = {"budgets": 30, "runs": 3, "seed": 2, "progress": False}
 
@@ -22,8 +32,46 @@ def test_an_arm_that_does_not_exist_is_named(paper, kind, backend, answer):
     with pytest.raises(PolicyError) as caught:
         simulate(paper, kind(answer=answer), backend=backend, **OPTIONS)
     assert str(caught.value) == (
-        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a number from 0 to 1"
+        f"policy astray:answer={answer}: chose arm {answer} at step 5;"
+        " must be a whole number from 0 to 1"
     )
+
+
+@pytest.mark.parametrize("backend", ["cpu", "auto", "gpu", "python"])
+def test_half_an_arm_is_refused(paper, backend):
+    said = {
+        "python": "chose arm 0.5 at step 0; must be a whole number from 0 to 1",
+        "compiled": "choose returns float64; must be a whole number, the arm to pull",
+    }
+    with pytest.raises(PolicyError) as caught:
+        simulate(paper, Halfway(), backend=backend, **OPTIONS)
+    expected = said["python" if backend == "python" else "compiled"]
+    assert str(caught.value) == f"policy halfway: {expected}"
+
+
+def test_half_an_arm_is_refused_live(paper):
+    with pytest.raises(PolicyError, match=r"^policy halfway: choose returns float64"):
+        Controller(paper, Halfway(), budget=10)
+    with pytest.warns(NotCompiledWarning):
+        spelled = Controller(paper, HalfSpelled(), budget=10)
+    with pytest.raises(PolicyError, match=r"chose arm 0.5 at step 0; must be a whole number"):
+        spelled.ask()
+
+
+@pytest.mark.parametrize("place", ["choose_at", "learn_at"])
+@pytest.mark.parametrize("backend", ["cpu", "auto"])
+def test_an_index_out_of_range_ends_it(paper, backend, place):
+    """Compiled code would read, or write, whatever lies there."""
+    kept = simulate(paper, Reaching(), backend=backend, **OPTIONS)["reaching"]
+    assert kept.backend == "cpu"
+    with pytest.raises(PolicyError) as caught:
+        simulate(paper, Reaching(**{place: 10**6}), backend=backend, **OPTIONS)
+    assert str(caught.value) == (
+        f"policy reaching:{place}=1000000: choose or learn used an index out of range; backend"
+        " 'python' shows the line"
+    )
+    with pytest.raises(IndexError):
+        simulate(paper, Reaching(**{place: 10**6}), backend="python", **OPTIONS)
 
 
 @pytest.mark.parametrize("kind", [Astray, AstrayDecider])

@@ -37,7 +37,8 @@ SIZES = Sizes()
 def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
     """What to raise when a policy answers an arm that does not exist."""
     return PolicyError(
-        f"policy {label}: chose arm {arm} at step {step}; must be a number from 0 to {count - 1}"
+        f"policy {label}: chose arm {arm} at step {step}; must be a whole number from 0 to"
+        f" {count - 1}"
     )
 
 
@@ -120,17 +121,23 @@ class SingleRun:
         longer than thousands of steps.
         """
         plan, fresh = self.plan, self._fresh
-        finished = kernel(plan.spec, plan.by_bits)(
-            self.state.block,
-            fresh,
-            *self._seeds,
-            plan.law,
-            plan.job.problem.phase_starts(plan.job.budget),
-            self._ends,
-            self._counts if count else self._counts[:, :0],
-            until,
-            stop,
-        )
+        try:
+            finished = kernel(plan.spec, plan.by_bits)(
+                self.state.block,
+                fresh,
+                *self._seeds,
+                plan.law,
+                plan.job.problem.phase_starts(plan.job.budget),
+                self._ends,
+                self._counts if count else self._counts[:, :0],
+                until,
+                stop,
+            )
+        except IndexError as error:  # of a user's own policy: see ``Spec.formula``
+            raise PolicyError(
+                f"policy {plan.job.policy.label}: choose or learn used an index out of range;"
+                " backend 'python' shows the line"
+            ) from error
         self._fresh = NO_BLOCK  # from now on it goes on
         columns = Ends.of(plan.spec.penalties)
         if finished < len(self._ends) and self._ends[finished, columns.wrong]:

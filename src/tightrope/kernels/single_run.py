@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64
 
-from tightrope.compiled import compile_kernel, fingerprint
+from tightrope.compiled import compile_kernel, fingerprint, whole_number
 from tightrope.kernels.argmin import decider, toucher
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import (
@@ -94,9 +94,17 @@ class Actions(NamedTuple):
 @cache
 def actions(spec: Spec) -> Actions:
     """For a processor."""
-    if spec.remembers:
-        return over_records(spec, spec.target, spec.formula, spec.part)
-    return _over_index(spec)
+    if not spec.remembers:
+        return _over_index(spec)
+    made = over_records(spec, spec.target, spec.formula, spec.part)
+    if spec.method != CHOICE:
+        return made
+    choose, whole = made.choose, whole_number(f"policy {spec.policy.name}: choose")
+
+    def choose_whole(memory, step):
+        return whole(choose(memory, step))
+
+    return made._replace(choose=spec.part(choose_whole))
 
 
 def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from tightrope.compiled import OPTIONS, compile_function, fingerprint, uncounted
+from tightrope.compiled import OPTIONS, checked, compile_function, fingerprint, uncounted
 from tightrope.kernels.step import Target
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
@@ -63,6 +63,11 @@ class Spec:
         """Random words that the policy takes per step."""
         return WORDS if self.method == CHOICE else int(self.policy.random)
 
+    @property
+    def outside(self) -> bool:
+        """Whether the policy is a user's own."""
+        return not self.policy.__module__.startswith("tightrope.")
+
     @cached_property
     def digest(self) -> str:
         """What tells it from every other: what it is for and the text it is made of."""
@@ -75,6 +80,7 @@ class Spec:
             self.constants,
             self.forgets,
             self.stateful,
+            self.outside,
             policy.random,
             getattr(policy, "learns", True),
         )
@@ -108,10 +114,11 @@ class Spec:
         """Compile a function of the policy, with its float constants in a precision.
 
         A policy that chooses works on records, slices of a block that lives longer: to count their
-        users would take seconds of compiling.
+        users would take seconds of compiling. Where it is a user's own, indices are checked.
         """
         if self.method == CHOICE:
-            return compile_function(function, self.digest, dtype, uncounted)
+            jit = checked if self.outside and function in self.functions else uncounted
+            return compile_function(function, self.digest, dtype, jit)
         return compile_function(function, self.digest, dtype)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.engine.single import wrong_arm
 from tightrope.kernels import step
 from tightrope.kernels.live import NOTHING, REFUSED, in_range
 from tightrope.kernels.rng import WEYL
@@ -68,12 +69,17 @@ class PlainCalls:
             state["pair"][word] = step.next_word(state["words"], 4, 1, weyl)
         if asked < counts[EXPLORE]:
             return asked % int(counts[ARMS])
-        if isinstance(self._policy, ChoicePolicy):
-            chosen = self._policy.choose(
-                self._constants, state.record, state.scratch, state["pair"]
-            )
-            return int(chosen)
-        return self._decide(step.coin_of(int(state["pair"][0])) if words else 0.0)
+        chosen = self._chosen(step.coin_of(int(state["pair"][0])) if words else 0.0)
+        if not isinstance(chosen, int | np.integer):
+            raise wrong_arm(self._policy.label, chosen, int(counts[STEP]), int(counts[ARMS]))
+        return int(chosen)
+
+    def _chosen(self, uniform: float) -> int:
+        """What the policy answers, whatever it is."""
+        state, policy = self._state, self._policy
+        if isinstance(policy, ChoicePolicy):
+            return policy.choose(self._constants, state.record, state.scratch, state["pair"])
+        return self._decide(uniform)
 
     def _decide(self, uniform: float) -> int:
         state, setup = self._state, self._state.setup
@@ -86,4 +92,4 @@ class PlainCalls:
         seen = Statistics(pulls, totals[0], totals[1], penalties or [[] for _ in pulls])
         remembered = sum(pulls) if setup.forgets else int(state["counts"][STEP])
         queues = state["run"][:limited].tolist()
-        return int(self._policy.decide(setup, remembered, seen, queues, uniform))
+        return self._policy.decide(setup, remembered, seen, queues, uniform)
