@@ -22,6 +22,7 @@ from tightrope import (
     Stationary,
     TwoPoint,
     optimum,
+    ready_problem,
     simulate,
 )
 from tightrope.results import Record, Runs, SummaryRow
@@ -252,6 +253,19 @@ def test_to_pandas(results):
     table = results.to_pandas()
     assert isinstance(table, pandas.DataFrame)
     assert list(table["policy"]) == ["lyoff", "lyoff", "lyon", "lyon"]
+
+
+def test_a_short_repr(paper, results):
+    many = ready_problem("paper-arms-100")
+    assert repr(paper) == "Problem(2 arms: arm 1, arm 2; limits: penalty <= 0.8)"
+    assert repr(many).startswith("Problem(paper-arms-100; 100 arms: bold 1, careful 1, ")
+    assert repr(many).endswith(" and 96 more; limits: penalty <= 0.8)")
+    assert "changes at 0.5" in repr(ready_problem("arena-abrupt"))
+    told = repr(dataclasses.replace(results, complete=False))
+    assert f"policies: {', '.join(results.labels)}; budgets: " in told
+    assert f"runs: {results.runs}, interrupted; seed: {results.seed}" in told
+    for one in (paper, many, results, results.records[0]):
+        assert len(repr(one)) < 200
 
 
 def test_results_are_equal_if_their_runs_are(paper):

@@ -7,9 +7,10 @@ sequences, line ends, marks that turn the reading direction. One function per me
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import islice
 
-__all__ = ["LONGEST", "in_csv", "in_figure", "in_table", "in_text", "shortened"]
+__all__ = ["LONGEST", "in_csv", "in_figure", "in_table", "in_text", "listed", "shortened"]
 
 LONGEST = 60  # characters of a name in a table or a figure
 JOINERS = "\u200c\u200d"  # letters and pictures need them: they move nothing
@@ -35,6 +36,16 @@ def in_table(name: str, longest: int = LONGEST) -> str:
     ('a\\tb', 'xxxxxx…xx')
     """
     return shortened(in_text(name), longest)
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first names in a line, and how many more there are.
+
+    >>> listed(["a", "b"]), listed("abcdefg", 3)
+    ('a, b', 'a, b, c and 4 more')
+    """
+    shown = ", ".join(in_table(name, LONGEST // 2) for name in islice(names, most))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 def in_figure(name: str, glyphs: Collection[int]) -> str:

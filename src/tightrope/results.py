@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tightrope.errors import InfeasibleError, ProblemError, ResultsError
 from tightrope.files import Declared, read_arrays, read_header, write_arrays
 from tightrope.frames import native, run_columns, summary_columns
+from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
 from tightrope.problem import Problem, Scales
 from tightrope.statistics import Estimate, estimate
@@ -84,7 +85,7 @@ def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(values, order="C")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Record:
     """One policy's runs at every budget, and how they were made.
 
@@ -106,8 +107,12 @@ class Record:
         """The runs [G, R] in the user's units."""
         return self.normalised_runs.in_units(self.scales)
 
+    def __repr__(self) -> str:
+        budgets, runs = self.normalised_runs.reward.shape
+        return f"Record({in_table(self.label)}; budgets: {budgets}; runs: {runs:,}; {self.backend})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """Runs of several policies on one problem, at the same budgets, run numbers and seed.
 
@@ -208,6 +213,16 @@ class Results:
     def to_pandas(self) -> Any:
         """The same as ``to_frame("pandas")``."""
         return self.to_frame("pandas")
+
+    def __repr__(self) -> str:
+        parts = [
+            *filter(None, [in_table(self.problem.name)]),
+            f"policies: {listed(self.labels)}",
+            f"budgets: {listed([f'{budget:g}' for budget in self.budgets])}",
+            f"runs: {self.runs:,}" + ", interrupted" * (not self.complete),
+            f"seed: {self.seed}",
+        ]
+        return f"Results({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:
         from tightrope.report.html import results_html

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tests.problems import LeastPulled
 from tests.report.test_page import Reader
-from tightrope import Controller, LyOn, Scales, Task, load_problem, oracle, ready_problem
+from tightrope import (
+    Controller,
+    LyOn,
+    Scales,
+    Task,
+    load_problem,
+    oracle,
+    ready_problem,
+    trajectory,
+)
 from tightrope.experiments.arena_report import standings_html
 from tightrope.report.html import MOST_LINES, text
+from tightrope.report.panels import trajectory_panels
 from tightrope.report.table import NO_REGRET
+
+DELIVERY = Path(__file__).parents[2] / "examples" / "delivery.toml"
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -99,15 +113,38 @@ def test_many_arms_are_cut():
     assert f"and {100 - MOST_LINES} more" in reader.text
 
 
-def test_an_oracle(paper):
-    html = oracle(paper)._repr_html_()
-    said = read(html).text
-    assert "reward rate 1.3" in said
-    assert "0.3913" in said
-    assert "width:39.1%" in html
-    assert (
-        "98 arms never pulled" in read(oracle(ready_problem("paper-arms-100"))._repr_html_()).text
-    )
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda _: oracle(ready_problem("paper")), "bold|careful|0.3913|reward rate 1.3"),
+        (lambda _: oracle(ready_problem("paper-arms-100")), "98 arms never pulled|bold "),
+        (lambda _: oracle(load_problem(DELIVERY)), "van|bicycle|penalty rate of noise 1.5 "),
+        (told_controller, "spent 5 of 10|5 pulls"),
+    ],
+)
+def test_what_is_said(nasty, made, words):
+    said = read(made(nasty)._repr_html_()).text
+    assert [word for word in words.split("|") if word not in said] == []
+
+
+def test_bars_are_as_long_as_their_shares(nasty):
+    assert "width:39.1%" in oracle(ready_problem("paper"))._repr_html_()
+    assert "width:50.0%" in told_controller(nasty)._repr_html_()
+
+
+def test_a_trajectory_by_the_names_of_its_limits():
+    path = trajectory(load_problem(DELIVERY), LeastPulled(), budget=20, runs=30, seed=1)
+    html = path._repr_html_()
+    reader = read(html)
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", html)
+    assert heads == "run,cost,reward,late,noise,queue of late,queue of noise".split(",")
+    assert "Trajectory least-pulled" in reader.text
+    assert f"and {30 - MOST_LINES} more" in reader.text
+    first = re.findall(r"<td[^>]*>([\d.]+)", html)[1:7]
+    ends = (path.cost[0, -1], path.reward[0, -1], *path.penalty[0, -1], *path.queue[0, -1])
+    assert first == [f"{end:,.5g}" for end in ends]
+    titles = [panel.title for panel in trajectory_panels({"runs": path}, "queue")]
+    assert titles == ["queue of late", "queue of noise"]
 
 
 def test_results(one_limit, two_limits, infeasible, one_run, no_limit):
@@ -130,14 +167,6 @@ def test_colours_say_who_keeps_the_limit(infeasible, no_limit):
     assert len(bad) == 2
     tones = [a for _, a in read(no_limit._repr_html_()).tags if "bad" in a.get("class", "")]
     assert tones == []
-
-
-def test_a_controller(nasty):
-    html = told_controller(nasty)._repr_html_()
-    said = read(html).text
-    assert "spent 5 of 10" in said
-    assert "5 pulls" in said
-    assert "width:50.0%" in html
 
 
 def test_standings_of_the_arena():

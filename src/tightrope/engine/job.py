@@ -164,7 +164,10 @@ def _described(policy: Policy) -> str:
     if is_dataclass(policy):
         parameters = {one.name: getattr(policy, one.name) for one in fields(policy)}
     else:
-        parameters = vars(policy)
+        parameters = dict(vars(policy))
+    for name, value in parameters.items():
+        if isinstance(value, Problem):
+            parameters[name] = value.to_toml()  # its repr leaves things out
     return f"{type(policy).__qualname__} {parameters!r}"
 
 

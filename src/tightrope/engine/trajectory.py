@@ -23,13 +23,23 @@ __all__ = ["Trajectory", "trajectory"]
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How some runs went, thinned to T points, in the user's units. M penalties, R runs."""
+    """How some runs went, thinned to T points, in the user's units. M penalties, R runs.
+
+    ``policy`` and ``limit_names`` [M] are for tables and figures; "" and () where not known.
+    """
 
     step: npt.NDArray[np.int64]  # [T] pulls so far
     cost: Floats  # [R, T]
     reward: Floats  # [R, T]
     penalty: Floats  # [R, T, M]
     queue: Floats  # [R, T, M]
+    policy: str = ""
+    limit_names: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import trajectory_html
+
+        return trajectory_html(self)
 
 
 def trajectory(
@@ -71,6 +81,8 @@ def trajectory(
         reward=seen.reward * scales.reward,
         penalty=seen.penalty * penalty_scales,
         queue=seen.queue * penalty_scales,
+        policy=policy.label,
+        limit_names=problem.limit_names,
     )
 
 

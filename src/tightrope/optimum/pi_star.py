@@ -20,7 +20,7 @@ for the totals only (``best_phases``):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,7 @@ class Oracle:
 
     ``reward_rate``, ``penalty_rate`` [M]: per unit of cost. ``multiplier`` [M]: reward per unit of
     penalty; 0 where the limit does not bind. ``pull_share`` [K] and ``cost_share`` [K] sum to 1.
+    ``arm_names`` [K] and ``limit_names`` [M] are the problem's.
     """
 
     reward_rate: float
@@ -73,6 +74,8 @@ class Oracle:
     multiplier: tuple[float, ...]
     pull_share: Floats
     cost_share: Floats
+    arm_names: Sequence[str]
+    limit_names: tuple[str, ...]
 
     def _repr_html_(self) -> str:
         from tightrope.report.html import oracle_html
@@ -133,6 +136,8 @@ def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracl
         multiplier=tuple((multiplier * reward_unit / penalty_unit).tolist()),
         pull_share=pull_share,
         cost_share=cost_share,
+        arm_names=problem.names,
+        limit_names=problem.limit_names,
     )
 
 

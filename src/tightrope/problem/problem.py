@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError
+from tightrope.names import in_table, listed
 from tightrope.problem.arms import Arm, BernoulliArms, arm_texts, odds_of, read_arms
 from tightrope.problem.laws import (
     DRAW_STEPS,
@@ -144,7 +145,7 @@ class Tables:
     slope: Floats
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Problem(Known):
     """Arms to choose from and the limit on the penalty per unit of cost, for every penalty.
 
@@ -344,6 +345,17 @@ class Problem(Known):
         """
         coins = BernoulliArms(odds_of(costs, rewards, penalties), names)
         return cls(coins, limit=limit, name=name, limits=limits)
+
+    def __repr__(self) -> str:
+        limits = zip(self.limit_names, self.limits, strict=True)
+        parts = [
+            *filter(None, [in_table(self.name)]),
+            f"{self.arm_count:,} arm{'s' * (self.arm_count != 1)}: {listed(self.names)}",
+            f"limits: {listed([f'{name} <= {limit:g}' for name, limit in limits]) or 'none'}",
+        ]
+        if self.changes:
+            parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
+        return f"Problem({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:
         from tightrope.report.html import problem_html

@@ -20,6 +20,7 @@ from tightrope.report.table import columns, footnotes
 from tightrope.statistics import Estimate, Floats
 
 if TYPE_CHECKING:
+    from tightrope.engine import Trajectory
     from tightrope.live import Controller
     from tightrope.optimum.pi_star import Oracle
     from tightrope.problem import Problem, Task
@@ -36,6 +37,7 @@ __all__ = [
     "shortened",
     "task_html",
     "text",
+    "trajectory_html",
 ]
 
 MOST_LETTERS = 48  # of a name
@@ -235,17 +237,34 @@ def oracle_html(best: Oracle) -> str:
     """Which arms pi* pulls, and what it earns and incurs."""
     pulled = np.flatnonzero(best.pull_share > 0.0)
     listed = [
-        HtmlColumn("arm", [f"arm {k + 1}" for k in pulled.tolist()], number=False),
+        HtmlColumn("arm", [best.arm_names[k] for k in pulled.tolist()], number=False),
         HtmlColumn("share of pulls", _shares(best.pull_share[pulled])),
         HtmlColumn("share of cost", _shares(best.cost_share[pulled])),
     ]
     facts = [f"reward rate {_number(best.reward_rate)}"]
-    rates = of_limits("penalty rate", channel_names(len(best.multiplier))[2:])
+    rates = of_limits("penalty rate", best.limit_names)
     for name, rate, price in zip(rates, best.penalty_rate, best.multiplier, strict=True):
         facts.append(f"{name} {_number(rate)} (multiplier {_number(price)})")
     others = len(best.pull_share) - len(pulled)
     notes = [f"{_count(others, 'arm')} never pulled"] if others else []
     return Block("Oracle π*", facts, listed, notes).html()
+
+
+def trajectory_html(path: Trajectory) -> str:
+    """What each run has cost, earned and incurred at its end, and how it came to that."""
+    runs, limits = path.penalty.shape[0], path.penalty.shape[2]
+    names = path.limit_names or channel_names(limits)[2:]
+    series = [("cost", path.cost), ("reward", path.reward)]
+    series += [(name, path.penalty[:, :, m]) for m, name in enumerate(names)]
+    series += [(name, path.queue[:, :, m]) for m, name in enumerate(of_limits("queue", names))]
+    shown = range(min(runs, MOST_LINES))
+    listed = [HtmlColumn("run", [str(run + 1) for run in shown], number=False)]
+    for name, values in series:
+        cells = [Cell(_number(values[run, -1]), line=_thinned(values[run])) for run in shown]
+        listed.append(HtmlColumn(name, cells))
+    facts = [_count(runs, "run"), f"up to {_count(int(path.step[-1]), 'pull')}"]
+    title = _title("Trajectory", path.policy)
+    return Block(title, facts, listed, ["At the end of each run; lines: over time."], runs).html()
 
 
 def results_html(results: Results) -> str:
@@ -330,6 +349,12 @@ def _count(number: int, what: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.5g}"
+
+
+def _thinned(values: Floats) -> list[float]:
+    """As many of the values as a spark line has room for, the last among them."""
+    places = np.linspace(0, len(values) - 1, min(len(values), WIDTH // 2)).round().astype(int)
+    return [float(value) for value in values[places]]
 
 
 def _numbers(values: Floats) -> list[str]:

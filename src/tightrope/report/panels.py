@@ -5,7 +5,7 @@ An experiment describes panels; ``figures`` alone knows how to draw them. N poin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -187,7 +187,7 @@ def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Pane
             f"metric = {metric!r}: the trajectories must have one, for the same limits; choose"
             " another, such as 'reward'"
         )
-    titles = of_limits(metric, channel_names(max(counts))[2:]) if by_limit else [metric]
+    titles = _limit_titles(metric, paths.values()) if by_limit else [metric]
     band = f"{MIDDLE[0]:.0%} to {MIDDLE[1]:.0%} of the runs".replace("%", " %")
     panels = []
     for m, title in enumerate(titles):
@@ -198,6 +198,13 @@ def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Pane
 
 
 def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
+def _limit_titles(metric: str, paths: Iterable[Trajectory]) -> list[str]:
+    """A title for each limit: by its name where all trajectories have the same, else by order."""
+    known = {path.limit_names or channel_names(path.penalty.shape[2])[2:] for path in paths}
+    names = next(iter(known))
+    return of_limits(metric, names if len(known) == 1 else channel_names(len(names))[2:])
+
+
     """A curve for each of a few runs, or one for many."""
     values = getattr(path, metric)
     runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]
