@@ -27,12 +27,14 @@ from tightrope.experiments.arena import (
     runs_at,
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
+from tightrope.experiments.arena_report import headline, panels
 from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene, row_of
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies import parse_policy
 from tightrope.problem import Arm, Problem
 from tightrope.problem.laws import Bernoulli, CostAbove
 from tightrope.problem.ready import ready_problem
+from tightrope.report.figures import draw
 from tightrope.statistics import wilson
 
 ROOT = Path(__file__).parents[2]
@@ -341,6 +343,39 @@ def test_verdicts():
     assert told(broken, replace(broken, policy="d")).startswith("No policy keeps the limit. ")
     assert told(ahead, broken).endswith("no other policy keeps it. c (by 25 %) breaks it.")
     assert "know the laws" in told(made_up(knows_means=True))
+    assert told(ahead, made_up("ref", knows_means=True)) == (
+        "a keeps the limit, regret 5.00 % of OPT(B)."
+    )
+    assert told(replace(ahead, regret_share=None)) == "a keeps the limit."
+    assert told(broken) == "c breaks the limit by 25 %."
+
+
+def test_theheadline_says_who_met_on_what():
+    one = made_up("a")
+    told = [
+        headline([one]),
+        headline([one, made_up("b")]),
+        headline([one, replace(one, problem="q"), replace(one, budget=3.0)]),
+    ]
+    assert told == ["The arena: a on p", "The arena: 2 policies on p", "The arena: a on 2 problems"]
+
+
+def test_policies_at_one_budget_stand_side_by_side():
+    names = ["a", "b", "c", "d"]
+    rows = [made_up(name, 1.3) for name in names]
+    rows += [replace(made_up(name, 1.2), problem="q") for name in names[1:]]
+    rows += [replace(rows[0], problem="r", regret_share=None)]
+    first, second, empty = panels(rows)
+    assert [one.x.tolist() for one in first.curves] == [[0.0], [1.0], [2.0], [3.0]]
+    assert [one.x.tolist() for one in second.curves] == [[1.0], [2.0], [3.0]], "as beside it"
+    assert first.x_label == "policies as in the legend, B = 10,000"
+    assert empty.title == "r: no OPT(B)"
+    axes = draw([first, second, empty]).axes
+    assert {tuple(one.get_xlim()) for one in axes} == {(-0.5, 3.5)}
+    assert [list(one.get_xticks()) for one in axes] == [[], [], []]
+    several = panels([*rows, *(replace(row, budget=100.0) for row in rows)])
+    assert several[0].curves[0].x.tolist() == [100.0, 10_000.0]
+    assert several[0].x_log
 
 
 def test_standings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 
 from tightrope import (
     Arm,
@@ -65,6 +66,16 @@ def test_the_picture_shows_what_was_tried(tuned):
     assert trade_off.curves[2].x[0] == tuned.chosen.worst
     assert len(settings.curves) == 4
     assert draw(tuned.panels(), columns=2).get_size_inches()[0] > 5
+
+
+def test_every_curve_of_the_picture_looks_different(tuned):
+    (legend,) = draw(tuned.panels(), columns=2).legends
+    marks = [mark for mark in legend.legend_handles if mark.get_marker() not in ("", "None")]
+    assert len(marks) == 3 + 4
+    assert len({to_hex(mark.get_color()) for mark in marks}) == 7
+    assert len({mark.get_marker() for mark in marks}) == 7
+    grades = [rgb_to_hsv(to_rgb(one.style.colour))[2] for one in tuned.panels()[1].curves]
+    assert grades == sorted(grades, reverse=True), "darker as delta0 grows"
 
 
 def test_a_stricter_promise_earns_less(tuned):

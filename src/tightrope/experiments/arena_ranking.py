@@ -100,7 +100,17 @@ def verdict(rows: Sequence[ArenaRow]) -> str:
     breakers = [row for row in playing if not row.keeps]
     if not playing:
         return "Only policies that know the laws were run."
+    if len(playing) == 1:
+        return _alone(playing[0])
     return " ".join(filter(None, [_leaders(keepers), _broken(breakers, keepers)]))
+
+
+def _alone(row: ArenaRow) -> str:
+    """The verdict on a policy that nobody competes with."""
+    if not row.keeps:
+        return f"{row.policy} breaks the limit by {percent(row.violation_share)}."
+    known = row.regret_share is not None
+    return f"{row.policy} keeps the limit" + f", regret{_of_optimum(row)[1:]}" * known + "."
 
 
 def _leaders(keepers: Sequence[ArenaRow]) -> str:

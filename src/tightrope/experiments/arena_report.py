@@ -26,7 +26,7 @@ from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.styles import Style, styles
 from tightrope.report.table import write_csv
 
-__all__ = ["FILES", "panels", "standings_html", "verdicts", "write"]
+__all__ = ["FILES", "headline", "panels", "standings_html", "verdicts", "write"]
 
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
@@ -34,7 +34,6 @@ STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 HOLLOW = "hollow: breaks the limit"
 NOTHING = "–"
 
-TITLE = "The arena: every policy on every problem"
 LEAD = (
     "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
     " and draws. A policy that breaks the limit is never ranked above one that keeps it. Policies"
@@ -112,11 +111,12 @@ def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
     for name in dict.fromkeys(row.problem for row in rows):
         mine = [row for row in rows if row.problem == name]
         budgets = {row.budget for row in mine}
-        curves = [_curve(mine, label, looks[label]) for label in labels]
+        made = [_curve(mine, label, looks[label]) for label in labels]
+        curves = [one for one in made if len(one.x)]
         panel = Panel(
-            title=name,
+            title=name if curves else f"{name}: no OPT(B)",
             y_label="regret / OPT(B)",
-            curves=[one for one in curves if len(one.x)],
+            curves=curves,
             references=[Reference("stationary", "OPT(B)", np.zeros(1))],
             x_log=len(budgets) > 1,
             x_ticks=5 if max(budgets) >= 10.0 * min(budgets) else None,
@@ -124,8 +124,19 @@ def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
             y_limits=limits,
             hollow=HOLLOW,
         )
-        found.append(panel)
+        found.append(panel if len(budgets) > 1 else _side_by_side(panel, labels, budgets.pop()))
     return found
+
+
+def _side_by_side(panel: Panel, labels: Sequence[str], budget: float) -> Panel:
+    """A panel of one budget: the policies beside one another, in the legend's order."""
+    curves = [
+        replace(one, x=np.array([float(labels.index(one.label))]), line=False)
+        for one in panel.curves
+    ]
+    label = "policies as in the legend, " * (len(labels) > 1) + f"B = {budget:,g}"
+    spread = (-0.5, len(labels) - 0.5)
+    return replace(panel, curves=curves, x_label=label, x_ticks=0, x_limits=spread)
 
 
 def _limits(rows: Sequence[ArenaRow]) -> tuple[float, float]:
@@ -165,7 +176,7 @@ def _board(
     left_out: Sequence[str],
 ) -> Board:
     return Board(
-        title=TITLE,
+        title=headline(rows),
         lead=LEAD,
         facts=facts,
         findings=[("verdicts", _verdicts(rows, scenes, budget))],
@@ -179,9 +190,18 @@ def _board(
     )
 
 
+def headline(rows: Sequence[ArenaRow]) -> str:
+    """Who met on what: by name where there is one, else how many."""
+    told = []
+    for kind, ending in (("policy", "ies"), ("problem", "s")):
+        names = list(dict.fromkeys(getattr(row, kind) for row in rows))
+        several = f"{len(names)} {kind.removesuffix('y')}{ending}"
+        told.append(names[0] if len(names) == 1 else several)
+    return f"The arena: {' on '.join(told)}"
+
+
 def _picture(panel: Panel) -> Picture:
-    alone = replace(panel, x_label="budget B")
-    return Picture(panel.title, svg_text(draw([alone], columns=1, size=SIZE, legend=False)))
+    return Picture(panel.title, svg_text(draw([panel], columns=1, size=SIZE, legend=False)))
 
 
 def _verdicts(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene], budget: float) -> Findings:

@@ -35,6 +35,7 @@ from tightrope.problem import Problem
 from tightrope.problem.laws import number
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.rows import optimum_rate
+from tightrope.report.styles import graded, styles
 from tightrope.summary import SummaryRow
 
 __all__ = ["TunedRow", "Tuning", "tune"]
@@ -45,6 +46,7 @@ FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # of v0 and of delta, in the two f
 LARGEST_SHARE = 0.95
 COARSE = 4  # the coarse grid takes a fourth of the runs
 FRESH = 2**32  # the final runs' numbers start here: draws that no setting was chosen on
+TRIED, CHOSEN = "uniform-random", "stationary"  # policies whose looks they borrow in the picture
 
 # In settings at the full number of runs; how many of the coarse ones are worth them is a guess.
 WORK = len(V0) * len(SHARES) * (1 / COARSE + 1) + sum(len(f) ** 2 for f in FACTORS) + 1
@@ -105,9 +107,9 @@ class Tuning:
     def _trade_off(self) -> Panel:
         """The frontier. With two arms every policy lies on one line: reward follows violation."""
         curves = [
-            _points("uniform-random", "settings tried", [*self.coarse, *self.rows], line=False),
+            _points(TRIED, "settings tried", [*self.coarse, *self.rows], line=False),
             _points(self.policy.name, f"frontier of {self.policy.name}", self.frontier),
-            _points("stationary", f"chosen: {self.policy.label}", [self.chosen]),
+            _points(CHOSEN, f"chosen: {self.policy.label}", [self.chosen]),
         ]
         heights = [row.reward_rate.mean for row in self.coarse]
         edge = np.full(2, self.max_violation)
@@ -122,12 +124,14 @@ class Tuning:
 
     def _settings(self) -> Panel:
         """The violation as v0 grows, a curve for some of the first grid's delta0."""
-        curves = []
-        for share in SHARES[::2]:
+        curves, shares = [], SHARES[::2]
+        beside = styles([TRIED, self.policy.name, CHOSEN])  # the other panel's, in the same legend
+        for share, style in zip(shares, graded(len(shares), list(beside.values())), strict=True):
             rows = [row for row in self.coarse if row.setting[1] == share]
             name = f"delta0 = {rows[0].delta0:g}"
             shown = _points(f"{self.policy.name}:{name}", name, rows)
-            curves.append(replace(shown, x=np.array([row.v0 for row in rows]), y=shown.x))
+            v0 = np.array([row.v0 for row in rows])
+            curves.append(replace(shown, x=v0, y=shown.x, style=style))
         name = f"allowed: violation {self.max_violation:g}"
         references = [Reference("limit", name, np.array([self.max_violation]))]
         y_label = "penalty / budget − limit"

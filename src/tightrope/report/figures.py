@@ -230,6 +230,10 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
         _set_log_budgets(axes, budgets, tens=bool(panel.x_ticks))
     elif panel.x_ticks:
         axes.locator_params(axis="x", nbins=panel.x_ticks)
+    elif panel.x_ticks == 0:
+        axes.set_xticks([])
+    if panel.x_limits:
+        axes.set_xlim(*panel.x_limits)
     if panel.y_log:
         axes.set_yscale("log")
     if panel.y_limits:

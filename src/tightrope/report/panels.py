@@ -99,6 +99,7 @@ class Panel:
     y_log: bool = False
     x_names: Sequence[str] = ()  # for x = 0, 1, ...: names in place of numbers
     x_ticks: int | None = None  # at most so many, where numbers are long; powers of ten if x_log
+    x_limits: tuple[float, float] | None = None  # the same for several panels
     from_zero: bool = False  # show x = 0
     y_share: float | None = None  # in per cent, logarithmic on either side beyond this share
     y_limits: tuple[float, float] | None = None  # the same for several panels, to compare them
@@ -197,7 +198,6 @@ def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Pane
     return panels
 
 
-def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
 def _limit_titles(metric: str, paths: Iterable[Trajectory]) -> list[str]:
     """A title for each limit: by its name where all trajectories have the same, else by order."""
     known = {path.limit_names or channel_names(path.penalty.shape[2])[2:] for path in paths}
@@ -205,6 +205,7 @@ def _limit_titles(metric: str, paths: Iterable[Trajectory]) -> list[str]:
     return of_limits(metric, names if len(known) == 1 else channel_names(len(names))[2:])
 
 
+def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
     """A curve for each of a few runs, or one for many."""
     values = getattr(path, metric)
     runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from tightrope.policies.base import Policy
 
-__all__ = ["INK", "PAPER", "QUIET", "REFERENCES", "SETTINGS", "Style", "styles"]
+__all__ = ["INK", "PAPER", "QUIET", "REFERENCES", "SETTINGS", "Style", "graded", "styles"]
 
 INK = "#1a1b1e"
 PAPER = "#fefefd"
@@ -26,6 +26,7 @@ OTHER_COLOURS = (
     "#7a5195",
     "#8c564b",
 )  # of policies that name none
+GRADES = ("#4cb07a", "#26828e", "#3e4989", "#440154")  # viridis, light to dark
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))
 
@@ -94,6 +95,19 @@ def styles(labels: Sequence[str]) -> dict[str, Style]:
         marker = MARKERS[(place + 3 * variant) % len(MARKERS)]
         found[label] = Style(colour, marker, LINES[(place + variant) % len(LINES)])
     return found
+
+
+def graded(count: int, beside: Sequence[Style] = ()) -> list[Style]:
+    """Styles for a parameter that grows: colours from light to dark, no marker of those beside.
+
+    At most as many as there are ``GRADES``.
+    """
+    places = [round(i * (len(GRADES) - 1) / max(count - 1, 1)) for i in range(count)]
+    taken = {style.marker for style in beside}
+    markers = [marker for marker in MARKERS if marker not in taken]
+    return [
+        Style(GRADES[place], markers[i], LINES[i % len(LINES)]) for i, place in enumerate(places)
+    ]
 
 
 def _colour(name: str, names: Sequence[str]) -> tuple[str, int]:
