@@ -1,6 +1,7 @@
 """A live campaign: which model answers the next question? Saved and restored on the way."""
 
 import random
+import tempfile
 from pathlib import Path
 
 from tightrope import Controller, Resolve, Scales, Task
@@ -20,7 +21,7 @@ def answer(model: str) -> tuple[float, float, float]:
 
 task = Task(arms=list(CENTS), limits={"bad": 0.2}, scales=Scales(cost=1.2))  # bad answers per cent
 controller = Controller(task, Resolve(), budget=300, seed=1)
-saved, harm = Path("campaign.snapshot"), 0.0
+saved, harm = Path(tempfile.mkdtemp(), "campaign.snapshot"), 0.0
 while not controller.exhausted:
     model = controller.arm_name(controller.ask())
     cost, good, bad = answer(model)
@@ -29,7 +30,7 @@ while not controller.exhausted:
     if sum(controller.pulls) == 100:  # as if the process ended here, and another went on
         saved.write_bytes(controller.snapshot())
         controller = Controller.restore(saved.read_bytes())
-        print(f"restored after {sum(controller.pulls)} questions, {controller.spent:.1f} cents")
+        print(f"restored after {sum(controller.pulls)} questions from {saved}")
 
 for name, pulls in zip(task.arms, controller.pulls, strict=True):
     print(f"{name}: {pulls} questions")

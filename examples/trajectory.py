@@ -1,5 +1,8 @@
 """How single runs go over time: the penalty per unit of cost, and the queue that brings it down."""
 
+import tempfile
+from pathlib import Path
+
 import matplotlib
 
 matplotlib.use("Agg")  # a file, no window
@@ -20,9 +23,10 @@ above.set_ylabel("penalty per unit of cost")
 above.legend()
 below.set_ylabel("queue")
 below.set_xlabel("pulls")
-figure.savefig("trajectory.png")
+picture = Path(tempfile.mkdtemp(), "trajectory.png")
+figure.savefig(picture)
 
 for run in range(4):
     rate = paths.penalty[run, -1, 0] / paths.cost[run, -1]
     print(f"run {run}: penalty per unit of cost {rate:.3f} at the end")
-print("written to trajectory.png")
+print(f"written to {picture}")
