@@ -6,7 +6,7 @@ import pytest
 from tightrope.errors import ProblemError
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Problem
-from tightrope.problem.ready import ready_names, ready_problem
+from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
 
 
 @pytest.mark.parametrize("name", ready_names())
@@ -63,6 +63,17 @@ def test_hiring_penalises_every_group_outside_the_favoured_ones() -> None:
 def test_the_number_of_arms_is_even_and_bounded(name: str) -> None:
     with pytest.raises(ProblemError, match=rf"^problem '{name}': .* must be even, 2 to 100$"):
         ready_problem(name)
+
+
+@pytest.mark.parametrize("name", ["mine.toml", "./paper", "folder/mine.txt", "PAPER.TOML"])
+def test_a_file_that_does_not_exist_is_said_to(name: str) -> None:
+    for load in (load_problem, load_task):
+        with pytest.raises(ProblemError) as caught:
+            load(name)
+        assert str(caught.value) == (
+            f"problem {name!r}: the file does not exist; must be a TOML file or a ready problem's"
+            " name"
+        )
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

@@ -29,6 +29,24 @@ LABEL = re.compile(r"\b(thm|prop|lemma|eqn|fig|def|alg|assn|sec|app|policy):\w")
         ("polices", "tightrope: command 'polices' is unknown; did you mean 'policies'?"),
         ("policies lyonn", "tightrope: policy 'lyonn' is unknown; did you mean 'lyon'?"),
         (
+            "simulate paper --buget 10",
+            "tightrope: simulate: option '--buget' is unknown; did you mean '--budget'?",
+        ),
+        (
+            "arena --polcy=lyon --budget 10",
+            "tightrope: arena: option '--polcy' is unknown; did you mean '--policy'?",
+        ),
+        (
+            "theory paper --xyzzy 3",
+            "tightrope: theory: option '--xyzzy' is unknown; known: --help, --json, --budget, --v0,"
+            " --delta0, --alpha",
+        ),
+        (
+            "problems mine.toml",
+            "tightrope: problem 'mine.toml': the file does not exist; must be a TOML file or a"
+            " ready problem's name",
+        ),
+        (
             "simulate paper",
             "tightrope: simulate: the following arguments are required: --budget;"
             " see simulate --help",
@@ -38,6 +56,12 @@ LABEL = re.compile(r"\b(thm|prop|lemma|eqn|fig|def|alg|assn|sec|app|policy):\w")
 )
 def test_one_line_with_the_nearest_word(shell, words, expected):
     assert shell(*words.split()) == (2, "", expected + "\n")
+
+
+def test_the_beginning_of_an_option_will_do(shell):
+    status, out, _ = shell("oracle", "paper", "--bud=100", "--js")
+    assert status == 0
+    assert json.loads(out)["optimum"] > 0
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -58,6 +82,9 @@ def test_every_parameter_is_explained(shell, name):
 def test_what_is_allowed_is_what_the_policy_says():
     known = describe(POLICIES["resolve"])["parameters"]
     assert "between 0 and 1" in known["risk"]["allowed"]
+    assert known["risk"]["allowed"].count("or none") == 1
+    assert known["risk"]["allowed"].endswith(", or none")
+    assert "see forgetting" not in known["window0"]["meaning"]
     assert known["risk"]["default"] is None
     assert describe(POLICIES["lyon"])["parameters"]["v0"]["allowed"] == "a finite number above 0"
 

@@ -14,14 +14,21 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, PolicyError, TightropeError
-from tightrope.names import in_text
 from tightrope.interrupts import not_dropped
-from tightrope.shell.commands import SHELLS, complete, require_command, without_own_name
+from tightrope.names import in_text
+from tightrope.shell.commands import (
+    SHELLS,
+    complete,
+    require_command,
+    require_options,
+    without_own_name,
+)
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
@@ -45,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else list(arguments)
         parser = _parser()
         require_command(given, parser.commands)
+        require_options(given, parser.commands)
         options = parser.parse_args(given)
         with warnings.catch_warnings(), _terminable(), not_dropped("interrupted"):
             warnings.simplefilter("default", UserWarning)
@@ -435,7 +443,7 @@ def arena(options: argparse.Namespace) -> int:
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
-    commands: Iterable[str] = ()
+    commands: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
 
     def error(self, message: str) -> NoReturn:
         command = without_own_name(self.prog)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,11 +121,21 @@ def ready_problem(name: str) -> Problem:
     own = arena_problems.made(name)
     if own is not None:
         return own
+    if name not in _READY and _is_path(name):
+        raise ProblemError(
+            f"problem {name!r}: the file does not exist; must be a TOML file or a ready problem's"
+            " name"
+        )
     if name not in _READY:
         raise ProblemError(
             f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"
         )
     return _READY[name][1]()
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name can only be a file's."""
+    return os.path.basename(name) != name or name.lower().endswith(".toml")
 
 
 def load_problem(name_or_path: str | Path) -> Problem:

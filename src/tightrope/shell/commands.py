@@ -1,15 +1,23 @@
-"""The commands' names: the nearest one for a word that is none, and completion in shells."""
+"""The commands' names and options: the nearest to an unknown word, and completion in shells."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tightrope.errors import InputError, nearest
 
-__all__ = ["SHELLS", "complete", "completion_script", "require_command", "without_own_name"]
+__all__ = [
+    "SHELLS",
+    "complete",
+    "completion_script",
+    "require_command",
+    "require_options",
+    "without_own_name",
+]
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -20,6 +28,20 @@ def require_command(arguments: Sequence[str], known: Iterable[str]) -> None:
     names = list(known)
     if word is not None and word not in names:
         raise InputError(f"command {word!r} is unknown; {nearest(word, names)}")
+
+
+def require_options(arguments: Sequence[str], known: Mapping[str, argparse.ArgumentParser]) -> None:
+    """Raise if a command's option is unknown, with the nearest one; a beginning of one will do."""
+    command = next((word for word in arguments if word in known), None)
+    if command is None:
+        return
+    actions = known[command]._option_string_actions
+    shown = [name for name, action in actions.items() if action.help != argparse.SUPPRESS]
+    given = itertools.takewhile(lambda word: word != "--", arguments)
+    for word in (word.partition("=")[0] for word in given if word.startswith("--")):
+        if not any(name.startswith(word) for name in actions):
+            options = [name for name in shown if name.startswith("--")]
+            raise InputError(f"{command}: option {word!r} is unknown; {nearest(word, options)}")
 
 
 def without_own_name(program: str) -> str:

@@ -20,6 +20,11 @@ __all__ = ["describe", "lines"]
 
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 ELSEWHERE = re.compile(r"as in :class:`~tightrope\.policies\.(\w+)`")
+FORGETTING = (  # the module's name, for readers of the code, and what it is about
+    "see ``forgetting``",
+    "the last ones for window0, older ones with less weight for discount0",
+)
+OR_NONE = ", or none"
 WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e9, "?")  # to be told what is right
 
 
@@ -69,7 +74,8 @@ def allowed(kind: type[Policy], parameter: str) -> str:
             told.append(str(error).partition(" must be ")[2])
         except (TypeError, ValueError):
             continue
-    return ", and ".join(dict.fromkeys(filter(None, told)))
+    plain = dict.fromkeys(text.removesuffix(OR_NONE) for text in told if text)
+    return ", and ".join(plain) + OR_NONE * any(text.endswith(OR_NONE) for text in told)
 
 
 def meaning(kind: type[Policy], parameter: str) -> str:
@@ -101,4 +107,5 @@ def _knows(kind: type[Policy]) -> str:
 
 def _plain(text: str) -> str:
     """Without the marks of docstrings, with the paper's numbers."""
-    return cited(re.sub(r":class:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", ""))
+    told = text.replace(*FORGETTING)
+    return cited(re.sub(r":class:`~?(?:[\w.]*\.)?(\w+)`", r"\1", told).replace("``", ""))
