@@ -65,7 +65,10 @@ def _wireless() -> Problem:
 
 
 def _hiring() -> Problem:
-    """Cost: hours of a task, up to 8; reward: its value; penalty: w = 1 outside the groups in A."""
+    """Cost: hours of a task, up to 8; reward: its value; penalty: 1 for a task outside A.
+
+    As in the paper, so the limit is on tasks outside A per hour, not on their share of the hours.
+    """
     outside, inside = Constant(1.0), Constant(0.0)
     arms = [
         Arm("established", Beta(2.0, 4.0, high=8.0), Bernoulli(0.9), outside),
@@ -90,7 +93,7 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
     "paper": ("Figure 1 of the paper: two Bernoulli arms, limit 0.8", _paper),
     "paper-tradeoff": ("Figures 4 and 5: the same arms with rewards 0.6 and 0.3", _paper_tradeoff),
     "wireless": ("packets over three channels, few later than 8 ms; cost in ms", _wireless),
-    "hiring": ("tasks for three groups, a fair part for two; cost in hours", _hiring),
+    "hiring": ("tasks for three groups, few per hour for the first; cost in hours", _hiring),
     "advertising": ("three ad spots, few young viewers; cost in dollars", _advertising),
 }
 

@@ -16,9 +16,11 @@ from tightrope.theory.formulas import (
     confidence_failure,
     constants,
     exploration_pulls,
+    lyoff_delta0,
     lyoff_regret,
     lyoff_schedule,
     lyoff_violation,
+    lyon_delta0,
     lyon_regret,
     lyon_schedule,
     lyon_violation,
@@ -28,6 +30,7 @@ from tightrope.theory.formulas import (
     online_queue,
     optimality_gap,
     optimality_gap_violation,
+    printed_delta0,
     printed_lyoff_regret,
     printed_lyoff_violation,
     printed_lyon_regret,
@@ -56,8 +59,9 @@ class Bound:
 
     ``label``: where it stands in the paper, such as Theorem 1.
     ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
-    where it has one. ``trivial``: what is known without any theorem, or None. ``bites_from``: the
-    smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
+    where it has one. ``trivial``: what is known without any theorem, or None; for the lower end of
+    a range, its upper end. ``bites_from``: the smallest budget from which ``value`` is below that;
+    None if no budget up to 2^100 is.
     ``obstacle``: what takes this budget out of the bound's reach, or nothing.
     """
 
@@ -286,9 +290,10 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> It
             lambda b: lyoff_violation(k, b, *at(b)),
             lambda b: printed_lyoff_violation(k, b, *at(b)),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(k.r_max / k.epsilon, v0, delta0),
+            _zero_note(lyoff_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOff", "prop:offline-opt", k, v0, lyoff_delta0)
 
 
 def _lyon_rows(
@@ -370,7 +375,6 @@ def _lyon_rows(
         "stopped at N(B)",
         outside,
     )
-    weight = 2.0 * k.r_max / k.epsilon + (1.0 + k.r_max) / (1.0 + k.y_max)
     for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
         yield _Row(
             f"LyOn: {name}",
@@ -379,9 +383,41 @@ def _lyon_rows(
             lambda b: lyon_violation(k, b, *at(b), alpha),
             lambda b: printed_lyon_violation(k, b, *at(b), alpha),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(weight, v0, delta0),
+            _zero_note(lyon_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOn", "thm:regret", k, v0, lyon_delta0)
+
+
+RangeOf = Callable[[TheoryConstants, float, float], tuple[float, float]]
+
+
+def _delta0_rows(
+    policy: str, label: str, k: TheoryConstants, v0: float, range_of: RangeOf
+) -> Iterator[_Row]:
+    """The two ends of the range of delta0 for which the violation's bound falls below 0."""
+    reason = {
+        "LyOff": "delta < epsilon; as printed, delta < c",
+        "LyOn": "delta < epsilon / 2; delta < c would be c sqrt(B / log B), printed is c sqrt(B)",
+    }[policy]
+    yield _Row(
+        f"{policy}: delta0 must be above",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[0],
+        lambda b: printed_delta0(k, b, v0)[0],
+        lambda b: range_of(k, b, v0)[1],
+        "for a violation below 0; at smaller budgets the range of delta0 is empty",
+    )
+    yield _Row(
+        f"{policy}: delta0 must be below",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[1],
+        lambda b: printed_delta0(k, b, v0)[1],
+        None,
+        reason,
+    )
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
@@ -396,10 +432,10 @@ def _outside(policy: str, delta: float, slack: float, name: str) -> str:
     )
 
 
-def _zero_note(weight: float, v0: float, delta0: float) -> str:
-    """When the violation's bound ends below 0 (prop:offline-opt, thm:regret)."""
-    least = weight * v0
-    return f"in the end below 0 if delta0 > {least:.4g}" + ("; it is" if delta0 > least else "")
+def _zero_note(least: float, delta0: float) -> str:
+    """When the violation's bound falls below 0."""
+    met = "it is" if delta0 > least else f"{delta0:g} is not"
+    return f"below 0 at large budgets if delta0 is above {least:.4g}; {met}"
 
 
 def _exploration_note(k: TheoryConstants, budget: float, alpha: float) -> str:

@@ -29,9 +29,11 @@ __all__ = [
     "confidence_failure",
     "constants",
     "exploration_pulls",
+    "lyoff_delta0",
     "lyoff_regret",
     "lyoff_schedule",
     "lyoff_violation",
+    "lyon_delta0",
     "lyon_regret",
     "lyon_schedule",
     "lyon_violation",
@@ -40,6 +42,7 @@ __all__ = [
     "online_drift",
     "optimality_gap",
     "optimality_gap_violation",
+    "printed_delta0",
     "printed_lyoff_regret",
     "printed_lyoff_violation",
     "printed_lyon_regret",
@@ -319,6 +322,23 @@ def lyoff_schedule(budget: float, v0: float, delta0: float) -> tuple[float, floa
     return v0 * math.sqrt(budget), delta0 / math.sqrt(budget)
 
 
+def lyoff_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """Between which delta0 the proof of Proposition 2, corrected, gives a violation below 0.
+
+    Above the first, V r_max / epsilon, the largest that the queue stays at to first order, is less
+    than delta B; below the second, delta < epsilon at this budget. A sufficient condition.
+    """
+    return v0 * known.r_max / known.epsilon, known.epsilon * math.sqrt(budget)
+
+
+def printed_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """The range of delta0 that Proposition 2 and Theorem 1 both print.
+
+    In Theorem 1 its upper end lets delta reach c sqrt(log B), where the theorem asks for delta < c.
+    """
+    return v0 * known.r_max / known.epsilon, known.limit * math.sqrt(budget)
+
+
 def lyoff_regret(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
     """At least LyOff's regret (prop:offline-opt, corrected eqn:regret_offline_V)."""
     queue = queue_max(known, offline_drift, v, delta, budget)
@@ -368,6 +388,21 @@ def lyon_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float
     """V = v0 sqrt(B log B) and delta = delta0 sqrt(log B / B) (thm:regret)."""
     growth = math.log(budget)
     return v0 * math.sqrt(budget * growth), delta0 * math.sqrt(growth / budget)
+
+
+def lyon_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """Between which delta0 the proof of Theorem 1, corrected, gives a violation below 0.
+
+    Above the first, l* of Lemma 6 is less than delta B; below the second, delta < epsilon / 2 at
+    this budget. A sufficient condition; the range is empty at small budgets.
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> low, high = lyon_delta0(constants(ready_problem("paper")), 1e7, v0=1.0)
+    >>> round(low, 1), round(high, 1)
+    (23.4, 70.9)
+    """
+    high = known.epsilon / 2.0 * math.sqrt(budget / math.log(budget))
+    return printed_online_threshold(known, v0), high
 
 
 def beta0(known: TheoryConstants, alpha: float) -> float:
