@@ -168,7 +168,8 @@ class TestFailures:
         report = reproduce(TINY, runs=1, out=tmp_path, progress=False)
         assert {row["reward_rate_interval"] for row in report.rows} == {None}
         assert len(os.listdir(tmp_path)) == len(NAMES)
-        assert {claim.verdict for claim in report.claims} <= {"cannot be told"}
+        told = {claim.claim for claim in report.claims if claim.verdict != "cannot be told"}
+        assert told <= {"π*'s regret is O(1)", "π*'s violation is O(1/B)"}  # these are computed
 
 
 def contents(folder):

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from tightrope.results import Floats
 from tightrope.statistics import NORMAL_95, standard_error
 
-__all__ = ["FEWEST", "Fit", "power_law", "slope_weights"]
+__all__ = ["FEWEST", "Fit", "power_law"]
 
 FEWEST = 3  # points of a line that can be told from a curve
 CLEAR = 3.0  # standard errors from 0: below that, the logarithm of a mean means little
@@ -60,7 +60,7 @@ def power_law(x: Floats, samples: Floats) -> Fit | None:
     if len(x) < FEWEST:
         return None
     relative = np.maximum(error / np.abs(mean), 1e-9)
-    slopes = slope_weights(np.log(x), relative)
+    slopes = _slope_weights(np.log(x), relative)
     chi_square = _strays(np.log(x), np.log(np.abs(mean)), relative)
     parts = slopes @ (samples / mean[:, None])
     slope_error = float(standard_error(parts))
@@ -82,7 +82,7 @@ def _tail(mean: Floats, error: Floats) -> slice:
     return slice(int(others[-1]) + 1 if len(others) else 0, end)
 
 
-def slope_weights(x: Floats, error: Floats) -> Floats:
+def _slope_weights(x: Floats, error: Floats) -> Floats:
     """The slope of the weighted line through points at ``x`` [G], as weights [G] of their y."""
     weights: Floats = np.linalg.pinv(_design(x, error))[1] / error
     return weights

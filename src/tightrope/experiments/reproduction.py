@@ -46,9 +46,10 @@ LEAD = (
 CLAIMS_LEAD = (
     "Exponents are slopes of weighted straight lines on log-log scales, weighted by the standard"
     " errors over runs; ± is half of the 95 % interval, widened where the points stray from the"
-    " line by more than the runs explain. A claimed order is taken at its word: the exponent's"
-    " interval must reach it, to within 0.02. A verdict is about these budgets and runs; what"
-    " happens at larger ones nobody has simulated here."
+    " line by more than the runs explain. A claimed order holds if the exponent's interval reaches"
+    " it, to within 0.02. What can be computed exactly (π*'s regret and violation, the ratio of two"
+    " bounds) is computed, not simulated. All other verdicts are about these budgets and runs only;"
+    " larger budgets were not simulated."
 )
 
 

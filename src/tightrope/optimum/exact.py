@@ -57,7 +57,7 @@ from tightrope.optimum.pi_star import (
 )
 from tightrope.problem import Problem
 
-__all__ = ["optimum"]
+__all__ = ["cost_of_a_run", "optimum"]
 
 CELLS = 64  # of the first grid, up to the largest cost
 FEWEST_CELLS, MOST_CELLS = 32, 2**12  # of the last grid
@@ -97,6 +97,26 @@ def optimum(problem: Problem, budget: float) -> float:
     else:
         reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
+
+
+def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
+    """The least and the most that a run can cost in all; the same if every cost is 0 or one step.
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> cost_of_a_run(ready_problem("paper"), 1000)
+    (1001.0, 1001.0)
+    """
+    problem.normal_budget(budget)
+    costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
+    step = costs.common_step() if costs.finite else 0.0
+    if step and step == costs.largest:
+        return (_steps_cost(float(budget), step),) * 2
+    return float(budget), float(budget) + costs.largest
+
+
+def _steps_cost(budget: float, step: float) -> float:
+    """What every run costs where every cost is 0 or one step: the last pull counts."""
+    return (last_node(budget, step) + 1) * step
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +178,7 @@ def _spent_in_phases(problem: Problem, budget: float) -> Floats:
 
 def _by_levels(task: _Task, step: float) -> float:
     """Every cost is 0 or one step, so that every run spends the same."""
-    spent = (last_node(task.budget, step) + 1) * step
+    spent = _steps_cost(task.budget, step)
     moments, limits = task.problem.moments, task.problem.moments.limits * (task.budget / spent)
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
     if mixture is None:
