@@ -98,7 +98,7 @@ def test_what_the_bounds_cannot_take(mixed):
     with pytest.raises(InputError, match=r"penalties = 2: .*exactly one"):
         theory.constants(mixed)
     tight = bernoulli_problem([(0.5, 0.5, 0.25), (0.5, 0.2, 0.4)], 0.5)
-    with pytest.raises(ProblemError, match=r"assn:slater.*'arm 1' comes nearest"):
+    with pytest.raises(ProblemError, match=r"Assumption 1.*'arm 1' comes nearest"):
         theory.constants(tight)
     with pytest.raises(InputError, match=r"budget = 1\.0"):
         bounds(ready_problem("paper"), 1.0)

@@ -1,4 +1,4 @@
-"""The erratum: LyOn's index as printed (eqn:ly-index) against the one its proof uses.
+"""The erratum: LyOn's index as printed (Definition 8) against the one its proof uses.
 
 G budgets, R runs, K arms.
 """

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of the paper (fig:increasing_K): LyOn with 2 to 100 arms, two delta0."""
+"""Figures 2 and 3 of the paper: LyOn with 2 to 100 arms, two delta0."""
 
 from __future__ import annotations
 

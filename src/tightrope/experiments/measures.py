@@ -379,7 +379,7 @@ def queue(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 def _threshold(track: Track) -> Floats:
-    """l* at each budget, as printed: lemma:drift-bound-offline, lemma:drift-bound."""
+    """l* at each budget, as printed in Lemma 3 and Lemma 6."""
     known, offline = constants(track.problem), isinstance(track.policy, LyOff)
     printed = printed_offline_threshold if offline else printed_online_threshold
     return np.array([printed(known, float(v)) for v in track.v])

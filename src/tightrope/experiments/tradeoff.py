@@ -1,4 +1,4 @@
-"""Figures 4 and 5 of the paper (fig:tradeoff_delta_V_*): a grid of v0 and delta0 for each policy.
+"""Figures 4 and 5 of the paper: a grid of v0 and delta0 for each policy.
 
 The paper does not say which v0 and delta0 it shows; these are chosen so that the violation is
 positive, near 0 and negative.
