@@ -326,8 +326,8 @@ def lyoff_schedule(budget: float, v0: float, delta0: float) -> tuple[float, floa
 def lyoff_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
     """Between which delta0 the proof of Proposition 2, corrected, gives a violation below 0.
 
-    Above the first, V r_max / epsilon, the largest that the queue stays at to first order, is less
-    than delta B; below the second, delta < epsilon at this budget. A sufficient condition.
+    Above the first, delta B exceeds l* of Lemma 3, to first order the bound on the queue; below the
+    second, delta < epsilon at this budget. A sufficient condition.
     """
     return v0 * known.r_max / known.epsilon, known.epsilon * math.sqrt(budget)
 
@@ -394,8 +394,8 @@ def lyon_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float
 def lyon_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
     """Between which delta0 the proof of Theorem 1, corrected, gives a violation below 0.
 
-    Above the first, l* of Lemma 6 is less than delta B; below the second, delta < epsilon / 2 at
-    this budget. A sufficient condition; the range is empty at small budgets.
+    Above the first, delta B exceeds l* of Lemma 6; below the second, delta < epsilon / 2 at this
+    budget. A sufficient condition; the range is empty at small budgets.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> low, high = lyon_delta0(constants(ready_problem("paper")), 1e7, v0=1.0)
