@@ -82,7 +82,7 @@ PROBLEMS = (
 BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
-FEWEST_RUNS = 24  # at large budgets
+FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
 FULL_BUDGET = 10_000.0  # from here on fewer runs
 
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
@@ -144,10 +144,10 @@ def _forgetful() -> list[str]:
 def runs_at(runs: int, budget: float) -> int:
     """How many of ``runs`` are made at a budget in largest costs.
 
-    All up to 10^4; beyond that fewer, in proportion, but not below 24.
+    All up to 10^4; beyond that fewer, in proportion, but not below 75.
 
     >>> [runs_at(200, budget) for budget in (100, 1e4, 1e5)]
-    [200, 200, 24]
+    [200, 200, 75]
     """
     return min(runs, max(FEWEST_RUNS, int(runs * FULL_BUDGET / budget)))
 
