@@ -172,7 +172,7 @@ def _odds(row: ArenaRow) -> str:
 
 
 def _regret_words(row: ArenaRow) -> str:
-    return f"rank {row.rank}" if row.keeps else "breaks the limit"
+    return f"rank {row.rank}" if row.keeps else "not shown to keep the limit"
 
 
 def main() -> None:

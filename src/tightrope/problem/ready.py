@@ -1,4 +1,4 @@
-"""Ready problems by name: the paper's figures, its three applications, and the arena's own."""
+"""Ready problems by name: the paper's figures and applications, the arena's own, and routing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem import Arm, Problem, Scales, Task, arena_problems, holds_task, table_of
+from tightrope.problem import (
+    Arm,
+    Problem,
+    Scales,
+    Task,
+    arena_problems,
+    holds_task,
+    routing,
+    table_of,
+)
 from tightrope.problem.laws import (
     Bernoulli,
     Beta,
@@ -101,15 +110,16 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
 def ready_names() -> dict[str, str]:
     """The name of every ready problem and one line about it.
 
-    ``paper-arms-K`` exists for every even K from 2 to 100, ``arena-random-K-S`` and
-    ``arena-continuous-K-S`` for every K from 2 to 100 and every seed S, listed or not.
+    ``paper-arms-K`` exists for every even K from 2 to 100, the arena's families, such as
+    ``arena-random-K-S``, for every K from 2 (some from 3 or 4) to 100 and every seed S, listed or
+    not.
     """
     names = {name: description for name, (description, _) in _READY.items()}
     many = {
         f"{ARMS_PREFIX}{k}": f"Figures 2 and 3: {k} Bernoulli arms, limit 0.8"
         for k in (10, 20, 50, 100)
     }
-    return names | many | arena_problems.LISTED
+    return names | many | arena_problems.LISTED | routing.LISTED
 
 
 def ready_problem(name: str) -> Problem:
@@ -123,6 +133,8 @@ def ready_problem(name: str) -> Problem:
     own = arena_problems.made(name)
     if own is not None:
         return own
+    if name in routing.LISTED:
+        return routing.routing(name)
     if name not in _READY:
         raise ProblemError(
             f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"
