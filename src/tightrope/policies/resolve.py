@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
-from tightrope.policies.parts.beliefs import COIN, Arms, believe, draw, learn
+from tightrope.policies.parts.beliefs import COIN, EXPECTED, Arms, believe, draw, learn
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
     Mixture,
@@ -112,7 +112,7 @@ class Resolve(ChoicePolicy):
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
         window, fade = window_and_fade(self, budget, task.scales.cost)
         return Setup(
-            constants=(z, curse(task.arm_count), self.mu_min or 0.0, 0.0),
+            constants=(z, curse(task.arm_count), self.mu_min or 0.0, *_expectations(task)),
             allowance=limits_of(task),
             window=window,
             fade=fade,
@@ -138,6 +138,14 @@ class Resolve(ChoicePolicy):
         """All that a kernel compiles of it: for one limit far less."""
         choose = cls.choose if penalties is None else _choose_for_many
         return (cls.begin, _choose_for_one if penalties == 1 else choose, cls.learn)
+
+
+def _expectations(task: Task) -> tuple[float, ...]:
+    """The next place among the constants and the expected means; 0 if none are declared."""
+    if not task.expected:
+        return (0.0,)
+    means = task.normal_expected.ravel().tolist()
+    return (EXPECTED + 1.0, *(-1.0 if math.isnan(mean) else mean for mean in means))
 
 
 def barrier(risk: float, budget: float, limits: int) -> float:

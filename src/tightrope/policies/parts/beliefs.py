@@ -32,7 +32,7 @@ __all__ = ["COIN", "EXPECTED", "KAPPA", "LEAST_COST", "Arms", "believe", "draw",
 # Places in the policy's constants.
 KAPPA = 1  # deviations by which a cautious rate is higher than the expected one
 LEAST_COST = 2  # a lower bound on every mean cost
-EXPECTED = 3  # 1 if the last K (2 + M) constants are expected mean outcomes, -1 for none; else 0
+EXPECTED = 3  # the place of K (2 + M) expected mean outcomes, -1 where unknown; 0: there are none
 
 BITS = 10  # of a random word, for one normal number
 CELLS = 1 << BITS
@@ -172,11 +172,8 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
 
 def _expected(constants: Constants, arms: Arms, arm: int, channel: int) -> float:
     """The declared guess of a mean outcome; -1 if there is none."""
-    if constants[EXPECTED] == 0.0:
-        return -1.0
-    channels = len(arms.pooled)
-    first = len(constants) - len(arms.cost) * channels
-    return constants[first + arm * channels + channel]  # type: ignore[no-any-return]
+    first = int(constants[EXPECTED])
+    return constants[first + arm * len(arms.pooled) + channel] if first > 0 else -1.0
 
 
 def _belief(
