@@ -168,7 +168,7 @@ class TestFailures:
         report = reproduce(TINY, runs=1, out=tmp_path, progress=False)
         assert {row["reward_rate_interval"] for row in report.rows} == {None}
         assert len(os.listdir(tmp_path)) == len(NAMES)
-        assert {claim.verdict for claim in report.claims} <= {"cannot be told"}
+        assert {claim.verdict for claim in report.claims} <= {"undecided"}
 
 
 def contents(folder):
@@ -384,7 +384,7 @@ class TestAll:
         assert cli.main(words) == 0
         out, err = capsys.readouterr()
         assert out.splitlines()[:2] == [f"fig1   {TINY.title}", "other  Another one"]
-        assert "cannot be told" in out
+        assert "undecided" in out
         assert "stationary" not in out  # no table of numbers
         assert err.splitlines()[1:] == [
             "writing the report",
