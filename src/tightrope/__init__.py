@@ -1,4 +1,4 @@
-"""tightrope: constrained budgeted bandits.
+"""tightrope: decisions under a budget and a promise (constrained budgeted bandits).
 
 There are K arms. Every pull takes a random cost from a fixed budget, earns a random reward and
 incurs random penalties. The goal: the largest total reward while each penalty, per unit of cost,
