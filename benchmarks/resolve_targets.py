@@ -66,7 +66,7 @@ def _violation(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
 
 
 def _low(row: ArenaRow) -> float:
-    """The lower end of the violation's interval; minus infinity for a single run."""
+    """The lower end of the violation's interval; -1 for a single run."""
     low, _ = row.violation_share_interval or (-1.0, 0.0)
     return float(low)
 

@@ -313,21 +313,21 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
         problem = Problem.from_toml(header["problem"])
     except ProblemError as error:
         raise ResultsError(f"its problem cannot be read: {error}") from error
-    _must(isinstance(header["version"], str), "version")
-    _must(type(header["seed"]) is int, "seed")
-    _must(type(header["complete"]) is bool, "complete")
-    _must(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
-    _must(isinstance(records, list) and len(records) > 0, "records")
+    _require(isinstance(header["version"], str), "version")
+    _require(type(header["seed"]) is int, "seed")
+    _require(type(header["complete"]) is bool, "complete")
+    _require(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
+    _require(isinstance(records, list) and len(records) > 0, "records")
     for facts in records:
         _check_record(facts, len(budgets))
     counts = {"G": len(budgets), "K": problem.arm_count, "M": problem.penalty_count}
     runs = said["run_numbers"].shape
-    _must(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
+    _require(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
     for i in range(len(records)):
         for field in fields(Runs):
             name, kind = f"{i}.{field.name}", np.int64 if field.name == "pulls" else np.float64
             shape = (counts["G"], *runs, *(counts[letter] for letter in LAST.get(field.name, "")))
-            _must(said[name] == Declared(np.dtype(kind), shape), name)
+            _require(said[name] == Declared(np.dtype(kind), shape), name)
 
 
 LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max": "M"}
@@ -335,12 +335,12 @@ LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max"
 
 def _check_record(facts: dict[str, Any], budgets: int) -> None:
     for name in ("label", "backend"):
-        _must(isinstance(facts[name], str), name)
+        _require(isinstance(facts[name], str), name)
     for name in ("knows", "policy"):  # not in older files
-        _must(isinstance(facts.get(name, ""), str), name)
+        _require(isinstance(facts.get(name, ""), str), name)
     seconds = facts["seconds"]
-    _must(isinstance(seconds, list) and len(seconds) == budgets, "seconds")
-    _must(all(map(_is_amount, [*seconds, facts["compile_seconds"]])), "seconds")
+    _require(isinstance(seconds, list) and len(seconds) == budgets, "seconds")
+    _require(all(map(_is_amount, [*seconds, facts["compile_seconds"]])), "seconds")
 
 
 def _is_amount(value: object) -> bool:
@@ -348,7 +348,7 @@ def _is_amount(value: object) -> bool:
     return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
-def _must(holds: bool, what: str) -> None:
+def _require(holds: bool, what: str) -> None:
     if not holds:
         raise ResultsError(f"it is damaged: {what!r} has an invalid value")
 

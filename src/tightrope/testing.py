@@ -106,7 +106,7 @@ def _moments(low: float, high: float) -> list[tuple[float, float, float]]:
 
 
 def _unscaled(value: float, scale: float) -> float:
-    """The outcome whose quotient by ``scale`` is exactly ``value``."""
+    """The outcome whose quotient by ``scale`` is exactly ``value``, if there is one."""
     near = value * scale
     for told in (near, math.nextafter(near, math.inf), math.nextafter(near, 0.0)):
         if told / scale == value:

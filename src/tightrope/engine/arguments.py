@@ -16,7 +16,7 @@ from tightrope.problem.laws import shown
 
 __all__ = [
     "budget_list",
-    "bytes_of_a_run",
+    "bytes_per_run",
     "cluster_address",
     "named_policies",
     "named_problems",
@@ -116,7 +116,7 @@ def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np
     return np.array(numbers, np.int64)
 
 
-def bytes_of_a_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
+def bytes_per_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
     """About how many bytes the results of one run take, over all policies and budgets."""
     numbers = 2 + 3 * problem.penalty_count + 2 * problem.arm_count
     apart = RUN_BYTES if backend == "python" else 0  # in plain Python each run is a unit of work

@@ -155,7 +155,7 @@ class IndexPlan(_DevicePlan):
 
     @cached_property
     def shape(self) -> Shape | None:
-        """How a group of threads shares a run; None if arms are few or too many for that."""
+        """How a group of threads shares a run, if arms are not few; None if they are too many."""
         from tightrope.kernels.cuda_group import shape_for
 
         return shape_for(self.job.arm_count, self.spec.penalties, self.spec.dtype)
@@ -174,9 +174,9 @@ class IndexPlan(_DevicePlan):
 
         spec, job, arms, count = self.spec, self.job, self.job.arm_count, len(runs)
         setup = job.setup
-        with _turn():
+        with _launch_slot():
             stream = cuda.stream()
-            give, room = _givers(stream, spec.dtype)
+            give, room = _device_memory(stream, spec.dtype)
             seeds = give(seed_words(job.seed, OUTCOMES, runs))
             counts, ends = room(arms, 2, count), room(spec.end_rows, count)
             wide = (*map(float, setup.constants), 0.0)  # numba cannot take an empty tuple
@@ -302,9 +302,9 @@ class ThreadPlan(_DevicePlan):
         if not layout.own:
             blocks = min(blocks, max(MOST_BYTES // (8 * layout.beyond * threads), 1))
             tiles = -(-blocks * threads // TILE)
-        with _turn():
+        with _launch_slot():
             stream = cuda.stream()
-            give, room = _givers(stream, np.float64)
+            give, room = _device_memory(stream, np.float64)
             law = phase_laws(job.problem)
             counts, ends = room(arms, 2, count), room(columns, count)
             game = (
@@ -347,7 +347,7 @@ class ThreadPlan(_DevicePlan):
         )
 
 
-def _givers(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+def _device_memory(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
     """Two functions: one copies an array to the device, one allocates numbers there."""
     from numba import cuda
 
@@ -408,6 +408,6 @@ _compiling = threading.Lock()
 _alone, _beside_another = threading.Semaphore(1), threading.Semaphore(2)
 
 
-def _turn() -> AbstractContextManager[Any]:
+def _launch_slot() -> AbstractContextManager[Any]:
     """A semaphore: two launches at a time keep a device busy; the simulator allows only one."""
     return _alone if _simulated() else _beside_another

@@ -90,7 +90,7 @@ def _on_engines(
 ) -> dict[tuple[str, float], Job]:
     """The jobs with their engines; all budgets of a policy get the same engine."""
     wanted, fastest = CLUSTERED.get(backend, backend), "cpu"
-    if backend == "auto" and _long(jobs.values()):
+    if backend == "auto" and _is_worth_a_gpu(jobs.values()):
         fastest = "gpu"
     engines: dict[str, str] = {}
     for (label, _), job in jobs.items():
@@ -100,7 +100,7 @@ def _on_engines(
     return {place: job.on(engines[place[0]], shown) for place, job in jobs.items()}
 
 
-def _long(jobs: Iterable[Job]) -> bool:
+def _is_worth_a_gpu(jobs: Iterable[Job]) -> bool:
     """Whether there is a GPU and the CPUs would take so long that it is worth using."""
     from tightrope.engine import gpu
 

@@ -81,7 +81,7 @@ class PlainRun:
             self.seen.penalty[arm][m] += penalty
 
 
-class _Remembering(PlainRun):
+class _StateRun(PlainRun):
     """A run whose totals are in a ``State``."""
 
     def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
@@ -97,7 +97,7 @@ def _empty(record: type, problem: Problem) -> Any:
     return record_maker(record)(np.zeros(starts[-1]), starts)
 
 
-class Forgetful(_Remembering):
+class Forgetful(_StateRun):
     """The run of a policy that has ``decide`` and forgets."""
 
     def _remembered(self) -> float:
@@ -111,7 +111,7 @@ class Forgetful(_Remembering):
         self.seen.penalty = totals[:, 2:].tolist()
 
 
-class Choosing(_Remembering):
+class Choosing(_StateRun):
     """The run of a ``ChoicePolicy``."""
 
     def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:

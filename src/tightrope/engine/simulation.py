@@ -13,7 +13,7 @@ from tightrope.compiled import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     budget_list,
-    bytes_of_a_run,
+    bytes_per_run,
     cluster_address,
     named_policies,
     named_problems,
@@ -63,7 +63,7 @@ class Request:
     ) -> Request:
         """The request; raises unless budgets are valid and the results fit into memory."""
         listed = budget_list(budgets, problem)
-        size = bytes_of_a_run(problem, len(policies), len(listed), backend)
+        size = bytes_per_run(problem, len(policies), len(listed), backend)
         return cls(problem, policies, listed, run_numbers(runs, size))
 
 
@@ -196,7 +196,7 @@ def make(
             work.run(runner, settings.progress, settings.title)
     kept = [work.finished_runs(some) for some in jobs]
     if not all(map(len, kept)) or (whole and work.todo):
-        raise Interrupted(_what_is_kept(work))
+        raise Interrupted(_interruption_text(work))
     return [
         _results(work, request, some, numbers, seed)
         for request, some, numbers in zip(requests, jobs, kept, strict=True)
@@ -218,7 +218,7 @@ def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
     return list(jobs.values())
 
 
-def _what_is_kept(work: Work) -> str:
+def _interruption_text(work: Work) -> str:
     if not work.done:
         return "interrupted before anything was finished"
     if work.store is None:

@@ -52,7 +52,7 @@ def reproduce(
     power cut, the same call continues from there and writes the same bytes; ``fresh`` starts again.
     """
     return run(
-        _found(experiment),
+        _experiments(experiment),
         runs=runs,
         seed=seed,
         out=out,
@@ -62,7 +62,7 @@ def reproduce(
     )
 
 
-def _found(experiment: str | Experiment) -> list[Experiment]:
+def _experiments(experiment: str | Experiment) -> list[Experiment]:
     if isinstance(experiment, Experiment):
         return [experiment]
     if experiment == ALL:

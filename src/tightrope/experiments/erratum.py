@@ -72,7 +72,7 @@ def notes(evidence: Evidence) -> list[str]:
         " run there.",
         _others(evidence),
         "Either arm's reward rate is its penalty rate plus 0.5, so (a) is (b) plus 1.3 + 0.5 / B in"
-        " expectation, whatever the policy: all that the printed sign earns above π* is earned by"
+        " expectation, under every policy: whatever the printed sign earns above π*, it earns by"
         " breaking the limit.",
         "The band of (c) is Wilson's 95 % interval.",
     ]
@@ -117,7 +117,7 @@ def _others(evidence: Evidence) -> str:
         f"At B = {budget:,g} the index as printed locks {(~free).mean():.1%} of the runs, and the"
         f" violation averages {over[1].mean():+.4f}; among the runs that are not locked it is"
         f" {among}, with the proof's index {over[0].mean():+.4f} over all runs. The printed sign"
-        " explores less: it does well where that suffices, and nothing repairs it where not."
+        " explores less: in some runs that is enough, and the others never recover."
     )
 
 
@@ -126,7 +126,7 @@ ERRATUM = Experiment(
     title="Erratum: the sign of the penalty's bonus in LyOn's index",
     lead="The paper prints LyOn's index with the exploration bonus of the penalty added. Its text"
     " calls the index a lower confidence bound, and its proof subtracts the bonus. With the printed"
-    " sign a good part of the runs locks on arm 1, which breaks the limit for ever; v₀ = 1,"
+    " sign many runs lock on arm 1, which breaks the limit at any budget; v₀ = 1,"
     " δ₀ = 0.5, Figure 1's arms.",
     sweep=(Call(PROBLEM, tuple(POLICIES.values()), BUDGETS),),
     panels=panels,

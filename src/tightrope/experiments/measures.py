@@ -207,8 +207,8 @@ def arms_order(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 ALIKE = (
-    "All arms here have the same reward less priced penalty, so regret is the violation with the"
-    " other sign, whatever the policy: it does not show what learning costs"
+    "All arms here have the same reward minus priced penalty, so under every policy regret is the"
+    " violation with the opposite sign: it does not show the cost of learning"
 )
 
 

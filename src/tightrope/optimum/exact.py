@@ -93,7 +93,7 @@ def optimum(problem: Problem, budget: float) -> float:
     if not step:
         reward = _refined(task, costs)
     elif step == costs.largest:
-        reward = _by_levels(task, step)
+        reward = _for_unit_costs(task, step)
     else:
         reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
@@ -156,7 +156,7 @@ def _spent_in_phases(problem: Problem, budget: float) -> Floats:
     return step * np.diff([*first, levels])
 
 
-def _by_levels(task: _Task, step: float) -> float:
+def _for_unit_costs(task: _Task, step: float) -> float:
     """OPT(B) if every cost is 0 or one step, so that every run spends the same."""
     spent = (last_node(task.budget, step) + 1) * step
     moments, limits = task.problem.moments, task.problem.moments.limits * (task.budget / spent)

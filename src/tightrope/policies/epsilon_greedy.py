@@ -47,7 +47,7 @@ class EpsilonGreedy(IndexPolicy):
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """Minus the rate; if the uniform is below epsilon, 0 from the arm to explore on."""
+        """Minus the rate; if the uniform is below epsilon, 0 from the arm to explore onwards."""
         if uniform < constants[0]:
             return 0.0 if uniform < (arm + 1.0) * constants[1] else INFINITY
         return -level

@@ -121,7 +121,7 @@ def solve_program(rewards: Array, penalties: Array, limits: Array, program: Prog
     """
     if len(limits) == 1:
         pair = best_pair(rewards, penalties, limits[0])
-        _note(program, pair)
+        _store_pair(program, pair)
         return pair.second >= 0 or pair.share == 1.0
     return simplex(rewards, penalties, limits, program)
 
@@ -171,7 +171,7 @@ def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
     return under, (over if high > low else under)
 
 
-def _note(program: Program, pair: Pair) -> None:
+def _store_pair(program: Program, pair: Pair) -> None:
     """Store a pair as the program's mixture."""
     shares, arms = program.mixture.shares, program.mixture.arms
     shares[0], shares[1], program.prices[0] = pair.share, pair.rest, pair.price
@@ -184,7 +184,7 @@ def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -
     basis, artificial = program.mixture.arms, True
     enter = _first(rewards, penalties, limits)
     for _ in range(20 + 10 * len(basis)):  # more than needed; every iterate is a valid mixture
-        _direct(penalties, limits, program, enter, len(rewards))
+        _set_direction(penalties, limits, program, enter, len(rewards))
         leave = _leaving(program)
         if leave < 0:
             break
@@ -230,7 +230,7 @@ def _entering(
 ) -> int:
     """The arm (or K + m, a slack) that improves the mixture most; -1 if none does."""
     count, limited, prices = len(rewards), len(limits), program.prices
-    _price(rewards, program, artificial)
+    _set_prices(rewards, program, artificial)
     enter, best = -1, TOLERANCE * (1.0 + abs(prices[limited]))
     for m in range(limited):
         if -prices[m] > best:
@@ -246,7 +246,7 @@ def _entering(
     return enter
 
 
-def _price(rewards: Array, program: Program, artificial: bool) -> None:
+def _set_prices(rewards: Array, program: Program, artificial: bool) -> None:
     """Compute the rows' dual prices for the reward, or, in phase 1, for the artificial share."""
     basis, inverse, rows = program.mixture.arms, program.inverse, len(program.prices)
     for j in range(rows):
@@ -259,7 +259,9 @@ def _price(rewards: Array, program: Program, artificial: bool) -> None:
         program.prices[j] = value
 
 
-def _direct(penalties: Array, limits: Array, program: Program, enter: int, count: int) -> None:
+def _set_direction(
+    penalties: Array, limits: Array, program: Program, enter: int, count: int
+) -> None:
     """Compute how much the rows' shares decrease per unit of the entering arm or slack."""
     limited, inverse = len(limits), program.inverse
     rows = limited + 1
