@@ -515,7 +515,8 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Problem.from_toml("slack = 0.1\n" + SHOP),
-        "slack = 0.1: must be left out; a task declares it, the laws of a problem say it",
+        "slack = 0.1: must be left out; only a task declares it, for a problem it follows from the"
+        " laws",
     ),
     (
         lambda: Problem.from_bernoulli([0.5], [0.5], [1.5], limits={"bad": 1}),
@@ -552,7 +553,7 @@ def test_simulating_a_task_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as caught:
         load_problem(path)
     assert str(caught.value) == (
-        f"{path}: arms have names alone, so it is a task; simulating needs the laws: cost, reward"
+        f"{path}: arms have only names, so it is a task; simulating needs the laws: cost, reward"
         " and penalty of every arm"
     )
 

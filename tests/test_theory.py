@@ -372,8 +372,8 @@ def test_the_bounds_say_when_beta0_exceeds_the_budget(paper):
     found = {b.name: b for b in bounds(paper, 1000.0)}
     pulls = found["LyOn: pulls to explore"]
     assert pulls.value > 1000
-    assert "more than the budget pays for" in pulls.obstacle
-    assert "beta0 asks for 1,314,382 pulls" in found["LyOn: regret"].obstacle
+    assert "more than the budget allows" in pulls.obstacle
+    assert "beta0 requires 1,314,382 pulls" in found["LyOn: regret"].obstacle
     assert found["LyOn: regret"].value > found["LyOn: regret"].trivial
     large = {b.name: b for b in bounds(paper, 1e9, 1.0, 15.0)}
     assert not large["LyOn: regret"].obstacle

@@ -624,11 +624,11 @@ def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch, capsys):
         if done > 0.3:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="the same command again to continue"):
         arena(**SMALL, runs=8, out=tmp_path, progress=stop)
     assert list((tmp_path / ".partial").glob("part-*"))
     again = arena(**SMALL, runs=8, out=tmp_path, progress=lambda done: None)
-    assert "going on from" in capsys.readouterr().err
+    assert "continuing from" in capsys.readouterr().err
     timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.summary()]
     assert timeless == [
         {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].summary()

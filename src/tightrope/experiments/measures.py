@@ -1,6 +1,6 @@
-"""How a claim is checked: each function reads the evidence and says what it found.
+"""Checks of claims: each function reads the evidence and returns a measurement and a verdict.
 
-None: the evidence has nothing to say on the claim, because a policy or a problem is missing.
+It returns None if the evidence lacks a policy or a problem that the claim is about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ regret: Quantity = attrgetter("regret")
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found, at length and in few words, and the verdict."""
+    """A measurement, as a long and a short text, and the verdict."""
 
     text: str
     short: str
@@ -64,17 +64,17 @@ class Wanted:
     parameters: tuple[tuple[str, Any], ...] = ()
 
     def all(self, evidence: Evidence) -> list[Track]:
-        """Where the evidence has them, at the budgets that the theorems cover."""
+        """The matching tracks of the evidence, at the budgets that the theorems cover."""
         found = tracks(evidence, self.kind, **dict(self.parameters))
         return [track.where(track.inside) for track in found if track.inside.any()]
 
     def one(self, evidence: Evidence) -> Track | None:
-        """The first of them."""
+        """The first matching track, or None."""
         return next(iter(self.all(evidence)), None)
 
 
 def converges(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> Measured | None:
-    """Whether the distance to 0 falls as the budget grows."""
+    """Whether the quantity approaches 0 as the budget grows."""
     track = wanted.one(evidence)
     if track is None:
         return None
@@ -109,7 +109,7 @@ def order(
 
 
 def _reaches(fit: Fit | None, claimed: float, at_most: bool) -> str:
-    """Whether an exponent is at most (or at least) the claimed one; an open case must be close."""
+    """Whether an exponent is at most (or at least) the claimed one, as a verdict."""
     if fit is None:
         return UNKNOWN
     excess = fit.exponent - claimed if at_most else claimed - fit.exponent
@@ -159,7 +159,7 @@ def _would_settle(track: Track) -> str:
 
 
 def _with_choice(track: Track) -> tuple[Track, str]:
-    """The budgets at which some arm keeps the limit as tightened, if they are enough for a fit."""
+    """The track at budgets where some arm keeps the tightened limit, if enough for a fit."""
     if track.feasible.all() or track.feasible.sum() < FEWEST:
         return track, ""
     first = track.budgets[track.feasible][0]
@@ -198,7 +198,7 @@ def grows_with_arms(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> M
     if len(found) < 2:
         return None
     values = [quantity(track)[0] for track in found]
-    # The same run numbers, but other arms: differences as if independent, which is safe.
+    # The run numbers are the same, but the arms differ: treat them as independent, to be safe.
     steps = [_difference(one, other) for one, other in pairwise(map(estimate, values))]
     listed = ", ".join(
         f"{_number(estimate(v))} (K = {track.problem.arm_count})"
@@ -210,7 +210,7 @@ def grows_with_arms(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> M
 
 
 def _difference(one: Estimate, other: Estimate) -> Estimate:
-    """Of two means as if independent; without an error where either has none."""
+    """The difference of two means, treated as independent."""
     step = other.mean - one.mean
     if one.error is None or other.error is None:
         return Estimate(step)
@@ -218,7 +218,7 @@ def _difference(one: Estimate, other: Estimate) -> Estimate:
 
 
 def converges_for_all(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> Measured | None:
-    """Whether the distance to 0 falls with the budget for every number of arms."""
+    """Whether the quantity approaches 0 as the budget grows, for every number of arms."""
     found = wanted.all(evidence)
     if not found:
         return None
@@ -254,8 +254,8 @@ def arms_order(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 ALIKE = (
-    "All arms here have the same reward less priced penalty, so regret is the violation with the"
-    " other sign, whatever the policy: it does not show what learning costs"
+    "All arms here have the same reward minus priced penalty, so under every policy regret is the"
+    " violation with the opposite sign: it does not show the cost of learning"
 )
 
 
@@ -388,7 +388,7 @@ def _threshold(track: Track) -> Floats:
 def monotone(
     evidence: Evidence, kind: type[LyOff | LyOn], parameter: str, direction: int
 ) -> Measured | None:
-    """Whether reward and violation both go one way with a parameter, the other held."""
+    """Whether reward and violation are monotone in a parameter, all others fixed."""
     found = Wanted(kind).all(evidence)
     pairs = [
         (one, other)
@@ -413,7 +413,7 @@ def monotone(
 
 
 def _next(one: Any, other: Any, parameter: str, policies: Sequence[Any]) -> bool:
-    """Whether ``other`` is the next larger value of the parameter, all else the same."""
+    """Whether ``other`` has the next larger value of the parameter and is otherwise the same."""
     held = "delta0" if parameter == "v0" else "v0"
     low, high = getattr(one, parameter), getattr(other, parameter)
     between = [low < getattr(p, parameter) < high for p in policies]
@@ -432,7 +432,7 @@ def _scores(before: Floats, after: Floats, one: Track, other: Track) -> list[flo
 
 
 def as_printed(evidence: Evidence) -> Measured | None:
-    """The violation with the index as printed, beside that of the proof."""
+    """The violation with the index as printed, compared with the proof's index."""
     printed = Wanted(LyOn, (("penalty_bonus", "as-printed"),)).one(evidence)
     proof = Wanted(LyOn, (("penalty_bonus", "optimistic"),)).one(evidence)
     if printed is None or proof is None:
@@ -454,7 +454,7 @@ def _falls(fit: Fit | None) -> str:
 
 
 def _all(signs: Sequence[int]) -> str:
-    """Holds where every sign is 1, fails where one is -1."""
+    """The verdict: holds if every sign is 1, fails if one is -1."""
     if any(sign < 0 for sign in signs):
         return FAILS
     return HOLDS if all(sign > 0 for sign in signs) else UNKNOWN
@@ -472,7 +472,7 @@ def _power(fit: Fit | None, base: str = "B") -> str:
 
 
 def _number(value: Estimate) -> str:
-    """With as many decimals as the interval is worth."""
+    """An estimate as text, with as many decimals as its interval justifies."""
     if not 0.0 < value.reach < np.inf:
         return f"{value.mean:+,.4g}".replace("-", "−")
     decimals = int(np.clip(1 - np.floor(np.log10(value.reach)), 0, 6))

@@ -30,7 +30,7 @@ from tightrope.problem.laws import (
 __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
-MOST_BYTES = 2**27  # of a file: a million arms
+MOST_BYTES = 2**27  # largest file to read; enough for a million arms
 ARMS_PREFIX = "paper-arms-"
 
 
@@ -143,7 +143,7 @@ def ready_problem(name: str) -> Problem:
 
 
 def load_problem(name_or_path: str | Path) -> Problem:
-    """A ready problem by its name, or the problem of a TOML file."""
+    """A ready problem by its name, or the problem in a TOML file."""
     text = _file_text(str(name_or_path))
     if text is None:
         return ready_problem(str(name_or_path))
@@ -152,7 +152,7 @@ def load_problem(name_or_path: str | Path) -> Problem:
 
 
 def load_task(name_or_path: str | Path) -> Task:
-    """The task of a ready problem, or that of a TOML file, with laws or without.
+    """The task of a ready problem, or the one in a TOML file, which may have laws or not.
 
     >>> load_task("paper").limit_values
     (0.8,)
@@ -166,7 +166,7 @@ def load_task(name_or_path: str | Path) -> Task:
 
 
 def _file_text(name: str) -> str | None:
-    """What a file holds; None for a ready problem, and for a file that is not there."""
+    """The file's text; None for a ready problem or if there is no such file."""
     if name in ready_names():
         return None
     try:
@@ -176,7 +176,7 @@ def _file_text(name: str) -> str | None:
             raise ProblemError(f"problem {name!r}: must be a file of at most {MOST_BYTES:,} bytes")
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        return None  # a ready problem that is not listed, or an error with the nearest name
+        return None  # maybe an unlisted ready problem; else the caller raises with a hint
     except ProblemError:
         raise
     except (OSError, ValueError) as error:

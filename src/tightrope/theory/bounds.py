@@ -1,4 +1,4 @@
-"""Every bound of the paper at a budget, and the budget from which each says something."""
+"""Every bound of the paper at a budget, and the budget from which each is nontrivial."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tightrope.theory.formulas import (
 __all__ = ["Bound", "bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
-SMALLEST, LARGEST = 1e-15, 1e15  # of v0, delta0 and alpha, as of a policy's parameters
+SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _bound(row: _Row, budget: float, unit: float, cost: float) -> Bound:
 def smallest_budget(
     value: Callable[[float], float], trivial: Callable[[float], float]
 ) -> float | None:
-    """Where ``value`` comes below ``trivial``, to 3 digits, by doubling from 2 and bisection."""
+    """The smallest budget with ``value`` below ``trivial``, to 3 digits, by bisection."""
     low, high = 1.0, 2.0
     for _ in range(MOST_DOUBLINGS):
         if value(high) < trivial(high):
@@ -157,14 +157,14 @@ def smallest_budget(
 def _rows(
     k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
 ) -> Iterator[_Row]:
-    """Every bound; ``unit`` is one penalty rate, normalised, in the user's units."""
+    """All bounds; ``unit`` is a normalised penalty rate of 1 in the user's units."""
     yield from _stationary_rows(k)
     yield from _lyoff_rows(k, v0, delta0, unit)
     yield from _lyon_rows(k, v0, delta0, alpha, unit)
 
 
 def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
-    """Pulls, pi*, and what the decompositions leave when the rates are right.
+    """Bounds on pulls, on pi*, and the remainders of the decompositions.
 
     Long because it is a table: one entry per row.
     """
@@ -192,7 +192,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: stationary_total(b, k.reward_rate)[1] - earned(b),
         lambda b: k.reward_rate / square,
         earned,
-        "the last pull costs at most 1, so 1 stands for 1 / mu_min^2",
+        "the last pull costs at most 1, so 1 replaces 1 / mu_min^2",
     )
     yield _Row(
         "pi*: penalty beyond y(p*) B",
@@ -210,7 +210,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: optimality_gap(k),
         lambda b: printed_optimality_gap(k, b),
         earned,
-        "r(p*) (B + 1) less r(p*) B, by Wald; no tail",
+        "r(p*) (B + 1) - r(p*) B, by Wald's identity; no tail",
     )
     yield _Row(
         "pi*: violation",
@@ -309,7 +309,7 @@ def _lyon_rows(
         return drift.threshold if drift else math.inf
 
     def left(budget: float) -> float:
-        """Pulls after the exploration, by one of which the queue can rise by 1."""
+        """An upper bound on the pulls after the exploration; each raises the queue by at most 1."""
         explored = exploration_pulls(k, budget, alpha)
         return float(most_pulls(k, budget) - explored) if explored < budget else 0.0
 
@@ -421,9 +421,9 @@ def _delta0_rows(
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
-    """What to say, in penalty per unit of cost, where delta is not below what an arm stays below.
+    """The obstacle if delta is not below the slack, in penalty per unit of cost; else "".
 
-    epsilon is of a pull; here it is per unit of the largest cost of one.
+    epsilon is per pull in the paper; here it is per unit of the largest cost of one pull.
     """
     if delta < slack:
         return ""
@@ -442,4 +442,4 @@ def _exploration_note(k: TheoryConstants, budget: float, alpha: float) -> str:
     pulls = exploration_pulls(k, budget, alpha)
     if pulls * k.mu_min <= budget:
         return ""
-    return f"LyOn: beta0 asks for {pulls:,} pulls to explore, more than the budget pays for"
+    return f"LyOn: beta0 requires {pulls:,} pulls to explore, more than the budget allows"

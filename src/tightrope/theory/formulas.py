@@ -61,7 +61,7 @@ __all__ = [
     "violation_decomposition",
 ]
 
-SHARES = np.linspace(0.01, 0.99, 99)  # of the drift's slack, tried in queue_mean
+SHARES = np.linspace(0.01, 0.99, 99)  # shares of the drift's slack that queue_mean tries
 
 
 # --- constants ----------------------------------------------------------------------------
@@ -71,8 +71,8 @@ SHARES = np.linspace(0.01, 0.99, 99)  # of the drift's slack, tried in queue_mea
 class TheoryConstants:
     """The constants of a problem that the bounds use (Assumptions 1 and 2); normalised.
 
-    ``dataclasses.replace`` puts cruder ones in their place, as the paper allows: a lower bound
-    for ``mu_min`` and ``epsilon``, an upper bound for ``r_max`` and ``y_max``.
+    The paper also allows cruder values (use ``dataclasses.replace``): lower bounds on ``mu_min``
+    and ``epsilon``, upper bounds on ``r_max`` and ``y_max``.
     """
 
     arm_count: int  # K
@@ -138,13 +138,13 @@ def _second_moment(problem: Problem, arm: Arm, limit: float) -> float:
 
 
 def _mean_product(one: Cells, other: Cells) -> float:
-    """E of the product of two outcomes that share a draw and the cells' splits."""
+    """The mean product of two outcomes that share a draw and their cells' splits."""
     first = one.split * one.first * other.first
     second = (1.0 - one.split) * one.second * other.second
     return float(np.mean(first + second + one.slope * other.slope / 12.0))
 
 
-# --- pulls, and policies that do not look back ---------------------------------------------
+# --- pulls, and stationary policies ---------------------------------------------------------
 
 
 def most_pulls(known: TheoryConstants, budget: float) -> int:
@@ -229,9 +229,9 @@ def printed_violation_rest(known: TheoryConstants, budget: float) -> float:
 
 
 class Drift(NamedTuple):
-    """From ``threshold`` on the queue falls by ``rate`` per pull, in expectation.
+    """Above ``threshold``, the queue falls by at least ``rate`` per pull in expectation.
 
-    Its steps lie in an interval of length ``span`` and rise by at most 1.
+    Its steps lie in an interval of length ``span``; none is above 1.
     """
 
     threshold: float
@@ -254,7 +254,7 @@ def offline_drift(known: TheoryConstants, v: float, delta: float, share: float) 
     """LyOff's drift (Lemma 3), for any ``share`` in (0, 1).
 
     The arm that LyOff picks has y - c + delta <= -(epsilon - delta) + V r_max / Q: at the printed
-    l* that is not below 0. None where delta >= epsilon: then nothing makes the queue fall.
+    l* that is not below 0. None if delta >= epsilon, since the queue need not fall then.
     """
     return _drift(known, v * known.r_max, known.epsilon - delta, delta, share)
 
@@ -262,7 +262,7 @@ def offline_drift(known: TheoryConstants, v: float, delta: float, share: float) 
 def online_drift(known: TheoryConstants, v: float, delta: float, share: float) -> Drift | None:
     """LyOn's drift while its confidence bounds hold (Lemma 6), after beta0's exploration.
 
-    The confidence bounds take half of epsilon, so None where delta >= epsilon / 2.
+    The confidence bounds use up half of epsilon, so it is None if delta >= epsilon / 2.
     """
     half = known.epsilon / 2.0
     weight = known.r_max + half * (1.0 + known.r_max) / (1.0 + known.y_max)
@@ -274,7 +274,7 @@ def _drift(
 ) -> Drift | None:
     if slack <= 0.0:
         return None
-    down = known.limit - delta  # the largest step down; from there on the queue is not cut at 0
+    down = known.limit - delta  # the largest step down; a queue above it is not cut off at 0
     threshold = max(weight / ((1.0 - share) * slack), down)
     return Drift(threshold, share * known.mu_min * slack, 1.0 + down)
 
@@ -376,7 +376,7 @@ def _lyapunov(known: TheoryConstants, delta: float) -> float:
 def _drift_regret(
     known: TheoryConstants, budget: float, v: float, delta: float, queue: float
 ) -> float:
-    """What the drift adds up to over a run: the pulls are (B + 1) / mu_min at most, on average."""
+    """The sum of the drift over a run, whose mean number of pulls is at most (B + 1) / mu_min."""
     pulls = (budget + 1.0) / known.mu_min
     waiting = delta * (budget + 1.0) * queue if delta else 0.0
     return (_lyapunov(known, delta) * pulls + waiting) / v
@@ -407,7 +407,7 @@ def lyon_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float
 
 
 def beta0(known: TheoryConstants, alpha: float) -> float:
-    """32 alpha (1 + y_max)^2 / (mu_min epsilon)^2: after it rad <= mu_min epsilon / 4 (1 + y_max).
+    """32 alpha (1 + y_max)^2 / (mu_min epsilon)^2: makes rad <= mu_min epsilon / 4 (1 + y_max).
 
     (For Lemma 6.)
     """
@@ -437,8 +437,8 @@ def confidence_failure(known: TheoryConstants, budget: float, alpha: float) -> f
 def _inner_radius(known: TheoryConstants) -> float:
     """The largest part of rad that the means may err by and both halves of Lemma 5 hold.
 
-    The index has *empirical* rates and costs in its bonus. With errors of at most a part x of rad,
-    and rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
+    The index has *empirical* rates and costs in its bonus. With errors of at most x rad, and
+    rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
     of the truth if (1 + x + w) / (1 - x u) <= 2, w = x u / (1 - x u), which implies the former.
     """
     u = known.epsilon / (4.0 * (1.0 + known.y_max))
@@ -465,7 +465,7 @@ def lyon_regret(
     """Upper bound on LyOn's regret, with beta0's exploration (Theorem 1, corrected)."""
     queue = queue_max(known, online_drift, v, delta, budget)
     pulls = most_pulls(known, budget)
-    # the radii add up to this, over any run of at most n_0 pulls
+    # the sum of the radii over any run of at most n_0 pulls
     radii = 2.0 * math.sqrt(2.0 * alpha * known.arm_count * pulls * math.log(pulls))
     learning = 2.0 * radii * (1.0 + known.r_max + queue * (1.0 + known.y_max) / v)
     exploring = known.reward_rate * (1.0 + exploration_pulls(known, budget, alpha))
