@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from benchmarks import page
 
+from benchmarks import page
 from tightrope import (
     LyOff,
     LyOn,

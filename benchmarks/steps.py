@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import page
-
 from tightrope import LyOff, LyOn, Policy, ready_problem, simulate
 
 SECONDS = 0.1  # about how long one timing takes

@@ -2,11 +2,11 @@ import re
 import subprocess
 
 import pytest
+
 from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
 from benchmarks.page import NoBlockError, write
 from benchmarks.steps import PROBE, compiled_probe
-
 from tightrope import LyOn, simulate
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"

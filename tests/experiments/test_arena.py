@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks.resolve_targets import MET, MISSED, OPEN, targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import image
 
 import tightrope
+from benchmarks.resolve_targets import MET, MISSED, OPEN, targets
 from tests.report.test_page import Reader
 from tightrope import Change, InfeasibleError, InputError, LyOn, PolicyError, ProblemError, cli
 from tightrope.engine import store
