@@ -2,11 +2,11 @@ import re
 import subprocess
 
 import pytest
+
 from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
 from benchmarks.page import NoBlockError, write
 from benchmarks.steps import PROBE, compiled_probe
-
 from tightrope import LyOn, simulate
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
@@ -36,7 +36,7 @@ def test_a_page_without_the_block_is_left_alone(page):
 
 def test_ahead_of_every_one():
     row = Row("steps", 300.0, {"one": 100.0, "two": 200.0})
-    assert row.verdict() == "steps: ahead of every one; 1.5 times better than two."
+    assert row.verdict() == "steps: ahead of all; 1.5 times better than two."
 
 
 def test_not_ahead_says_of_whom_and_why():

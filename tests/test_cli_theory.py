@@ -40,7 +40,7 @@ def test_the_table_says_from_where_it_bites_and_that_beta0_is_too_much(shell):
     assert "178.7" in regret
     never = next(line for line in lines if line.startswith(" LyOff: violation at most 0"))
     assert "never" in never
-    assert lines[-1].startswith("LyOn: beta0 asks for 1,314,382 pulls to explore")
+    assert lines[-1].startswith("LyOn: beta0 requires 1,314,382 pulls to explore")
 
 
 @pytest.mark.parametrize(

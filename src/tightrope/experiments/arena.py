@@ -41,28 +41,48 @@ __all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies"]
 
 PROBLEMS = (
     "paper",
-    "paper-arms-10",
-    "paper-arms-50",
-    "paper-arms-100",
+    "paper-arms-100",  # one of paper-arms-K: the others differ in their number of arms alone
     "arena-random-5",
     "arena-random-10",
     "arena-random-30",
     "arena-continuous-8",
     "arena-tight",
+    "arena-slim-3",
+    "arena-slim-8",
     "arena-free",
     "arena-cheap",
+    "arena-uneven-5",
+    "arena-uneven-10",
+    "arena-rare",
+    "arena-rare-5",
+    "arena-rare-10",
+    "arena-small-5",
+    "arena-small-10",
+    "arena-safe-5",
+    "arena-safe-20",
+    "arena-near-6",
+    "arena-near-20",
+    "arena-mixture-4",
+    "arena-mixture-8",
+    "arena-apart-4",
+    "arena-apart-8",
     "arena-two-limits",
     "arena-three-limits",
     "advertising",
     "hiring",
     "wireless",
+    "routing-1",
+    "routing-2",
+    "routing-3",
+    "routing-4",
+    "routing-5",
     "arena-abrupt",
     "arena-drift",
 )
 BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
-FEWEST_RUNS = 24  # at large budgets
+FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
 FULL_BUDGET = 10_000.0  # from here on fewer runs
 
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
@@ -124,10 +144,10 @@ def _forgetful() -> list[str]:
 def runs_at(runs: int, budget: float) -> int:
     """How many of ``runs`` are made at a budget in largest costs.
 
-    All up to 10^4; beyond that fewer, in proportion, but not below 24.
+    All up to 10^4; beyond that fewer, in proportion, but not below 75.
 
     >>> [runs_at(200, budget) for budget in (100, 1e4, 1e5)]
-    [200, 200, 24]
+    [200, 200, 75]
     """
     return min(runs, max(FEWEST_RUNS, int(runs * FULL_BUDGET / budget)))
 

@@ -1,4 +1,4 @@
-"""UCB-LP: the best mixture of optimistic arms, by a linear program solved anew at every step.
+"""UCB-LP: the best mixture at optimistic rates, by a linear program solved anew at every step.
 
 Agrawal and Devanur, "Bandits with concave rewards and convex knapsacks", EC 2014: play from the
 distribution that maximises the reward's upper confidence bounds while the lower confidence bounds
@@ -11,9 +11,10 @@ Adapted to rates and a total random cost: the program runs over shares of *cost*
 
     U = r/x + (rad(r) + rad(x) r/x) / x,   L = y/x - (rad(y) + rad(x) y/x) / x, at least 0
 
-with empirical means r, x, y, and an arm is drawn by share of cost over mean cost. Theirs may skip a
-round; ours must spend the budget, so the shares sum to 1, and if no mixture keeps the limits it
-takes the least violating one. gamma = gamma0 log(K (1 + M) B), where B stands for the rounds.
+with empirical means r, x, y. An arm is then drawn with probability proportional to its share of
+cost divided by its mean cost. Their algorithm may skip a round; this one must spend the budget, so
+the shares sum to 1, and if no mixture keeps the limits it takes the least violating one.
+gamma = gamma0 log(K (1 + M) B), with the budget B in place of the number of rounds.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ __all__ = ["UCBLP"]
 
 
 class Bounds(NamedTuple):
-    """The arms' bounds, and the program of them."""
+    """The arms' confidence bounds, and the linear program over them."""
 
-    limits: Annotated[Array, "M"]  # less the reserve
+    limits: Annotated[Array, "M"]  # minus the reserve
     cost: Annotated[Array, "K"]  # mean
     reward: Annotated[Array, "K"]  # upper bound of the rate
     penalty: Annotated[Array, "K", "M"]  # lower bounds of the rates
@@ -46,7 +47,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class UCBLP(ChoicePolicy):
-    """Mix the arms as if their bounds were the truth: high reward rates, low penalty rates.
+    """Play the mixture that is best for upper bounds of rewards and lower bounds of penalties.
 
     ``gamma0``: the confidence bounds' scale. ``epsilon``: the part of each limit kept in reserve.
     """
@@ -55,7 +56,7 @@ class UCBLP(ChoicePolicy):
     epsilon: float = 0.0
 
     name: ClassVar[str] = "ucb-lp"
-    summary: ClassVar[str] = "the best mixture of optimistic arms, solved anew at every step"
+    summary: ClassVar[str] = "the best mixture at optimistic rates, solved anew at every step"
     contestants: ClassVar[tuple[str, ...]] = ("ucb-lp",)
     colour: ClassVar[str | None] = "#117733"
 
@@ -67,7 +68,7 @@ class UCBLP(ChoicePolicy):
         self.require("epsilon", "in [0, 1)", self.epsilon < 1.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """Gamma and epsilon."""
+        """Constants: gamma and epsilon."""
         resources = 1 + task.penalty_count
         return Setup(
             constants=(log_term(self.gamma0, task.arm_count, resources, budget), self.epsilon),
@@ -76,14 +77,14 @@ class UCBLP(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Bounds) -> None:
-        """Note the limits, less the reserve."""
+        """Compute the limits minus the reserve."""
         for m in range(len(scratch.limits)):
             reserved = (1.0 - constants[1]) * state.remaining[1 + m]
             scratch.limits[m] = reserved / state.remaining[0]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
-        """An arm of the best optimistic mixture."""
+        """An arm drawn from the best optimistic mixture."""
         arm = untried(state)
         if arm >= 0:
             return arm
@@ -92,7 +93,7 @@ class UCBLP(ChoicePolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Bounds, arm: int) -> None:
-        """The bounds of the arm just pulled; those of the others stay."""
+        """Update the bounds of the arm just pulled."""
         limited, pulls, gamma = len(scratch.limits), state.pulls[arm], constants[0]
         first = arm * (2 + limited)
         cost = state.totals[first] / pulls

@@ -1,7 +1,7 @@
-"""How things look: one colour per policy in every figure, distinct markers and lines beside it.
+"""Styles: one colour per policy in all figures, with distinct markers and lines.
 
-The colours are those of Okabe and Ito, which colour-blind readers tell apart; markers and lines
-differ as well, for print in grey. ``INK`` and ``PAPER`` are what the page swaps in the dark.
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers and lines
+differ too, for grey prints. The page swaps ``INK`` and ``PAPER`` in dark mode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OTHER_COLOURS = (
     "#999933",
     "#7a5195",
     "#8c564b",
-)  # of policies that name none
+)  # for policies without a colour of their own
 GRADES = ("#4cb07a", "#26828e", "#3e4989", "#440154")  # viridis, light to dark
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))
@@ -37,7 +37,7 @@ REFERENCES: dict[str, dict[str, Any]] = {
 }
 
 SETTINGS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
@@ -65,7 +65,7 @@ SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.h_pad": 0.07,
     "figure.constrained_layout.w_pad": 0.07,
     "svg.fonttype": "path",
-    "svg.hashsalt": "tightrope",  # the same picture is the same bytes
+    "svg.hashsalt": "tightrope",  # so that the same figure is the same bytes
 }
 
 
@@ -98,9 +98,9 @@ def styles(labels: Sequence[str]) -> dict[str, Style]:
 
 
 def graded(count: int, beside: Sequence[Style] = ()) -> list[Style]:
-    """Styles for a parameter that grows: colours from light to dark, no marker of those beside.
+    """Styles for increasing values of a parameter: colours from light to dark.
 
-    At most as many as there are ``GRADES``.
+    ``beside``: styles whose markers are not used. ``count``: at most the number of ``GRADES``.
     """
     places = [round(i * (len(GRADES) - 1) / max(count - 1, 1)) for i in range(count)]
     taken = {style.marker for style in beside}
@@ -111,7 +111,7 @@ def graded(count: int, beside: Sequence[Style] = ()) -> list[Style]:
 
 
 def _colour(name: str, names: Sequence[str]) -> tuple[str, int]:
-    """A policy's colour and its place in the palette: its own, or one that its name picks."""
+    """A policy's colour and its place in the palette: its own colour, or one from its name."""
     known = Policy.colours
     if name in known:
         return known[name], list(known).index(name)

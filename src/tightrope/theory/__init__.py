@@ -1,8 +1,8 @@
-"""The paper's theorems as functions: constants and bounds, as printed and as they hold.
+"""The paper's theorems as functions: constants and bounds, as printed and as corrected.
 
-What lives here: one function per formula (``formulas``, all of them exported here), the table of
-bounds for a problem and a budget (``bounds``), and how results of the paper are cited
-(``citations``). ``docs/theory.md`` says what was mended and why.
+``formulas`` has one function per formula, ``bounds`` the table of bounds for a problem and a
+budget, ``citations`` the paper's numbers for its labels. ``docs/theory.md`` explains the
+corrections.
 """
 
 from tightrope.theory.formulas import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Every bound of the paper at a budget, and the budget from which each says something."""
+"""Every bound of the paper at a budget, and the budget from which each is nontrivial."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from tightrope.theory.formulas import (
     confidence_failure,
     constants,
     exploration_pulls,
+    lyoff_delta0,
     lyoff_regret,
     lyoff_schedule,
     lyoff_violation,
+    lyon_delta0,
     lyon_regret,
     lyon_schedule,
     lyon_violation,
@@ -28,6 +30,7 @@ from tightrope.theory.formulas import (
     online_queue,
     optimality_gap,
     optimality_gap_violation,
+    printed_delta0,
     printed_lyoff_regret,
     printed_lyoff_violation,
     printed_lyon_regret,
@@ -47,7 +50,7 @@ from tightrope.theory.formulas import (
 __all__ = ["Bound", "bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
-SMALLEST, LARGEST = 1e-15, 1e15  # of v0, delta0 and alpha, as of a policy's parameters
+SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,9 @@ class Bound:
 
     ``label``: where it stands in the paper, such as Theorem 1.
     ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
-    where it has one. ``trivial``: what is known without any theorem, or None. ``bites_from``: the
-    smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
+    where it has one. ``trivial``: what is known without any theorem, or None; for the lower end of
+    a range, its upper end. ``bites_from``: the smallest budget from which ``value`` is below that;
+    None if no budget up to 2^100 is.
     ``obstacle``: what takes this budget out of the bound's reach, or nothing.
     """
 
@@ -136,7 +140,7 @@ def _bound(row: _Row, budget: float, unit: float, cost: float) -> Bound:
 def smallest_budget(
     value: Callable[[float], float], trivial: Callable[[float], float]
 ) -> float | None:
-    """Where ``value`` comes below ``trivial``, to 3 digits, by doubling from 2 and bisection."""
+    """The smallest budget with ``value`` below ``trivial``, to 3 digits, by bisection."""
     low, high = 1.0, 2.0
     for _ in range(MOST_DOUBLINGS):
         if value(high) < trivial(high):
@@ -153,14 +157,14 @@ def smallest_budget(
 def _rows(
     k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
 ) -> Iterator[_Row]:
-    """Every bound; ``unit`` is one penalty rate, normalised, in the user's units."""
+    """All bounds; ``unit`` is a normalised penalty rate of 1 in the user's units."""
     yield from _stationary_rows(k)
     yield from _lyoff_rows(k, v0, delta0, unit)
     yield from _lyon_rows(k, v0, delta0, alpha, unit)
 
 
 def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
-    """Pulls, pi*, and what the decompositions leave when the rates are right.
+    """Bounds on pulls, on pi*, and the remainders of the decompositions.
 
     Long because it is a table: one entry per row.
     """
@@ -188,7 +192,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: stationary_total(b, k.reward_rate)[1] - earned(b),
         lambda b: k.reward_rate / square,
         earned,
-        "the last pull costs at most 1, so 1 stands for 1 / mu_min^2",
+        "the last pull costs at most 1, so 1 replaces 1 / mu_min^2",
     )
     yield _Row(
         "pi*: penalty beyond y(p*) B",
@@ -206,7 +210,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: optimality_gap(k),
         lambda b: printed_optimality_gap(k, b),
         earned,
-        "r(p*) (B + 1) less r(p*) B, by Wald; no tail",
+        "r(p*) (B + 1) - r(p*) B, by Wald's identity; no tail",
     )
     yield _Row(
         "pi*: violation",
@@ -286,9 +290,10 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> It
             lambda b: lyoff_violation(k, b, *at(b)),
             lambda b: printed_lyoff_violation(k, b, *at(b)),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(k.r_max / k.epsilon, v0, delta0),
+            _zero_note(lyoff_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOff", "prop:offline-opt", k, v0, lyoff_delta0)
 
 
 def _lyon_rows(
@@ -304,7 +309,7 @@ def _lyon_rows(
         return drift.threshold if drift else math.inf
 
     def left(budget: float) -> float:
-        """Pulls after the exploration, by one of which the queue can rise by 1."""
+        """An upper bound on the pulls after the exploration; each raises the queue by at most 1."""
         explored = exploration_pulls(k, budget, alpha)
         return float(most_pulls(k, budget) - explored) if explored < budget else 0.0
 
@@ -370,7 +375,6 @@ def _lyon_rows(
         "stopped at N(B)",
         outside,
     )
-    weight = 2.0 * k.r_max / k.epsilon + (1.0 + k.r_max) / (1.0 + k.y_max)
     for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
         yield _Row(
             f"LyOn: {name}",
@@ -379,15 +383,47 @@ def _lyon_rows(
             lambda b: lyon_violation(k, b, *at(b), alpha),
             lambda b: printed_lyon_violation(k, b, *at(b), alpha),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(weight, v0, delta0),
+            _zero_note(lyon_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOn", "thm:regret", k, v0, lyon_delta0)
+
+
+RangeOf = Callable[[TheoryConstants, float, float], tuple[float, float]]
+
+
+def _delta0_rows(
+    policy: str, label: str, k: TheoryConstants, v0: float, range_of: RangeOf
+) -> Iterator[_Row]:
+    """The two ends of the range of delta0 for which the violation's bound falls below 0."""
+    reason = {
+        "LyOff": "delta < epsilon; as printed, delta < c",
+        "LyOn": "delta < epsilon / 2; delta < c would be c sqrt(B / log B), printed is c sqrt(B)",
+    }[policy]
+    yield _Row(
+        f"{policy}: delta0 must be above",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[0],
+        lambda b: printed_delta0(k, b, v0)[0],
+        lambda b: range_of(k, b, v0)[1],
+        "for a violation below 0; at smaller budgets the range of delta0 is empty",
+    )
+    yield _Row(
+        f"{policy}: delta0 must be below",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[1],
+        lambda b: printed_delta0(k, b, v0)[1],
+        None,
+        reason,
+    )
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
-    """What to say, in penalty per unit of cost, where delta is not below what an arm stays below.
+    """The obstacle if delta is not below the slack, in penalty per unit of cost; else "".
 
-    epsilon is of a pull; here it is per unit of the largest cost of one.
+    epsilon is per pull in the paper; here it is per unit of the largest cost of one pull.
     """
     if delta < slack:
         return ""
@@ -396,14 +432,14 @@ def _outside(policy: str, delta: float, slack: float, name: str) -> str:
     )
 
 
-def _zero_note(weight: float, v0: float, delta0: float) -> str:
-    """When the violation's bound ends below 0 (prop:offline-opt, thm:regret)."""
-    least = weight * v0
-    return f"in the end below 0 if delta0 > {least:.4g}" + ("; it is" if delta0 > least else "")
+def _zero_note(least: float, delta0: float) -> str:
+    """When the violation's bound falls below 0."""
+    met = "it is" if delta0 > least else f"{delta0:g} is not"
+    return f"below 0 at large budgets if delta0 is above {least:.4g}; {met}"
 
 
 def _exploration_note(k: TheoryConstants, budget: float, alpha: float) -> str:
     pulls = exploration_pulls(k, budget, alpha)
     if pulls * k.mu_min <= budget:
         return ""
-    return f"LyOn: beta0 asks for {pulls:,} pulls to explore, more than the budget pays for"
+    return f"LyOn: beta0 requires {pulls:,} pulls to explore, more than the budget allows"

@@ -16,11 +16,11 @@ __all__ = [
     "wilson_low",
 ]
 
-FEW = 30.0  # pulls below which a variance is not trusted
+FEW = 30.0  # with fewer pulls the empirical variance is not used
 
 
 def untried(state: State) -> int:
-    """The first arm without a pull, else without a cost: its rates are not known. -1 if none."""
+    """The first arm without a pull, else the first whose cost so far is 0; -1 if there is none."""
     channels = len(state.remaining) + 1
     for arm in range(len(state.pulls)):
         if state.pulls[arm] == 0.0:
@@ -32,7 +32,7 @@ def untried(state: State) -> int:
 
 
 def log_term(scale: float, arms: int, resources: int, budget: float) -> float:
-    """``scale`` log(arms * resources * budget), at least ``scale``: the radius's gamma below."""
+    """Gamma of :func:`knapsack_radius`: ``scale`` * max(log(arms * resources * budget), 1)."""
     return scale * max(math.log(arms * resources * budget), 1.0)
 
 
@@ -42,15 +42,15 @@ def knapsack_radius(mean: float, pulls: float, gamma: float) -> float:
 
 
 def rate_radius(mean: float, cost: float, pulls: float, gamma: float) -> float:
-    """The same for the rate ``mean`` / ``cost``, as eqn:ly-index has it: a first-order bound."""
+    """The radius of the rate ``mean`` / ``cost``, to first order as in eqn:ly-index."""
     above, below = knapsack_radius(mean, pulls, gamma), knapsack_radius(cost, pulls, gamma)
     return (above + below * mean / cost) / cost
 
 
 def spread(pulls: float, total: float, squares: float) -> float:
-    """eta: the variance seen, relative to that of a coin with the same mean; in [0, 1].
+    """Eta in [0, 1]: the empirical variance / that of a Bernoulli variable with the same mean.
 
-    1 for zeros and ones, and 1 where fewer than 30 pulls or a mean of 0 or 1 say too little.
+    It is 1 for zeros and ones, and also for fewer than 30 pulls or a mean of 0 or 1.
     """
     mean = total / pulls
     coin = mean * (1.0 - mean)
@@ -62,7 +62,7 @@ def spread(pulls: float, total: float, squares: float) -> float:
 def wilson_low(mean: float, pulls: float, width: float) -> float:
     """The smaller m with pulls (mean - m)^2 = width m (1 - m); ``width`` is eta z^2.
 
-    Above 0 where the mean is: by the product of the two, mean^2 pulls / (pulls + width).
+    It is above 0 where the mean is: the product of both roots is mean^2 pulls / (pulls + width).
     """
     if mean <= 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""How the shell's words become a policy's parameters."""
+"""Parse values of policy parameters from the shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1.0": True, "0
 
 
 def as_flag(value: object) -> object:
-    """A flag that the shell wrote as a word or a number; anything else as it is.
+    """A bool from the shell's word or number; any other value unchanged.
 
     >>> as_flag("true"), as_flag(0.0), as_flag(True), as_flag("maybe")
     (True, False, True, 'maybe')
