@@ -1,7 +1,7 @@
 """Decisions that must not change: those of each choice policy, as recorded.
 
-``decisions.json`` holds, by policy, arms, penalties and kind of outcomes, the arms pulled one after
-the other as digits. After a change of a policy's formulas, ``python -m tests.policies.test_decisions
+``decisions.json`` holds, by policy, arms, penalties and kind of outcomes, the arms pulled one
+after the other as digits. After a change of its formulas, ``python -m tests.policies.test_decisions
 NAME`` records that policy's decisions again; those of the others stay.
 """
 
