@@ -320,7 +320,8 @@ def test_a_mixture_with_too_few_arms_for_its_limits_has_no_constant():
     found = learning_limit(problem)
     assert (found.constant, found.regret(100.0)) == (None, None)
     assert found.obstacle == (
-        "learning: the multipliers are not unique (1 arm for 1 binding limit), so C is not known"
+        "learning: the multipliers need not be unique (1 arm for 1 binding limit),"
+        " so C is not known"
     )
     assert np.isnan(found.divergence).all()
 

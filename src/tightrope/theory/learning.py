@@ -114,10 +114,11 @@ def learning_limit(problem: Problem, smallest_cost: float | None = None) -> Lear
     if not obstacle:
         outside = np.flatnonzero(loss)
         divergence[outside] = _divergences(problem, outside, gain, least)
+    loss *= scales.reward
     loss.flags.writeable = divergence.flags.writeable = False
     return LearningLimit(
         names=problem.names,
-        loss=loss * scales.reward,
+        loss=loss,
         divergence=divergence,
         price=price * scales.reward / scales.cost,
         multiplier=tuple((mixture.multiplier * scales.reward / scales.penalties).tolist()),
@@ -150,7 +151,7 @@ def _obstacle(problem: Problem, mixture: Mixture) -> str:
     if members > binding:
         return ""
     many = f"{members} arm{'s' * (members != 1)} for {binding} binding limit{'s' * (binding != 1)}"
-    return f"learning: the multipliers are not unique ({many}), so C is not known"
+    return f"learning: the multipliers need not be unique ({many}), so C is not known"
 
 
 def _divergences(problem: Problem, arms: Indices, gain: Floats, least: float) -> Floats:
