@@ -19,8 +19,9 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from benchmarks import page
@@ -71,9 +72,9 @@ def growth(
     runs: int = RUNS,
     seed: int = 0,
     backend: str = "auto",
-) -> list[Growth]:
-    """A row per policy and budget; policies that cannot take part are left out."""
-    limit, scale, rows = learning_limit(problem), problem.scales.cost, []
+) -> Iterator[Growth]:
+    """A row per policy and budget, as they are made; who cannot take part is left out."""
+    limit, scale = learning_limit(problem), problem.scales.cost
     sizes = sorted(budgets)
     best = [optimum(problem, budget * scale) for budget in sizes]
     for given in list(policies) or contestants():
@@ -100,8 +101,9 @@ def growth(
             _row(problem, limit, policy, budget, opt, record.runs[i])
             for i, (budget, opt) in enumerate(zip(sizes, best, strict=True))
         ]
-        rows += [mine[0], *map(_grown, mine[:-1], mine[1:], [limit.constant] * len(mine))]
-    return rows
+        yield mine[0]
+        for before, after in pairwise(mine):
+            yield _grown(before, after, limit.constant)
 
 
 def _row(
@@ -140,24 +142,21 @@ def _grown(before: Growth, after: Growth, constant: float | None) -> Growth:
     return replace(after, growth=(after.priced - before.priced) / unit, growth_se=error)
 
 
-def table(rows: Sequence[Growth]) -> str:
-    """The rows as Markdown."""
-    head = ["policy", "budget", "regret", "of OPT(B)", "priced", "C log B", "growth / C"]
-    return page.table(
-        head,
-        (
-            [
-                row.policy + (f" (knows the {row.knows})" if row.knows else ""),
-                f"{row.budget:g}",
-                _text(row.regret, row.regret_se),
-                f"{100 * row.share:.3f} %",
-                _text(row.priced, row.priced_se),
-                "–" if row.limit is None else f"{row.limit:.1f}",
-                "–" if row.growth is None else _text(row.growth, row.growth_se, 2),
-            ]
-            for row in rows
-        ),
-    )
+HEAD = ["policy", "budget", "regret", "of OPT(B)", "priced", "C log B", "growth / C"]
+
+
+def line(row: Growth) -> str:
+    """A row of the Markdown table."""
+    cells = [
+        row.policy + (f" (knows the {row.knows})" if row.knows else ""),
+        f"{row.budget:g}",
+        _text(row.regret, row.regret_se),
+        f"{100 * row.share:.3f} %",
+        _text(row.priced, row.priced_se),
+        "–" if row.limit is None else f"{row.limit:.1f}",
+        "–" if row.growth is None else _text(row.growth, row.growth_se, 2),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _text(mean: float, error: float | None, digits: int = 1) -> str:
@@ -187,13 +186,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             seed=options.seed,
             backend=options.backend,
         )
+        if options.json:
+            print(json.dumps([asdict(row) for row in rows], indent=2))
+            return
+        told = limit.obstacle or f"C = {limit.constant:.4g}"
+        print(f"{options.problem}: {told}; {options.runs} runs, seed {options.seed}\n")
+        print(page.table(HEAD, ()))
+        for row in rows:
+            print(line(row), flush=True)
     except TightropeError as error:
         parser.error(str(error))
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    told = limit.obstacle or f"C = {limit.constant:.4g}"
-    print(f"{options.problem}: {told}; {options.runs} runs, seed {options.seed}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

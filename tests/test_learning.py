@@ -189,6 +189,25 @@ def test_on_the_arenas_five_arms_it_is_31():
     assert found.regret(1e5) / (1e5 * earned) == pytest.approx(0.0038, abs=5e-5)
 
 
+def test_who_does_not_know_that_channels_are_independent_has_a_little_more_to_learn():
+    """Any joint law is an alternative then: the divergence by the dual over the eight outcomes."""
+    problem = ready_problem("arena-random-5")
+    found, odds = learning_limit(problem), problem.bernoulli()
+    outcomes = np.array(list(product((0.0, 1.0), repeat=3)))
+    gains, constant = outcomes @ gain_of(found), 0.0
+    for k in np.flatnonzero(found.loss):
+        chances = np.where(outcomes == 1.0, odds[k], 1.0 - odds[k]).prod(axis=1)
+        dual = minimize_scalar(
+            lambda nu, chances=chances: -chances @ np.log1p(-nu * gains),
+            bounds=(0.0, 1.0 - 1e-9),  # the largest gain is a reward, 1
+            method="bounded",
+            options={"xatol": 1e-12},
+        )
+        constant -= found.loss[k] / dual.fun
+    assert constant == pytest.approx(31.4, abs=0.05)
+    assert constant > found.constant
+
+
 # --- other laws ---------------------------------------------------------------------------
 
 
