@@ -77,7 +77,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A line to compare with; ``role`` (optimum, stationary or limit) decides its looks."""
+    """A line to compare with; ``role``, a key of ``styles.REFERENCES``, decides its looks."""
 
     role: str
     name: str
