@@ -47,9 +47,9 @@ LEAD = (
 PICTURES_LEAD = (
     "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
     " keeps the limit; lower is better. Behind a hollow marker the limit is not shown to be kept."
-    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %. For B large"
-    " enough no consistent policy that keeps the limit has regret below (C - o(1)) log B, the limit"
-    " of learning; at these budgets it may: see docs/learning-limit.md."
+    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %. For B"
+    " large enough no consistent policy that keeps the limit has regret below (C - o(1)) log B, the"
+    " limit of learning; at these budgets it may: see docs/learning-limit.md."
 )
 NOTES = [
     "Keeps: the runs show, by the upper ends of 95 % intervals, that the mean violation is at most"
