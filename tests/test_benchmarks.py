@@ -1,3 +1,4 @@
+import csv
 import json
 import math
 import re
@@ -5,12 +6,13 @@ import subprocess
 
 import pytest
 
+from benchmarks.arena import main as arena_in_processes
 from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
 from benchmarks.page import NoBlockError, write
 from benchmarks.steps import PROBE, compiled_probe
-from tightrope import LyOn, ready_problem, simulate
+from tightrope import LyOn, arena, ready_problem, simulate
 from tightrope.theory import learning_limit
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
@@ -101,3 +103,15 @@ def test_growth_of_who_knows_the_laws_is_none(capsys):
     with pytest.raises(SystemExit):
         main(["nowhere"])
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_arena_in_processes_ranks_as_the_arena_does(tmp_path):
+    problems, policies = ["paper", "arena-rare"], ["lyon", "uniform-random"]
+    options = [f"--problem={name}" for name in problems] + [f"--policy={name}" for name in policies]
+    options += ["--budget=20", "--runs=3", "--processes=2", "--backend=cpu", f"--out={tmp_path}"]
+    arena_in_processes(options)
+    assert "paper" in (tmp_path / "arena.html").read_text()
+    with (tmp_path / "arena.csv").open() as file:
+        found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]
+    rows = arena(problems, policies, [20.0], runs=3, progress=False).rows
+    assert found == [(row.problem, row.policy, str(row.rank)) for row in rows]
