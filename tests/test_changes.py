@@ -294,7 +294,7 @@ def test_the_oracle_of_the_phases_is_the_best_of_each_in_the_users_units() -> No
 
 def test_the_oracle_of_phases_that_break_the_limit_says_so() -> None:
     hard = changing(0.6, [(0.5, 0.5, 0.4)], (0.5, [(0.5, 0.5, 0.3)]))
-    with pytest.raises(InfeasibleError, match=r"limit = 0.6: must be .* 1.16667 times that"):
+    with pytest.raises(InfeasibleError, match=r"limit = 0.6: must be .* 1.16667 times the limits"):
         oracle_of_phases(hard)
 
 

@@ -267,10 +267,13 @@ def theory(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from tightrope.problem.ready import load_problem
-    from tightrope.theory.bounds import bounds
+    from tightrope.theory.bounds import bounds, learning_bounds
 
     problem = load_problem(options.problem)
-    found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    if problem.penalty_count == 1:
+        found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    else:
+        found = learning_bounds(problem, options.budget)
     rows = [asdict(bound) for bound in found]
     for row in rows:
         row["value"], row["printed"] = _finite(row["value"]), _finite(row["printed"])
@@ -282,6 +285,8 @@ def theory(options: argparse.Namespace) -> int:
     print_theory(rows, options.budget)
     for line in dict.fromkeys(bound.obstacle for bound in found if bound.obstacle):
         print(line)
+    if problem.penalty_count != 1:
+        print(f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit")
     return 0
 
 

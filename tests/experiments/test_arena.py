@@ -514,7 +514,9 @@ def test_policies_at_one_budget_stand_side_by_side():
     rows = [made_up(name, 1.3) for name in names]
     rows += [replace(made_up(name, 1.2), problem="q") for name in names[1:]]
     rows += [replace(rows[0], problem="r", regret_share=None)]
-    first, second, empty = panels(rows)
+    drawn = {"p": "arena-free", "q": "paper", "r": "paper"}
+    scenes = {name: Scene(name, name, ready_problem(ready)) for name, ready in drawn.items()}
+    first, second, empty = panels(rows, scenes)
     assert [one.x.tolist() for one in first.curves] == [[0.0], [1.0], [2.0], [3.0]]
     assert [one.x.tolist() for one in second.curves] == [[1.0], [2.0], [3.0]], "as beside it"
     assert first.x_label == "policies as in the legend, B = 10,000"
@@ -522,7 +524,10 @@ def test_policies_at_one_budget_stand_side_by_side():
     axes = draw([first, second, empty]).axes
     assert {tuple(one.get_xlim()) for one in axes} == {(-0.5, 3.5)}
     assert [list(one.get_xticks()) for one in axes] == [[], [], []]
-    several = panels([*rows, *(replace(row, budget=100.0) for row in rows)])
+    level = [one.y[0] for one in first.references if one.role == "learning"]
+    lines = [list(line.get_ydata()) for line in axes[0].lines]
+    assert [[y, y] in lines for y in level] == [True], "the limit of learning goes all the way"
+    several = panels([*rows, *(replace(row, budget=100.0) for row in rows)], scenes)
     assert several[0].curves[0].x.tolist() == [100.0, 10_000.0]
     assert several[0].x_log
 
@@ -685,7 +690,7 @@ def test_one_s_own_problems_and_policies_as_objects(paper):
 
 
 def test_runs_at_large_budgets():
-    assert [runs_at(200, budget) for budget in BUDGETS] == [200, 200, 200, 200, 75]
+    assert [runs_at(200, budget) for budget in (*BUDGETS, 1e5)] == [200, 200, 200, 75]
     assert runs_at(1000, 1e5) == 100
     assert runs_at(5, 1e5) == 5
 

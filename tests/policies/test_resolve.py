@@ -224,13 +224,20 @@ def test_a_scale_declared_a_hundred_times_too_large_changes_no_decision(penaltie
 
 
 def test_any_arm_is_looked_at_now_and_then():
-    looks = formulas.LOOKS
-    state = Middle(4, 1).state
-    state.steps[0] = 9.0
-    words = np.random.default_rng(10).integers(0, 2**32, (200_000, 2))
-    found = np.bincount([formulas._look(state, pair, 0) for pair in words], minlength=4)
-    expected = len(words) * looks / 10.0 / 4.0
-    assert (np.abs(found[1:] - expected) < 5.0 * math.sqrt(expected)).all()
+    run = Middle(4, 1, budget=1000.0)
+    run.state.steps[0] = 9.0
+    words = np.random.default_rng(10).integers(0, 2**32, (200_000, 2)).tolist()
+
+    def looks():
+        return [formulas._look(run.constants, run.state, run.scratch, pair) for pair in words]
+
+    found = np.bincount([arm for arm in looks() if arm >= 0], minlength=4)
+    expected = len(words) * formulas.LOOKS / 10.0 / 4.0
+    assert (np.abs(found - expected) < 5.0 * math.sqrt(expected)).all()
+    run.state.remaining[1] *= 0.4  # too little is left of the allowance
+    assert max(looks()) == -1
+    run.state.remaining[:] = [400.0, 700.0]  # too little of the budget
+    assert max(looks()) == -1
 
 
 def test_what_is_expected_of_an_arm_is_where_learning_starts():

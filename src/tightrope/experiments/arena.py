@@ -37,7 +37,7 @@ from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
 
-__all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies"]
+__all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies", "facts_of", "scenes_of"]
 
 PROBLEMS = (
     "paper",
@@ -79,7 +79,7 @@ PROBLEMS = (
     "arena-abrupt",
     "arena-drift",
 )
-BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
+BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
 FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
@@ -174,7 +174,7 @@ def arena(
     """
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     sizes = budget_list(budgets or BUDGETS)
-    scenes = _scenes(problems or PROBLEMS)
+    scenes = scenes_of(problems or PROBLEMS)
     named = _named_policies(policies or default_policies())
     matches, left_out = _matches(scenes, named, sizes, () if policies else _forgetful())
     requests = [match.request(wanted) for match in matches]
@@ -186,7 +186,7 @@ def arena(
     require_writable(out)
     with Store(Path(out) / PARTS, fresh=fresh) as store:
         rows = _rows(matches, _made(requests, settings, store))
-        facts, budget = _facts(rows, wanted, seed), judged(rows, VERDICT)
+        facts, budget = facts_of(rows, wanted, seed), judged(rows, VERDICT)
         files = write(make_folder(out), rows, scenes, facts, budget, left_out)
         store.remove()
     return _arena(rows, left_out, files)
@@ -203,7 +203,7 @@ def _arena(rows: Sequence[ArenaRow], left_out: Sequence[str], files: Sequence[Pa
     return Arena(rows, verdicts(rows, budget), budget, left_out, files)
 
 
-def _scenes(problems: Problems) -> dict[str, Scene]:
+def scenes_of(problems: Problems) -> dict[str, Scene]:
     """The problems by name, each feasible."""
     known, scenes = ready_names(), {}
     if isinstance(problems, Mapping):
@@ -290,7 +290,7 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow
     )
 
 
-def _facts(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
+def facts_of(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
     problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}

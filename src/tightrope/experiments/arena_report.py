@@ -25,6 +25,7 @@ from tightrope.report.page import Findings, Picture
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.styles import Style, styles
 from tightrope.report.table import write_csv
+from tightrope.theory.learning import learning_limit
 
 __all__ = ["FILES", "headline", "panels", "standings_html", "verdicts", "write"]
 
@@ -33,6 +34,7 @@ COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 HOLLOW = "hollow: not shown to keep the limit"
 LONGEST_SOURCE = 40_000  # characters of a problem's TOML on the page
+LEARNING = "C log B: limit of learning, for large B"
 NOTHING = "–"
 
 LEAD = (
@@ -44,7 +46,9 @@ LEAD = (
 PICTURES_LEAD = (
     "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
     " keeps the limit; lower is better. Behind a hollow marker the limit is not shown to be kept."
-    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %."
+    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %. For B"
+    " large enough no consistent policy that keeps the limit has regret below (C - o(1)) log B, the"
+    " limit of learning; at these budgets it may: see docs/learning-limit.md."
 )
 NOTES = [
     "Keeps: the runs show, by the upper ends of 95 % intervals, that the mean violation is at most"
@@ -87,7 +91,7 @@ def write(
     left_out: Sequence[str],
 ) -> list[Path]:
     """Everything is made first and written then; the page comes last."""
-    drawn = panels(rows)
+    drawn = panels(rows, scenes)
     figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
     page = render_board(_board(rows, scenes, drawn, facts, budget, left_out))
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
@@ -109,7 +113,7 @@ def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
     return {name: verdict(at_place(rows, name, budget)) for name in problems}
 
 
-def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
+def panels(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Panel]:
     """Small multiples: one panel per problem."""
     labels = list(dict.fromkeys(row.policy for row in sorted(rows, key=_order)))
     looks, limits = styles(labels), _limits(rows)
@@ -123,7 +127,10 @@ def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
             title=name if curves else f"{name}: no OPT(B)",
             y_label="regret / OPT(B)",
             curves=curves,
-            references=[Reference("stationary", "OPT(B)", np.zeros(1))],
+            references=[
+                Reference("stationary", "OPT(B)", np.zeros(1)),
+                *_learning_line(mine, scenes[name]),
+            ],
             x_log=len(budgets) > 1,
             x_ticks=5 if max(budgets) >= 10.0 * min(budgets) else None,
             y_share=STRAIGHT,
@@ -143,6 +150,19 @@ def _side_by_side(panel: Panel, labels: Sequence[str], budget: float) -> Panel:
     label = "policies as in the legend, " * (len(labels) > 1) + f"B = {budget:,g}"
     spread = (-0.5, len(labels) - 0.5)
     return replace(panel, curves=curves, x_label=label, x_ticks=0, x_limits=spread)
+
+
+def _learning_line(rows: Sequence[ArenaRow], scene: Scene) -> list[Reference]:
+    """The limit of learning over OPT(B) at the budgets of one problem's rows, if there is one."""
+    if scene.changes:
+        return []
+    limit = learning_limit(scene.problem)
+    places = sorted({(row.budget, row.cost_budget, row.optimum) for row in rows if row.optimum})
+    shares = [(limit.regret(cost) or 0.0) / best for _, cost, best in places]
+    if not limit.constant or not places:
+        return []
+    budgets = np.array([budget for budget, _, _ in places])
+    return [Reference("learning", LEARNING, np.array(shares), budgets)]
 
 
 def _limits(rows: Sequence[ArenaRow]) -> tuple[float, float]:

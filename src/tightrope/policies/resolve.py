@@ -51,7 +51,9 @@ CALM = 1.0  # deviations from too late, where no risk is asked for
 LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one
-LOOKS = 1.0 / 16.0  # over the number of the step: the chance to pull an arm at random
+LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
+LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
+RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
 WIDE, WIDER = 0.01, 2.0  # in this share of the steps draws are so many times wider
 
 # In place of a rate that is safe to promise.
@@ -193,10 +195,23 @@ def _draw(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     return noise
 
 
-def _look(state: State, words: Array, arm: int) -> int:
-    """``arm``, or now and then any arm: at step t with the chance ``LOOKS`` / t."""
-    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) < LOOKS:
-        return int(hashed(words[1], 3) * COIN * len(state.pulls))
+def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
+    """Any arm, at step t with the chance ``LOOKS`` / t; -1 otherwise, or if it may cost too much.
+
+    It makes sure that every arm is pulled again and again as the budget grows, whatever was seen of
+    it at first; docs/resolve.md proves with it that regret is o(B).
+    """
+    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
+        return -1
+    arm, arms = int(hashed(words[1], 3) * COIN * len(state.pulls)), scratch.arms
+    if state.remaining[0] < LEFT * scratch.budget[0]:
+        return -1
+    limited = len(arms.limits)
+    for m in range(limited):
+        left, whole = state.remaining[1 + m], arms.limits[m] * scratch.budget[0]
+        risked = _large(constants, arms.size[arm * limited + m])
+        if left < LEFT * whole or risked > RISKED * left:
+            return -1
     return arm
 
 
@@ -207,6 +222,9 @@ def _choose_for_one(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under one limit."""
+    look = _look(constants, state, scratch, words)
+    if look >= 0:
+        return look
     noise, arms = _draw(constants, state, scratch, words), scratch.arms
     allowance, limit, ahead = state.remaining[1], arms.limits[0], _ahead(state, arms)
     safest = _least(arms.cautious)
@@ -225,7 +243,7 @@ def _choose_for_one(
         owed = _owed(limit, promised, rate_of_pair(pair, arms.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
-    arm = _look(state, words, pick_of_pair(pair, arms.cost, words[1] * COIN))
+    arm = pick_of_pair(pair, arms.cost, words[1] * COIN)
     if safe >= 0.0:
         reserve += _excess(constants, arms.size[arm], arms.size[safest])
         if _room(constants, low, spread, unsure, reserve, allowance, ahead) < constants[0]:
@@ -249,6 +267,9 @@ def _choose_for_many(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under any number of limits."""
+    look = _look(constants, state, scratch, words)
+    if look >= 0:
+        return look
     noise, arms = _draw(constants, state, scratch, words), scratch.arms
     standing = _promise(constants, state, scratch)
     if standing == LATE:
@@ -261,7 +282,7 @@ def _choose_for_many(
             owed = max(owed, _owed(arms.limits[m], scratch.promised[m], rate, low))
     if hashed(words[1], 0) * COIN < owed:
         return pick(scratch.safest, arms.cost, words[1] * COIN)
-    arm = _look(state, words, pick(mixture, arms.cost, words[1] * COIN))
+    arm = pick(mixture, arms.cost, words[1] * COIN)
     if standing >= 0.0 and not _bearable(constants, state, scratch, arm):
         return pick(scratch.safest, arms.cost, words[1] * COIN)
     return arm
@@ -342,7 +363,7 @@ def _ahead(state: State, arms: Arms) -> float:
     for arm in range(len(state.pulls)):
         cost += state.totals[arm * channels]
         squares += state.squares[arm * channels]
-    return state.remaining[0] + squares / cost  # type: ignore[no-any-return]
+    return max(state.remaining[0], 0.0) + squares / cost  # type: ignore[no-any-return]
 
 
 def _known(cost: float, ahead: float, count: int) -> float:
@@ -402,8 +423,12 @@ def _excess(constants: Constants, size: float, safest: float) -> float:
     The barrier is about many small penalties of the safest mixture. A single large one of the arm
     to be pulled must not jump over it.
     """
-    large = max(LARGE * constants[0] * constants[0], 1.0)
-    return max(min(large * size, 1.0) - min(large * safest, 1.0), 0.0)
+    return max(_large(constants, size) - _large(constants, safest), 0.0)
+
+
+def _large(constants: Constants, size: float) -> float:
+    """A large penalty of an arm whose penalties usually have this size."""
+    return min(max(LARGE * constants[0] * constants[0], 1.0) * size, 1.0)
 
 
 # What exploring costs.

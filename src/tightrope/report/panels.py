@@ -77,7 +77,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A reference line; ``role`` (optimum, stationary or limit) determines its style."""
+    """A reference line; ``role``, a key of ``styles.REFERENCES``, determines its style."""
 
     role: str
     name: str

@@ -34,6 +34,7 @@ REFERENCES: dict[str, dict[str, Any]] = {
     "optimum": {"color": "#f0e442", "linewidth": 5.0, "zorder": 1.0},
     "stationary": {"color": INK, "linewidth": 0.9, "zorder": 1.5},
     "limit": {"color": INK, "linewidth": 0.9, "linestyle": LINES[3], "zorder": 1.5},
+    "learning": {"color": INK, "linewidth": 0.9, "linestyle": LINES[1], "zorder": 1.5},
 }
 
 SETTINGS: dict[str, Any] = {

@@ -1,4 +1,6 @@
-"""Every bound of the paper at a budget, and the budget from which each is nontrivial."""
+"""Every bound of the paper at a budget, the budget from which each is nontrivial, and the limit of
+learning.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tightrope.errors import InputError
-from tightrope.problem import Problem
+from tightrope.optimum.pi_star import oracle
+from tightrope.problem import Problem, require_unchanging
 from tightrope.theory.citations import cited
 from tightrope.theory.formulas import (
     TheoryConstants,
@@ -46,10 +49,12 @@ from tightrope.theory.formulas import (
     stationary_total,
     violation_decomposition,
 )
+from tightrope.theory.learning import LearningLimit, learning_limit
 
-__all__ = ["Bound", "bounds", "smallest_budget"]
+__all__ = ["Bound", "bounds", "learning_bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
+MOST_ARMS = 2000  # whose divergences are computed for the table, where laws are not Bernoulli
 SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies
 
 
@@ -80,14 +85,15 @@ def bounds(
 ) -> list[Bound]:
     """Every bound of the paper for a problem at a budget, with the two policies' schedules.
 
+    After them the limit of learning, as ``learning_bounds`` has it.
+
     >>> from tightrope.problem.ready import ready_problem
     >>> found = {bound.name: bound for bound in bounds(ready_problem("paper"), 10_000)}
     >>> round(found["LyOff: violation"].value, 2)
     0.17
     """
     known, scales = constants(problem), problem.scales
-    normalised = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
-    _require("budget", budget, normalised > 1.0, f"must be above {scales.cost:g}, one largest cost")
+    normalised = _normalised(problem, budget)
     for name, value in {"v0": v0, "alpha": alpha, "delta0": delta0}.items():
         least = "0 or " if name == "delta0" else ""
         good = SMALLEST <= value <= LARGEST or (value == 0 and name == "delta0")
@@ -99,7 +105,57 @@ def bounds(
         "rate": scales.penalties[0] / scales.cost,
     }
     rows = _rows(known, v0, delta0, alpha, units["rate"])
-    return [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
+    found = [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
+    return [*found, *learning_bounds(problem, budget)]
+
+
+def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
+    """The limit of learning for a problem with any number of limits: C, C log B, and its share.
+
+    Lower bounds, of every consistent policy's regret in the end (``docs/learning-limit.md``).
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> [round(one.value, 4) for one in learning_bounds(ready_problem("arena-two-limits"), 10_000)]
+    [37.4599, 345.0185, 0.0245]
+    """
+    require_unchanging(problem, "the limit of learning is for")
+    normalised, obstacle, note = _normalised(problem, budget), "", ""
+    constant = math.inf  # not known
+    if problem.bernoulli() is None and problem.arm_count > MOST_ARMS:
+        obstacle = f"learning: not computed here for more than {MOST_ARMS:,} arms of such laws"
+    else:
+        found = learning_limit(problem)
+        obstacle, note = found.obstacle, _learning_note(found)
+        constant = math.inf if found.constant is None else found.constant
+    regret, earned = constant * math.log(normalised), oracle(problem).reward_rate * budget
+    values = {
+        "learning: regret per log B, C": (constant, note),
+        "learning: regret, C log B": (regret, "a lower bound, for large B"),
+        "learning: C log B / (r(p*) B)": (regret / earned if earned else math.inf, ""),
+    }
+    return [
+        Bound(name, "Graves and Lai", value, None, None, None, told, obstacle)
+        for name, (value, told) in values.items()
+    ]
+
+
+def _learning_note(found: LearningLimit) -> str:
+    """Which arms the constant comes from."""
+    parts = found.loss * found.pulls
+    outside = int((found.loss > 0.0).sum())
+    if not outside:
+        return "no arm loses beside the best mixture"
+    most = int(parts.argmax())
+    many = f"{outside} arm{'s' * (outside != 1)} outside the mixture"
+    return f"{many}; the most from {found.names[most]}: {parts[most]:.4g}"
+
+
+def _normalised(problem: Problem, budget: float) -> float:
+    """The budget in largest costs of one pull; InputError unless it is above one."""
+    found = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
+    allowed = f"must be above {problem.scales.cost:g}, one largest cost"
+    _require("budget", budget, found > 1.0, allowed)
+    return found
 
 
 def _require(name: str, value: float, holds: bool, allowed: str) -> None:
