@@ -39,6 +39,56 @@ def _run(
     return problem, list(found.rows), list(found.left_out), time.perf_counter() - start
 
 
+def standings_table(rows: Sequence[ArenaRow], budget: float) -> list[str]:
+    """Markdown for docs/arena.md: one line per problem, at one budget."""
+    found = [
+        "| problem | resolve | broken, far | with risk=0.01 | broken, far | first of the others |",
+        "|---|---|---|---|---|---|",
+    ]
+    here = [row for row in rows if row.budget == budget and not row.knows_means]
+    for problem in dict.fromkeys(row.problem for row in here):
+        mine = [row for row in here if row.problem == problem]
+        ours = {row.policy: row for row in mine if row.policy.startswith("resolve")}
+        others = [row for row in mine if row.policy not in ours and row.keeps]
+        first = f"`{others[0].policy}` {_regret(others[0])}" if others else "none keeps the limit"
+        told = [
+            f"{_regret(ours[label])}{_standing(ours[label])} | {_broken(ours[label])}"
+            for label in ("resolve", "resolve:risk=0.01")
+        ]
+        found.append(f"| `{problem}` | {' | '.join(told)} | {first} |")
+    return found
+
+
+def policy_table(rows: Sequence[ArenaRow], *labels: str) -> list[str]:
+    """Markdown for docs/resolve.md: one line per problem and budget."""
+    head = " | ".join(f"{label}: regret | violation | broken, far" for label in labels)
+    found = [f"| problem | B | {head} |", "|---|---|" + "---|" * (3 * len(labels))]
+    for problem, budget in dict.fromkeys((row.problem, row.budget) for row in rows):
+        here = {row.policy: row for row in rows if (row.problem, row.budget) == (problem, budget)}
+        told = [
+            f"{_regret(here[label])} | {1000.0 * here[label].violation_share:+.2f}"
+            f" | {_broken(here[label])}"
+            for label in labels
+        ]
+        found.append(f"| `{problem}` | {budget:,g} | {' | '.join(told)} |")
+    return found
+
+
+def _regret(row: ArenaRow) -> str:
+    if row.regret_share is None or row.optimum is None:
+        return "–"
+    error = 100.0 * (row.earned_se or 0.0) / row.optimum
+    return f"{100.0 * row.regret_share:.2f} ± {error:.2f} %"
+
+
+def _broken(row: ArenaRow) -> str:
+    return f"{row.broken:.1%}, {row.broken_far:.1%}"
+
+
+def _standing(row: ArenaRow) -> str:
+    return "" if row.keeps else f" ({row.kept})"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the arena and write its pages."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -70,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scenes, facts = contest.scenes_of(problems), contest.facts_of(listed, asked.runs, asked.seed)
     write(make_folder(asked.out), listed, scenes, facts, judged(listed, contest.VERDICT), told)
     print(f"{time.perf_counter() - start:.0f} s in all")
+    print("\n".join(standings_table(listed, judged(listed, contest.VERDICT))))
+    print("\n".join(policy_table(listed, "resolve", "resolve:risk=0.01")))
 
 
 if __name__ == "__main__":

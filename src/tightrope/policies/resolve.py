@@ -54,7 +54,7 @@ LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
 RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
-WIDE, WIDER = 0.01, 2.0  # in this share of the steps draws are so many times wider
+WIDE, WIDER = 0.02, 2.0  # in this share of the steps draws are so many times wider
 
 # In place of a rate that is safe to promise.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
