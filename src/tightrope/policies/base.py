@@ -326,4 +326,6 @@ def advance(
 def _shell_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_shell_value(v) for v in value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

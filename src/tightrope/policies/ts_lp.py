@@ -57,7 +57,7 @@ class TSLP(ChoicePolicy):
 
     name: ClassVar[str] = "ts-lp"
     summary: ClassVar[str] = "the best mixture of sampled arms, solved anew at every step"
-    contestants: ClassVar[tuple[str, ...]] = ("ts-lp",)
+    contestants: ClassVar[tuple[str, ...]] = ("ts-lp", "ts-lp:update=true")
     colour: ClassVar[str | None] = "#8fb339"
 
     Scratch: ClassVar[type] = Drawn
