@@ -1,7 +1,8 @@
 """Decisions that must not change: each choice policy's, as recorded before it was rewritten.
 
 ``decisions.json`` holds, by policy, arms, penalties and kind of outcomes, the arms pulled one after
-the other as digits. It was written by the code of commit 1ee22e6.
+the other as digits. It was written by the code of commit 1ee22e6; policies that came later were
+recorded when they came.
 """
 
 from __future__ import annotations

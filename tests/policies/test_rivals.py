@@ -4,26 +4,57 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run
-from tightrope import UCBLP
+from tightrope import UCBLP, LinConKLUCB, LinConTS, oracle
 from tightrope.experiments.arena import default_policies
 from tightrope.policies import parse_policy
+from tightrope.policies.parts.intervals import kl_high, kl_low
 from tightrope.policies.ucb_lp import shrinkage
 
 PAPER = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)], 0.8)
 TWO_LIMITS = bernoulli_problem(
     [(0.4, 0.8, 0.6, 0.1), (0.6, 0.6, 0.3, 0.4), (0.5, 0.2, 0.1, 0.1)], (0.8, 0.5)
 )
+HOPELESS = bernoulli_problem([(0.5, 0.3, 0.9), (0.5, 0.9, 0.9), (0.5, 0.5, 0.8)], 0.5)
+
+
+def having_seen(policy, problem, pulls, budget=1e9):
+    """A run after so many pulls of every arm, each of which showed its means."""
+    run, means = Run(policy, problem, budget), problem.moments
+    table = np.column_stack([means.cost, means.reward, means.penalty])
+    state = run.state
+    state.pulls[:], state.steps[0] = pulls, pulls * len(table)
+    state.totals[:] = state.squares[:] = (pulls * table).ravel()
+    state.remaining[0] -= pulls * table[:, 0].sum()
+    state.remaining[1:] -= pulls * table[:, 2:].sum(axis=0)
+    if hasattr(run.scratch, "posteriors"):
+        run.scratch.posteriors.counted[:] = run.scratch.posteriors.successes[:] = state.totals
+    else:
+        for arm in range(len(table)):
+            policy.learn(run.constants, state, run.scratch, arm)
+    return run
+
+
+def shares(run, steps=3000):
+    """How often it pulls each arm, given what it has seen."""
+    words = np.random.default_rng(8).integers(0, 2**32, (steps, 2)).tolist()
+    return np.bincount([run.choose(pair) for pair in words], minlength=len(run.state.pulls)) / steps
 
 
 def test_they_enter_the_arena_with_the_settings_of_their_authors():
     entered = default_policies()
     assert len(set(entered)) == len(entered)
     assert [parse_policy(text).label for text in entered] == entered
-    assert {"ts-lp", "ts-lp:update=true", "ucb-lp:epsilon=published"} <= set(entered)
+    ours = "ts-lp ts-lp:update=true ucb-lp:epsilon=published lincon-ts lincon-kl-ucb"
+    assert set(ours.split()) <= set(entered)
+    assert all(parse_policy(text).knows == "" for text in ours.split())
 
 
 # ucb-lp
@@ -44,3 +75,77 @@ def test_the_published_shrinkage_fades_and_never_takes_more_than_half():
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < 2e-4
     assert Run(UCBLP(), PAPER, 100.0).constants[1] == 0.0  # still there for those who want none
+
+
+# lincon-ts and lincon-kl-ucb
+
+
+@pytest.mark.parametrize("policy", [LinConTS(), LinConKLUCB()], ids=lambda one: one.name)
+@pytest.mark.parametrize("problem", [PAPER, TWO_LIMITS], ids=["one limit", "two limits"])
+def test_who_is_sure_of_the_means_mixes_as_pi_star(policy, problem):
+    run = having_seen(policy, problem, 1e7)
+    assert shares(run) == pytest.approx(oracle(problem).pull_share, abs=0.04)
+
+
+@pytest.mark.parametrize("policy", [LinConTS(), LinConKLUCB()], ids=lambda one: one.name)
+def test_where_no_mixture_keeps_the_limit_any_arm_is_pulled(policy):
+    assert shares(having_seen(policy, HOPELESS, 1e7)) == pytest.approx([1 / 3] * 3, abs=0.04)
+
+
+@pytest.mark.parametrize("policy", [LinConTS(), LinConKLUCB()], ids=lambda one: one.name)
+def test_every_arm_is_pulled_once_first(policy):
+    run = Run(policy, TWO_LIMITS, 100.0)
+    for arm in range(3):
+        assert run.choose() == arm
+        run.tell(arm, 1.0, 0.0, 1.0, 1.0)
+
+
+def test_an_arm_that_costs_nothing_has_no_kl_bound_yet():
+    run = Run(LinConKLUCB(), PAPER, 100.0)
+    run.tell(0, 0.0, 1.0, 0.0)
+    run.tell(1, 1.0, 1.0, 0.0)
+    assert run.choose() == 0
+
+
+def test_kl_ucb_is_optimistic_about_every_mean():
+    run = having_seen(LinConKLUCB(), PAPER, 50.0)
+    run.choose()
+    level = math.log(101) / 50
+    for arm, (cost, reward, penalty) in enumerate([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)]):
+        high, low = kl_root(reward, level, 1.0), kl_root(cost, level, 0.0)
+        assert run.scratch.reward[arm] == pytest.approx(high / low)
+        high, low = kl_root(cost, level, 1.0), kl_root(penalty, level, 0.0)
+        assert run.scratch.penalty[arm] == pytest.approx(low / high)
+    assert run.scratch.cost.tolist() == pytest.approx([0.4, 0.6])
+    bolder = having_seen(LinConKLUCB(scale=3.0), PAPER, 50.0)
+    bolder.choose()
+    assert (bolder.scratch.reward > run.scratch.reward).all()
+
+
+def relative_entropy(p, q):
+    parts = [(p, q), (1 - p, 1 - q)]
+    return sum(a * math.log(a / b) for a, b in parts if a > 0)
+
+
+def kl_root(p, width, end):
+    """Where the relative entropy reaches ``width`` on the way from p to ``end``, by bisection."""
+    near, far = p, abs(end - 1e-15)
+    if relative_entropy(p, far) <= width:
+        return far
+    return optimize.bisect(lambda q: relative_entropy(p, q) - width, near, far, xtol=1e-15)
+
+
+@given(st.floats(0.0, 1.0), st.floats(-6.0, 1.0).map(lambda power: 10.0**power))
+def test_kl_bounds_are_the_roots(mean, width):
+    high, low = kl_high(mean, width), kl_low(mean, width)
+    assert 0.0 <= low <= mean <= high <= 1.0
+    assert high == pytest.approx(kl_root(mean, width, 1.0), abs=1e-9)
+    assert low == pytest.approx(kl_root(mean, width, 0.0), abs=2e-9)
+    assert low > 0.0 or mean == 0.0
+
+
+def test_kl_bounds_at_the_ends():
+    assert kl_high(0.0, 0.7) == pytest.approx(1 - math.exp(-0.7))
+    assert kl_low(1.0, 0.7) == pytest.approx(math.exp(-0.7))
+    assert (kl_high(1.0, 0.7), kl_low(0.0, 0.7)) == (1.0, 0.0)
+    assert (kl_high(0.3, 0.0), kl_low(0.3, 0.0)) == (0.3, 0.3)

@@ -18,6 +18,8 @@ from tightrope.policies.base import set_up as set_up
 from tightrope.policies.budgeted_ts import BudgetedTS as BudgetedTS
 from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
 from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
+from tightrope.policies.lincon_kl_ucb import LinConKLUCB as LinConKLUCB
+from tightrope.policies.lincon_ts import LinConTS as LinConTS
 from tightrope.policies.lyoff import LyOff as LyOff
 from tightrope.policies.lyon import LyOn as LyOn
 from tightrope.policies.lyon_ts import LyOnTS as LyOnTS
@@ -51,6 +53,8 @@ POLICIES: Mapping[str, type[Policy]] = {
         EpsilonGreedy,
         UCBLP,
         TSLP,
+        LinConTS,
+        LinConKLUCB,
         PrimalDualBwK,
         PessimisticOptimistic,
         BudgetedTS,

@@ -28,7 +28,7 @@ from tightrope.policies.state import Array, State
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["TSLP"]
+__all__ = ["TSLP", "Drawn", "draw"]
 
 LEAST = 1e-6  # of a limit: what is promised when nothing is left of it
 
@@ -80,7 +80,7 @@ class TSLP(ChoicePolicy):
     def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
         """An arm of the best sampled mixture."""
         scratch.posteriors.word[0] = words[1]
-        _draw(state, scratch, words[0])
+        draw(state, scratch, words[0])
         budget, limits = state.remaining[0], scratch.limits
         for m in range(len(limits)):
             scratch.promised[m] = limits[m]
@@ -95,7 +95,7 @@ class TSLP(ChoicePolicy):
         count_outcomes(state, scratch.posteriors, arm)
 
 
-def _draw(state: State, scratch: Drawn, word: int) -> None:
+def draw(state: State, scratch: Drawn, word: int) -> None:
     """Draw every arm's means, and from them its rates."""
     posteriors, limited = scratch.posteriors, len(scratch.limits)
     for arm in range(len(state.pulls)):
