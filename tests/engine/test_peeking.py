@@ -30,8 +30,13 @@ from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, Setup, limits_of, set_up
 
 LEARNERS = [
-    *(name for name, kind in POLICIES.items() if kind().knows != "laws"),
+    *(
+        name
+        for name, kind in POLICIES.items()
+        if not (issubclass(kind, InformedPolicy) and kind().knows)
+    ),
     "stationary:shares=0.3/0.7/0.0",
+    "optpess-lp:safe=2,safe_rate=0.5,alpha=0.1",
     "lyon:window0=1",
     "lyon:discount0=1",
     "resolve:window0=1",

@@ -12,9 +12,10 @@ from scipy import optimize
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run
-from tightrope import UCBLP, LinConKLUCB, LinConTS, oracle
+from tightrope import UCBLP, LinConKLUCB, LinConTS, OptPessLP, PolicyError, oracle, simulate
 from tightrope.experiments.arena import default_policies
 from tightrope.policies import parse_policy
+from tightrope.policies.base import set_up
 from tightrope.policies.parts.intervals import kl_high, kl_low
 from tightrope.policies.ucb_lp import shrinkage
 
@@ -55,6 +56,8 @@ def test_they_enter_the_arena_with_the_settings_of_their_authors():
     ours = "ts-lp ts-lp:update=true ucb-lp:epsilon=published lincon-ts lincon-kl-ucb"
     assert set(ours.split()) <= set(entered)
     assert all(parse_policy(text).knows == "" for text in ours.split())
+    assert "optpess-lp" in entered
+    assert parse_policy("optpess-lp").knows == "safe arm"
 
 
 # ucb-lp
@@ -149,3 +152,99 @@ def test_kl_bounds_at_the_ends():
     assert kl_low(1.0, 0.7) == pytest.approx(math.exp(-0.7))
     assert (kl_high(1.0, 0.7), kl_low(0.0, 0.7)) == (1.0, 0.0)
     assert (kl_high(0.3, 0.0), kl_low(0.3, 0.0)) == (0.3, 0.3)
+
+
+# optpess-lp
+
+
+@pytest.mark.parametrize("problem", [PAPER, TWO_LIMITS], ids=["one limit", "two limits"])
+def test_with_exact_bounds_it_mixes_as_pi_star(problem):
+    run = having_seen(OptPessLP(alpha=0.0), problem, 1e6)
+    assert shares(run) == pytest.approx(oracle(problem).pull_share, abs=0.04)
+
+
+def test_the_bounds_are_the_formulas():
+    run = having_seen(OptPessLP(bonus=3.0, risk=0.05), PAPER, 400.0, budget=1000.0)
+    width = math.sqrt(math.log(16 * 2 * 1000 / 0.05) / 400)
+    assert run.constants[2] == 1  # told: the second arm, with the rate 0.3 / 0.6
+    assert run.scratch.cost.tolist() == pytest.approx([0.4 - width, 0.6 - width])
+    assert run.scratch.penalty.tolist() == pytest.approx([(0.6 + width) / (0.4 - width), 0.5])
+    bonus = 3.0 * width * (1 + 0.8) / (0.8 - 0.5)
+    expected = [(0.8 + width + bonus) / (0.4 - width), (0.6 + width) / (0.6 - width)]
+    assert run.scratch.reward.tolist() == pytest.approx(expected)
+
+
+def test_an_arm_never_pulled_is_bounded_by_what_outcomes_can_be():
+    scratch = Run(OptPessLP(), PAPER, 1000.0).scratch
+    assert scratch.cost.tolist() == [0.001, 0.001]
+    assert scratch.penalty.tolist() == pytest.approx([1000.0, 0.5])
+
+
+def chances(run, coins=20_000):
+    """The chance of each arm, by the program that it solves; its words are a grid."""
+    words = [(round((i + 0.5) / coins * 2**32), 0) for i in range(coins)]
+    return np.bincount([run.choose(pair) for pair in words], minlength=len(run.state.pulls)) / coins
+
+
+@pytest.mark.parametrize("seen", [100.0, 1000.0, 10_000.0])
+def test_what_it_mixes_keeps_the_limits_by_upper_bounds(seen):
+    for problem in (PAPER, TWO_LIMITS):
+        run = having_seen(OptPessLP(), problem, seen)
+        chance, means = chances(run), problem.moments
+        width = math.sqrt(run.constants[0] / seen)
+        cost = np.maximum(means.cost - width, 0.001)
+        upper = np.minimum(means.penalty + width, 1.0)
+        safe = int(run.constants[2])
+        upper[safe] = means.penalty_rate[safe] * cost[safe]
+        assert (chance @ upper <= means.limits * (chance @ cost) + 1e-3).all()
+        assert chance[safe] > 0.3
+
+
+def test_an_unknown_arm_gets_only_what_the_safe_arm_leaves():
+    """Each of its pulls may cost a penalty of 1 at a cost of nothing."""
+    for rate in (0.0, 0.5, 0.79):
+        run = Run(OptPessLP(safe=2, safe_rate=rate), PAPER, 1000.0)
+        run.state.pulls[1], run.state.steps[0] = 1e6, 1e6
+        run.state.totals[3:] = 0.6e6, 0.6e6, 0.3e6
+        OptPessLP.learn(run.constants, run.state, run.scratch, 1)
+        room = run.scratch.cost[1] * (0.8 - rate)  # per pull of the safe arm
+        assert chances(run)[0] == pytest.approx(room / (1 + room), abs=2e-3)
+
+
+def test_it_keeps_the_limit_and_tries_the_other_arm():
+    runs = simulate(PAPER, {"p": OptPessLP()}, budgets=2000, runs=40, progress=False)["p"].runs
+    assert (runs.penalty[:, 0] < 0.8 * runs.cost).all()
+    assert runs.pulls[:, 0].min() > 50
+
+
+def test_the_safe_arm_has_the_most_room_relative_to_the_limits():
+    assert set_up(OptPessLP(), TWO_LIMITS, 100.0).constants[2:] == pytest.approx((2, 0.2, 0.2))
+    given = OptPessLP(safe="arm 3", safe_rate=(0.2, 0.2))
+    assert set_up(given, TWO_LIMITS.task, 100.0) == set_up(OptPessLP(), TWO_LIMITS, 100.0)
+    with pytest.raises(PolicyError, match="no arm keeps every limit by itself"):
+        set_up(OptPessLP(), HOPELESS, 100.0)
+    with pytest.raises(PolicyError, match="knows the safe arm, so it needs a Problem"):
+        set_up(OptPessLP(), PAPER.task, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("optpess-lp:safe=1", ["safe_rate", "None", "given with safe"]),
+        ("optpess-lp:safe_rate=0.1", ["safe_rate", "0.1", "given with safe"]),
+        ("optpess-lp:safe=1.5,safe_rate=0.1", ["safe", "1.5", "number from 1"]),
+        ("optpess-lp:safe=3,safe_rate=0.1", ["safe", "3", "from 1 to 2"]),
+        ("optpess-lp:safe=bold,safe_rate=0.1", ["safe", "bold", "not an arm"]),
+        ("optpess-lp:safe=1,safe_rate=0.8", ["safe_rate", "0.8", "below the limits"]),
+        ("optpess-lp:safe=1,safe_rate=0.1/0.2", ["safe_rate", "one per limit"]),
+        ("optpess-lp:safe=1,safe_rate=-1", ["safe_rate", "-1", "at least 0"]),
+        ("optpess-lp:risk=1", ["risk", "1.0", "between 0 and 1"]),
+        ("optpess-lp:bonus=-1", ["bonus", "-1"]),
+        ("lincon-kl-ucb:scale=-1", ["scale", "-1", "at least 0"]),
+    ],
+)
+def test_bad_parameters_are_named_in_one_line(text, words):
+    with pytest.raises(PolicyError) as caught:
+        set_up(parse_policy(text), PAPER, 100.0)
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), str(caught.value)

@@ -25,6 +25,7 @@ from tightrope.policies.lyon import LyOn as LyOn
 from tightrope.policies.lyon_ts import LyOnTS as LyOnTS
 from tightrope.policies.lyon_wilson import LyOnWilson as LyOnWilson
 from tightrope.policies.omega_ucb import OmegaUCB as OmegaUCB
+from tightrope.policies.optpess_lp import OptPessLP as OptPessLP
 from tightrope.policies.pessimistic_optimistic import PessimisticOptimistic as PessimisticOptimistic
 from tightrope.policies.primal_dual_bwk import PrimalDualBwK as PrimalDualBwK
 from tightrope.policies.resolve import Resolve as Resolve
@@ -57,6 +58,7 @@ POLICIES: Mapping[str, type[Policy]] = {
         LinConKLUCB,
         PrimalDualBwK,
         PessimisticOptimistic,
+        OptPessLP,
         BudgetedTS,
         OmegaUCB,
     )

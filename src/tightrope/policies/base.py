@@ -196,9 +196,9 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
         if isinstance(known, Problem):
             known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
     elif not isinstance(known, Problem):
+        what = "laws of the arms" if policy.knows == "laws" else policy.knows
         raise PolicyError(
-            f"policy {policy.name}: knows the laws of the arms, so it needs a Problem;"
-            " a Task was given"
+            f"policy {policy.name}: knows the {what}, so it needs a Problem; a Task was given"
         )
     setup = policy.setup(known, budget)
     _check_setup(policy, setup, known.penalty_count)
