@@ -1,4 +1,4 @@
-"""Time everything and put the figures into docs/benchmarks.md.
+"""Run all benchmarks and write the figures to docs/benchmarks.md.
 
 python -m benchmarks                  # what `make bench` does
 python -m benchmarks "side by side"   # only this block of the page

@@ -1,4 +1,4 @@
-"""One row of a comparison: who is ahead, and where it is not this package, why."""
+"""One row of a comparison: which package is ahead and, if it is not ours, why."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """What is compared: ours, the others' by name, and which way is better."""
+    """A compared quantity: our figure, the others' by name, and which direction is better."""
 
     label: str
     ours: float
     others: dict[str, float]
     more_is_better: bool = True
     unit: str = ""
-    why: str = "The reason has not been looked into."  # said only where ours is not ahead
+    why: str = "The reason is unknown."  # shown only if ours is not ahead
 
     def cell(self, figure: float) -> str:
-        """Three digits and the unit."""
+        """The figure with three digits and the unit."""
         rounded = float(f"{figure:.3g}")
         return f"{rounded:,.0f}{self.unit}" if rounded >= 100 else f"{rounded:g}{self.unit}"
 
     def cells(self) -> list[str]:
-        """The row as the table shows it."""
+        """The row's cells in the table."""
         return [self.label, *map(self.cell, (self.ours, *self.others.values()))]
 
     def lead(self, other: str) -> float:
@@ -31,7 +31,7 @@ class Row:
         return self.ours / theirs if self.more_is_better else theirs / self.ours
 
     def verdict(self) -> str:
-        """Ahead of every one, or not ahead of whom, and why."""
+        """A sentence: ahead of all others, or behind which ones, and why."""
         if not self.others:
             return f"{self.label}: nothing to compare with."
         leads = {other: self.lead(other) for other in self.others}
@@ -43,4 +43,4 @@ class Row:
             )
         nearest = min(leads, key=leads.__getitem__)
         times = f"{leads[nearest]:,.{0 if leads[nearest] >= 100 else 1}f}"
-        return f"{self.label}: ahead of every one; {times} times better than {nearest}."
+        return f"{self.label}: ahead of all; {times} times better than {nearest}."

@@ -1,10 +1,10 @@
-"""Steps per second on a GPU, beside this machine's processors and hand-written CUDA C++ kernels.
+"""Steps per second on a GPU, compared with this machine's CPUs and hand-written CUDA C++ kernels.
 
     python -m benchmarks.gpu [--probes benchmarks/probes] [--repeats 3]
 
-The probes are LyOn at K = 2 (``few_arms.cu``) and with more arms (``many_arms.cu``), timed on the
-device alone; ours are whole calls of ``simulate``, copies to and from the device included,
-compiling left out. Skipped with a reason where there is no device.
+The probes are LyOn at K = 2 (``few_arms.cu``) and with more arms (``many_arms.cu``); only the time
+on the device counts. Ours are whole calls of ``simulate``, including copies to and from the device,
+without compiling. Without a device, the benchmark is skipped.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from benchmarks import page
 
+from benchmarks import page
 from tightrope import (
     LyOff,
     LyOn,
@@ -65,7 +65,7 @@ class Case:
 
 
 def paper_arms(arms: int) -> Problem:
-    """Figure 1's arms, or so many as Figures 2 and 3 have them; beyond 100, as far as they go."""
+    """The arms of Figure 1, or of Figures 2 and 3; beyond 100, continued by their rule."""
     if arms == 2:
         return ready_problem("paper")
     pair, odd = np.divmod(np.arange(arms), 2)
@@ -99,7 +99,7 @@ def device_name() -> str:
 
 
 def probe_rates(folder: Path) -> dict[int, float]:
-    """The steps per second of all probes in a folder by the number of arms, where there is nvcc."""
+    """The steps per second of all probes in a folder, by number of arms; empty without nvcc."""
     rates: dict[int, float] = {}
     for source in sorted(folder.glob("*.cu")) if shutil.which("nvcc") else ():
         with tempfile.TemporaryDirectory() as made:
@@ -113,14 +113,14 @@ def probe_rates(folder: Path) -> dict[int, float]:
 
 
 def printed_rates(text: str) -> list[tuple[int, float]]:
-    """Arms and steps per second of a probe's lines; at K = 2 the one that ours is beside."""
+    """Arms and steps per second from a probe's output; at K = 2 only the line with our sizes."""
     few = re.findall(r"runs 1000000 B 100000: .* ms, (\S+) steps/s", text)
     many = re.findall(r"K (\d+) G .* ms, (\S+) steps/s", text)
     return [(2, float(rate)) for rate in few] + [(int(arms), float(rate)) for arms, rate in many]
 
 
 def figure_seconds(backend: str, runs: int) -> float:
-    """All that Figure 1 simulates: every policy, both delta0, fifteen budgets."""
+    """Seconds for the runs of Figure 1: every policy, both delta0, fifteen budgets."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoryWarning)
@@ -137,9 +137,9 @@ def figure_seconds(backend: str, runs: int) -> float:
 
 
 def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
-    """Time everything; the page's part about it, or None where there is no device."""
+    """Time everything; returns the page's block, or None without a device."""
     if not gpu.available():
-        print("no GPU here: its part of the page stays as it is\n")
+        print("no GPU here: its block of the page is not changed\n")
         return None
     best = {case: [0.0, 0.0] for case in CASES}
     figure = float("inf")
@@ -182,7 +182,7 @@ def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
 
 
 def _fastest(best: dict[Case, list[float]], arms: int) -> float:
-    """LyOn's steps per second with so many arms."""
+    """LyOn's best steps per second with this many arms."""
     rates = [rates[0] for case, rates in best.items() if case.policy == LyOn()]
     of = [case.arms for case in best if case.policy == LyOn()]
     return max((rate for rate, k in zip(rates, of, strict=True) if k == arms), default=0.0)

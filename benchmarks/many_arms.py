@@ -1,12 +1,12 @@
-"""What a decision costs as arms grow from 10^3 to 10^6, in the simulator and through Controller.
+"""The time of a decision with 10^3 to 10^6 arms, in the simulator and through Controller.
 
     python benchmarks/many_arms.py [--arms 1000 10000 100000 1000000] [--seed 1] [--no-controller]
 
-Families of arms with means drawn at random: zero-one outcomes, and uniform ones (continuous: no two
-arms alike). A step of the simulator is a decision, a draw, and what is learned of it. *Full* looks
-at every arm; it is timed for a few steps of the very same run, and must reach the same pulls. The
-times are processor times of the one thread at work, so that other work on the machine counts less;
-those of single calls to Controller (ask and tell) are by the wall clock.
+The arms have random means, with zero-one outcomes or uniform ones (continuous, so that no two arms
+are alike). A step of the simulator is a decision, a draw and an update. *Full* computes every arm's
+index; it is timed for a few steps of the same run and must make the same pulls. Times of the
+simulator are CPU times of its one thread, so that other work on the machine matters less; those of
+single calls to Controller (ask and tell) are wall-clock times.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def one_run(plan: SingleRunPlan) -> SingleRun:
 
 
 def timed(run: SingleRun, steps: int) -> float:
-    """Nanoseconds per step of the next so many."""
+    """Nanoseconds per step over the next ``steps``."""
     start, before = time.thread_time(), run.step
     run.advance(before + steps, KEEP_RUNNING, count=False)
     return 1e9 * (time.thread_time() - start) / max(run.step - before, 1)
@@ -71,7 +71,7 @@ def pulls_of(run: SingleRun) -> np.ndarray:
 
 
 def full(plan: SingleRunPlan) -> tuple[float, np.ndarray]:
-    """Nanoseconds per step that looks at every arm, right after exploring; the pulls it reaches."""
+    """Nanoseconds per step if every index is computed, right after exploring; and the pulls."""
     scan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, method=SCAN))
     scan.compile()
     run = one_run(scan)
@@ -81,7 +81,7 @@ def full(plan: SingleRunPlan) -> tuple[float, np.ndarray]:
 
 
 def side_by_side(problem: Problem, policy: IndexPolicy, budget: float) -> float:
-    """Nanoseconds per step of one run among many side by side, right after exploring."""
+    """Nanoseconds per step and run with many runs in SIMD lanes, right after exploring."""
     plan = cpu.LanesPlan(job_for(problem, policy, budget))
     plan.compile()
     runs = np.arange(plan.spec.lanes)
@@ -113,7 +113,7 @@ def simulated(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str,
 
 
 def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str, float]:
-    """Mean, 99.9th percentile and worst of ask and tell, at once after exploring and later."""
+    """Mean, 99.9th percentile and maximum of ask and tell, right after exploring and later."""
     controller = Controller(problem, policy, budget)
     means, random = problem.moments, np.random.default_rng(2)
     odds = np.column_stack([means.cost, means.reward, means.penalty])
@@ -124,7 +124,7 @@ def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str
         values = outcome(arm)
         start = time.perf_counter_ns()
         controller.tell(arm, *values)
-    row = {"first": time.perf_counter_ns() - start if start else 0.0}  # the last tell decides
+    row = {"first": time.perf_counter_ns() - start if start else 0.0}  # that tell decides too
     for phase, count in (("at once", 20_000), ("later", 100_000)):
         took = np.empty(count)
         for at in range(count):
@@ -144,7 +144,7 @@ def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str
 def _outcomes(
     problem: Problem, means: np.ndarray, random: np.random.Generator
 ) -> Callable[[int], tuple[float, float, float]]:
-    """Draw one pull's outcomes, without much ado."""
+    """A fast function that draws one pull's outcomes."""
     rows, coin = means.tolist(), problem.bernoulli() is not None
     uniforms = _stream(random)
 
@@ -203,7 +203,7 @@ def simulator_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -
             print(".", end="", flush=True)
     name = next(iter(problems.values())).name
     columns = ["policy", "K", "an exploring step", "full", "the first decision", *PHASES]
-    show(f"Simulator, {name} outcomes, one thread, a step:", columns, table)
+    show(f"Simulator, {name} outcomes, one thread, time per step:", columns, table)
 
 
 def controller_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -> None:
@@ -228,7 +228,7 @@ def controller_table(problems: dict[int, Problem], policies: list[IndexPolicy]) 
             print(".", end="", flush=True)
     name = next(iter(problems.values())).name
     columns = ["policy", "K", "the first decision", "the next 20,000", "the next 100,000"]
-    show(f"Controller, {name} outcomes, ask and tell:", columns, table)
+    show(f"Controller, {name} outcomes, time per ask and tell:", columns, table)
 
 
 def processor() -> str:
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--no-controller", action="store_true")
     parser.add_argument("--family", choices=["zero-one", "uniform", "both"], default="both")
     options = parser.parse_args()
-    print(f"{processor()}, {os.cpu_count()} processors; x: times the first K's best way")
+    print(f"{processor()}, {os.cpu_count()} CPUs; x: relative to the fastest method at the first K")
     for name, family in (("zero-one", coins), ("uniform", ranges)):
         if options.family not in (name, "both"):
             continue

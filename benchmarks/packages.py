@@ -8,11 +8,11 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Package:
-    """One package: what to install, what to import, which script plays, and in which words."""
+    """One package: what to install and import, its script, and how the page describes its use."""
 
     name: str
     requirements: tuple[str, ...]
-    module: str  # what its script imports to decide
+    module: str  # the module that its script imports to make decisions
     policy: str
     decides: str
     runner: str = "none"  # what it simulates with
@@ -20,7 +20,7 @@ class Package:
 
     @property
     def key(self) -> str:
-        """Its name on PyPI, of its virtual environment and of its script, in small letters."""
+        """Its name on PyPI in lower case; also names its virtual environment and script."""
         return self.name.lower().replace(" ", "")
 
     @property
@@ -75,7 +75,7 @@ PEERS = (
         policy="UCBalpha, alpha = 1",
         decides="`choice`, `getReward`",
         runner="`Evaluator`",
-        remark="Does not import with today's scipy (no `btdtri`): so older numpy and scipy.",
+        remark="Does not import with current scipy (no `btdtri`), so older numpy and scipy.",
     ),
     Package(
         name="contextualbandits",

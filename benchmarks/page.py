@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: generated blocks between hand-written text, replaced in place.
+"""Update the generated blocks of docs/benchmarks.md and leave the rest of the page alone.
 
 A block starts with ``<!-- begin: its name -->`` and ends with the next ``<!-- end -->``.
 """
@@ -16,11 +16,11 @@ END = "<!-- end -->"
 
 
 class NoBlockError(Exception):
-    """The page has no such block, or not exactly one."""
+    """The page does not have exactly one block of this name."""
 
 
 def replaced(text: str, name: str, block: str) -> str:
-    """``text`` with the block ``name`` made of ``block``."""
+    """``text`` with the contents of the block ``name`` replaced by ``block``."""
     begin = f"<!-- begin: {name} -->"
     before, *rest = text.split(begin)
     if len(rest) != 1 or END not in rest[0]:
@@ -30,7 +30,7 @@ def replaced(text: str, name: str, block: str) -> str:
 
 
 def write(blocks: Mapping[str, str], page: Path = PAGE) -> None:
-    """Put all the blocks into the page, or leave it as it was."""
+    """Replace all these blocks of the page; if one fails, change nothing."""
     text = page.read_text()
     for name, block in blocks.items():
         text = replaced(text, name, block)
@@ -52,7 +52,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def machine() -> str:
-    """The machine, in a line."""
+    """One line that describes the machine."""
     return (
         f"{processor()}, {os.cpu_count()} cores, {system()}, "
         f"Python {platform.python_version()}, {date.today().isoformat()}"

@@ -1,4 +1,4 @@
-"""What ``resolve`` set out to do, checked against the rows of an arena.
+"""Check the targets that were set for ``resolve`` against the rows of an arena.
 
 tightrope arena --json > rows.json
 python -m benchmarks.resolve_targets rows.json
@@ -21,17 +21,17 @@ __all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
 
 PLAIN, CAREFUL, RIVAL = "resolve", "resolve:risk=0.01", "lyon"
 FROM_BUDGET, AT_BUDGET = 1000.0, 10_000.0
-SMALLEST_SLACK = 0.02  # of the limit: below it a problem is nearly infeasible
-TENTH = 0.1  # of LyOn's violation, on such a problem
+SMALLEST_SLACK = 0.02  # relative to the limit: with less slack, a problem is nearly infeasible
+TENTH = 0.1  # share of LyOn's violation that is allowed on such a problem
 MOST_BROKEN = 0.015
-OFTEN = 14 / 16  # of the problems
+OFTEN = 14 / 16  # required share of the problems
 
 MET, MISSED, OPEN = "met", "missed", "cannot be told"
 
 
 @dataclass(frozen=True)
 class Target:
-    """One aim, what was measured, and the outcome: met, missed or cannot be told."""
+    """One aim, its measurement, and the outcome: met, missed or cannot be told."""
 
     aim: str
     definition: str
@@ -40,13 +40,13 @@ class Target:
 
 
 def targets(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Target]:
-    """The three of them, on problems whose arms do not change; ``rows`` are ranked."""
+    """The three targets, on problems whose arms do not change; ``rows`` are ranked."""
     steady = [row for row in rows if not scenes[row.problem].changes]
     return [_violation(steady, scenes), _risk(steady, scenes), _regret(steady)]
 
 
 def _violation(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
-    """Mean violation."""
+    """The target for the mean violation."""
     mine = [row for row in _of(rows, PLAIN) if row.budget >= FROM_BUDGET]
     allowed = {_place(row): _allowed(row, rows, scenes) for row in mine}
     judged = [row for row in mine if allowed[_place(row)] is not None]
@@ -66,13 +66,13 @@ def _violation(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
 
 
 def _low(row: ArenaRow) -> float:
-    """The lower end of the violation's interval; of one run nothing is sure."""
+    """The lower end of the violation's interval; -1 for a single run."""
     low, _ = row.violation_share_interval or (-1.0, 0.0)
     return float(low)
 
 
 def _allowed(row: ArenaRow, rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> float | None:
-    """The most that the violation may be, as a share of the limit; None if it cannot be said."""
+    """The largest allowed violation, as a share of the limit; None if it is unknown."""
     if scenes[row.problem].slack >= SMALLEST_SLACK:
         return TOLERANCE
     there = at_place(rows, row.problem, row.budget)
@@ -81,7 +81,7 @@ def _allowed(row: ArenaRow, rows: Sequence[ArenaRow], scenes: Mapping[str, Scene
 
 
 def _risk(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
-    """P(limit broken)."""
+    """The target for P(limit broken)."""
     mine = _of(rows, CAREFUL)
     judged = [row for row in mine if scenes[row.problem].has_room(row.budget)]
     above = [row for row in judged if row.broken > MOST_BROKEN]
@@ -94,15 +94,15 @@ def _risk(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
     return Target(
         aim="With risk=0.01 the limit is broken in at most 1.5 % of the runs, where there is room",
         definition="Room: the most careful mixture's slack is at least 2.33 standard deviations of"
-        " a run's penalty (the largest of any arm's), so that who knows the means can keep the"
-        " limit with 99 %.",
+        " a run's penalty (the largest of any arm's), so that a policy that knows the means can"
+        " keep the limit with probability 99 %.",
         measured=told if judged else "Not run.",
         outcome=_outcome(judged, surely, over),
     )
 
 
 def _regret(rows: Sequence[ArenaRow]) -> Target:
-    """The lowest regret among those that keep the limit."""
+    """The target for regret: the lowest among policies that keep the limit."""
     mine = [row for row in _of(rows, PLAIN) if row.budget == AT_BUDGET]
     alone, tied, missed = [], [], []
     for row in mine:
@@ -117,23 +117,23 @@ def _regret(rows: Sequence[ArenaRow]) -> Target:
             missed.append(row)
     needed = ceil(OFTEN * len(mine) - 1e-9)
     told = f"The lowest on {len(alone)} of {len(mine)}, tied for it on {len(tied)};"
-    told += f" {needed} are asked for." + _named(" Not on", missed, _regret_words)
+    told += f" {needed} are required." + _named(" Not on", missed, _regret_words)
     outcome = MET if len(alone) >= needed else MISSED
     if outcome == MISSED and len(alone) + len(tied) >= needed:
         outcome = OPEN
     return Target(
         aim="resolve's regret is the lowest among policies that keep the limit, on at least"
         " fourteen of sixteen problems at B = 10,000",
-        definition="Against every policy that learns, resolve's own settings aside, without what a"
-        " violation within the tolerance earned. Tied: another mean is lower, by less than the runs"
-        " can tell.",
+        definition="Compared with every learning policy except resolve's own settings, without the"
+        " reward that a violation within the tolerance earned. Tied: another mean is lower, but not"
+        " significantly.",
         measured=told if mine else "Not run.",
         outcome=outcome if mine else OPEN,
     )
 
 
 def _rivals(rows: Iterable[ArenaRow]) -> list[ArenaRow]:
-    """Who else keeps the limit and does not know the means."""
+    """The other policies that keep the limit and do not know the means."""
     return [
         row
         for row in rows
@@ -158,7 +158,7 @@ def _place(row: ArenaRow) -> tuple[str, float]:
 
 
 def _named(text: str, rows: Sequence[ArenaRow], value: Callable[[ArenaRow], str]) -> str:
-    """The places that miss, with their numbers; nothing where there are none."""
+    """The problems and budgets that miss, with their numbers; "" if there are none."""
     told = [f"{row.problem} at {row.budget:,g} ({value(row)})" for row in rows]
     return f"{text}: {', '.join(told)}." if told else ""
 
@@ -172,11 +172,11 @@ def _odds(row: ArenaRow) -> str:
 
 
 def _regret_words(row: ArenaRow) -> str:
-    return f"rank {row.rank}" if row.keeps else "breaks the limit"
+    return f"rank {row.rank}" if row.keeps else "not shown to keep the limit"
 
 
 def main() -> None:
-    """Print the aims and what came of them."""
+    """Print the targets and their outcomes."""
     known = [field.name for field in fields(ArenaRow)]
     read = json.loads(Path(sys.argv[1]).read_text())
     rows = [ArenaRow(**{name: row[name] for name in known if name in row}) for row in read]

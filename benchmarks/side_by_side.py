@@ -1,9 +1,9 @@
-"""This package beside others on the same Bernoulli work, each in its own virtual environment.
+"""Compare tightrope with other packages on the same Bernoulli task, each in its own environment.
 
     python -m benchmarks.side_by_side [--rounds 5]
 
-Every round starts each package's script once, in turn, one process at a time; a figure is the best
-of its rounds. What does not install or does not run is left out, with the reason.
+Every round starts each package's script once, one process at a time; a figure is the best of all
+rounds. Packages that do not install or do not run are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.peers.stopwatch import ARMS, SECONDS, rate
 from benchmarks.venvs import Installed
 
 ROUNDS = 5
-PATIENCE = 120  # seconds for one script
+PATIENCE = 120  # most seconds per script
 IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 
 
@@ -40,7 +40,7 @@ class Entry:
     imports: dict[str, float] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """One round."""
+        """Measure one round."""
         for module in (self.package.top, self.package.module):
             seconds = float(last_line(self.package, "-I", "-c", IMPORT.format(module)))
             self.imports[module] = min(self.imports.get(module, seconds), seconds)
@@ -51,7 +51,7 @@ class Entry:
                 self.rates[key] = max(self.rates.get(key, 0.0), figure)
 
     def decisions(self, arms: int) -> float:
-        """Decisions a second, ask and tell."""
+        """Decisions per second, ask and tell."""
         return self.rates["decisions", arms]
 
     def steps(self, arms: int) -> float:
@@ -59,7 +59,7 @@ class Entry:
         return max(self.rates.get(("runner", arms), 0.0), self.decisions(arms))
 
     def simulated_by(self) -> str:
-        """What ``steps`` was measured with at each K."""
+        """The method that was faster in ``steps`` at each K."""
         loop = "its ask/tell loop"
         by = [self.package.runner if self.steps(k) > self.decisions(k) else loop for k in ARMS]
         if len(set(by)) == 1:
@@ -88,7 +88,7 @@ def last_line(package: Package, *arguments: str) -> str:
 
 @dataclass
 class Comparison:
-    """Ours, the others, why some are left out, and the seconds of one bare pull."""
+    """Our entry, the others', why some are left out, and the seconds of one bare pull."""
 
     ours: Entry
     others: list[Entry] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Comparison:
         self.others = [entry for entry in self.others if entry.package is not package]
 
     def round(self) -> None:
-        """Everything once."""
+        """Measure every package once."""
         self.pull_seconds = min(self.pull_seconds, 1 / rate(bare_pulls))
         self.ours.measure()
         for entry in self.others:
@@ -116,7 +116,7 @@ class Comparison:
 
 
 def bare_pulls(steps: int) -> int:
-    """The environment's own cost: the loop of every script, without a policy."""
+    """Play the loop of every script without a policy, to time the environment itself."""
     pull = Environment(2).pull
     for _ in range(steps):
         pull(1)
@@ -124,7 +124,7 @@ def bare_pulls(steps: int) -> int:
 
 
 def installed() -> Comparison:
-    """Every package that installs, nothing measured yet."""
+    """A comparison with every package that installs, without measurements."""
     print(f"installing {OURS.name}", flush=True)
     comparison = Comparison(Entry(OURS, venvs.install(OURS.key, OURS.requirements, anew=True)))
     for peer in PEERS:
@@ -161,7 +161,7 @@ def rows(comparison: Comparison) -> list[Row]:
         {name: 1e3 * other.imports[other.package.top] for name, other in others.items()},
         more_is_better=False,
         unit=" ms",
-        why="Ours loads numpy; a quicker one is nearly empty at the top, or does without numpy.",
+        why="Ours loads numpy; faster ones import almost nothing at the top, or do not use numpy.",
     )
     deciding = Row(
         "import what decides",
@@ -169,7 +169,7 @@ def rows(comparison: Comparison) -> list[Row]:
         {name: 1e3 * other.imports[other.package.module] for name, other in others.items()},
         more_is_better=False,
         unit=" ms",
-        why="Ours loads numba, the compiler, and numpy; a quicker one does without.",
+        why="Ours loads numba, the compiler, and numpy; faster ones do not.",
     )
     sizes = Row(
         "size installed",
@@ -183,7 +183,7 @@ def rows(comparison: Comparison) -> list[Row]:
 
 
 def weights(installed: Installed) -> str:
-    """What ours is made of, the heaviest first."""
+    """The installed size of our dependencies, largest first."""
     heaviest = sorted(installed.sizes, key=installed.sizes.__getitem__, reverse=True)[:4]
     parts = ", ".join(f"{name} {installed.sizes[name] / 1e6:.0f} MB" for name in heaviest)
     itself = installed.sizes[OURS.key] / 1e6
@@ -220,7 +220,7 @@ def companions(entry: Entry) -> str:
 
 
 def text(comparison: Comparison, rounds: int) -> str:
-    """The page's part."""
+    """The page's block."""
     found = rows(comparison)
     names = [entry.package.name for entry in comparison.entries]
     left_out = [f"{name} {reason}" for name, reason in comparison.left_out.items()]
@@ -241,7 +241,7 @@ def text(comparison: Comparison, rounds: int) -> str:
 
 
 def block(rounds: int = ROUNDS) -> str:
-    """Install, measure, and tell."""
+    """Install and measure everything; returns the page's block."""
     comparison = installed()
     for number in range(1, rounds + 1):
         print(f"side by side: round {number} of {rounds}", flush=True)

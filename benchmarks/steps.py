@@ -1,10 +1,10 @@
-"""Steps per second of the CPU engine, beside the hand-written AVX2 probe where one can be compiled.
+"""Steps per second of the CPU engine, compared with a hand-written AVX2 probe if it compiles.
 
     python -m benchmarks.steps [--probe benchmarks/probes/avx2.cpp] [--repeats 12]
 
-The probe is LyOn at K = 2 in single precision on one thread. Everything runs in turn, again and
-again, on one machine, and each figure is the best of its repeats: so ratios mean something where
-single timings do not.
+The probe is LyOn at K = 2 in single precision on one thread. All cases run in turn, repeatedly, on
+one machine, and each figure is the best of its repeats, so that ratios are more reliable than
+single timings.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import page
-
 from tightrope import LyOff, LyOn, Policy, ready_problem, simulate
 
-SECONDS = 0.1  # about what one timing takes
+SECONDS = 0.1  # about how long one timing takes
 PROBE = Path(__file__).parent / "probes" / "avx2.cpp"
 REPEATS = 12
 CORES = os.cpu_count() or 1
@@ -55,7 +54,7 @@ class Case:
         elapsed = record.seconds[0]
         if self.runs:
             self.best = min(self.best, 1e9 * elapsed / int(record.runs.pulls.sum()))
-        else:  # the first one tells how many runs fill the time, in whole lanes
+        else:  # from the first timing, choose how many runs (whole lanes) fill the time
             unit = 128 * self.threads
             self.runs = max(1, round(SECONDS * runs / elapsed / unit)) * unit
 
@@ -72,7 +71,7 @@ def table_cases() -> list[Case]:
 
 @dataclass
 class Timings:
-    """Everything that is timed in turn, and the best of the probe (infinite without one)."""
+    """All cases that are timed in turn, and the probe's best (infinite without a probe)."""
 
     table: list[Case] = field(default_factory=table_cases)
     by_budget: list[Case] = field(
@@ -94,7 +93,7 @@ class Timings:
 
 @contextmanager
 def compiled_probe(source: Path) -> Iterator[Path | None]:
-    """The probe's program, or None and the reason."""
+    """The compiled probe; if that fails, None, with the reason printed."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None or not source.exists():
         print(f"no probe: {f'{source} is not there' if compiler else 'no C++ compiler'}\n")
@@ -143,7 +142,7 @@ def probe_line(probe: float, lyon: Case) -> str:
 
 
 def threads_line(cases: list[Case]) -> str:
-    """How much faster all the threads are than one."""
+    """How many times faster all threads are than one."""
     if CORES == 1:
         return "Threads: this machine has one core."
     pairs = zip(cases[::2], cases[1::2], strict=True)
@@ -154,7 +153,7 @@ def threads_line(cases: list[Case]) -> str:
 
 
 def block(source: Path = PROBE, repeats: int = REPEATS) -> str:
-    """Time everything; the page's part about it."""
+    """Time everything; returns the page's block."""
     timings = Timings()
     timings.run(source, repeats)
     by_budget = ", ".join(f"{case.budget:g}: {case.best:.2f}" for case in timings.by_budget)

@@ -1,6 +1,6 @@
-"""A virtual environment for each package, kept under benchmarks/.venvs, and what lies in it.
+"""A virtual environment per package, kept under benchmarks/.venvs, and its installed size.
 
-An environment starts empty, without even pip: so its size is that of what was asked for.
+An environment starts empty, without even pip, so that its size is that of the requirements.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FOLDER = Path(__file__).parent / ".venvs"
 
 
 class NotInstalledError(Exception):
-    """pip said no; the message is its reason, on one line."""
+    """pip failed; the message is its reason on one line."""
 
 
 @dataclass(frozen=True)
 class Installed:
-    """What pip brought: the version and the bytes of each distribution, and of all together."""
+    """The version and bytes of each installed distribution, and the total bytes."""
 
     requirements: list[str]
     versions: dict[str, str]
@@ -38,7 +38,7 @@ def python(name: str) -> Path:
 
 
 def install(name: str, requirements: Sequence[str], *, anew: bool = False) -> Installed:
-    """Make the environment ``name``, unless it is there with these requirements already."""
+    """Create the environment ``name``, unless it exists with these requirements."""
     note = FOLDER / name / "installed.json"
     if note.exists() and not anew:
         known = Installed(**json.loads(note.read_text()))
@@ -60,7 +60,7 @@ def pip_install(name: str, requirements: Sequence[str]) -> None:
 
 
 def look(name: str, requirements: Sequence[str]) -> Installed:
-    """Count what pip left, before anything has run there."""
+    """Measure the installed distributions, before anything has run there."""
     (site,) = (FOLDER / name / "lib").glob("python*/site-packages")
     found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
     return Installed(
@@ -77,7 +77,7 @@ def size_of(distribution: Distribution) -> int:
 
 
 def reason(stderr: str) -> str:
-    """The line of an error output that says most: pip's first ERROR, or else the last line."""
+    """The most useful line of an error output: pip's first ERROR, else the last line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR:", "error:"))]
     return (errors[:1] or lines[-1:] or ["no reason given"])[0]

@@ -1,9 +1,10 @@
-"""Two versions of tightrope in turn: nanoseconds per step and per decision, and their ratio.
+"""Compare two versions of tightrope: nanoseconds per step and per decision, and their ratio.
 
     git worktree add ../other v0.1.0            # or any other checkout
     python -m benchmarks.versions ../other/src [--repeats 3]
 
-Only calls that both versions have: ``simulate`` on one thread and ``Controller``.
+The versions run in turn. Only calls that both have are timed: ``simulate`` on one thread and
+``Controller``.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TELLS = 3000
 
 
 def measure() -> dict[str, float]:
-    """Nanoseconds of everything, in the version that is imported here."""
+    """All timings in nanoseconds, of the version that this process imports."""
     from tightrope import Controller, Problem, parse_policy, ready_problem, simulate
 
     warnings.simplefilter("ignore")

@@ -1,13 +1,19 @@
+import csv
+import json
+import math
 import re
 import subprocess
 
 import pytest
+
+from benchmarks.arena import main as arena_in_processes
 from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
+from benchmarks.growth import growth, main
 from benchmarks.page import NoBlockError, write
 from benchmarks.steps import PROBE, compiled_probe
-
-from tightrope import LyOn, simulate
+from tightrope import LyOn, arena, ready_problem, simulate
+from tightrope.theory import learning_limit
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
 
@@ -36,7 +42,7 @@ def test_a_page_without_the_block_is_left_alone(page):
 
 def test_ahead_of_every_one():
     row = Row("steps", 300.0, {"one": 100.0, "two": 200.0})
-    assert row.verdict() == "steps: ahead of every one; 1.5 times better than two."
+    assert row.verdict() == "steps: ahead of all; 1.5 times better than two."
 
 
 def test_not_ahead_says_of_whom_and_why():
@@ -67,3 +73,45 @@ def test_steps_per_second_are_read_from_what_the_gpu_probes_print():
     many = "K 20 G 4 runs 9 B 10: 3.0 ms, 2e+10 steps/s, x\nK 50 G 4 runs 9: 1 ms, 1e+10 steps/s, x"
     assert printed_rates(few) == [(2, 3e11)]
     assert printed_rates(many) == [(20, 2e10), (50, 1e10)]
+
+
+def test_growth_is_of_the_loss_on_arms_outside_the_mixture():
+    """Who pulls every arm alike loses their mean loss per pull, whatever the penalties did."""
+    problem = ready_problem("arena-random-5")
+    small, large = growth(
+        problem, ["uniform-random"], [300.0, 30.0], runs=20, seed=1, backend="python"
+    )
+    limit = learning_limit(problem)
+    per_cost = limit.loss.mean() / problem.moments.cost.mean()
+    for row in (small, large):
+        assert row.priced == pytest.approx(per_cost * row.budget, abs=6 * row.priced_se + 1.0)
+        assert row.limit == limit.regret(row.budget)
+    assert (small.budget, small.growth) == (30.0, None)
+    rise = (large.priced - small.priced) / math.log(10.0)
+    assert large.growth == pytest.approx(rise / limit.constant)
+
+
+def test_growth_of_who_knows_the_laws_is_none(capsys):
+    """pi* pulls the best mixture alone."""
+    few = "--runs 4 --budget 100 1000 --backend python".split()
+    main(["arena-random-5", "--policy", "stationary", "--json", *few])
+    small, large = json.loads(capsys.readouterr().out)
+    assert abs(small["priced"]) < 1.0
+    assert large["growth"] == pytest.approx(0.0, abs=0.01)
+    main(["arena-random-5", "--policy", "stationary", *few])
+    assert capsys.readouterr().out.startswith("arena-random-5: C = 31.04; 4 runs, seed 0\n\n| pol")
+    with pytest.raises(SystemExit):
+        main(["nowhere"])
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_the_arena_in_processes_ranks_as_the_arena_does(tmp_path):
+    problems, policies = ["paper", "arena-rare"], ["lyon", "uniform-random"]
+    options = [f"--problem={name}" for name in problems] + [f"--policy={name}" for name in policies]
+    options += ["--budget=20", "--runs=3", "--processes=2", "--backend=cpu", f"--out={tmp_path}"]
+    arena_in_processes(options)
+    assert "paper" in (tmp_path / "arena.html").read_text()
+    with (tmp_path / "arena.csv").open() as file:
+        found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]
+    rows = arena(problems, policies, [20.0], runs=3, progress=False).rows
+    assert found == [(row.problem, row.policy, str(row.rank)) for row in rows]

@@ -425,7 +425,7 @@ def test_limits_that_no_policy_keeps_are_named() -> None:
         optimum(problem, 1000)
     assert str(caught.value) == (
         "budget = 1000.0 with limit = 0.5: must be such that some policy keeps the expected"
-        " penalty within limit times budget; 1.1012 times that is the least"
+        " penalty within limit times budget; the least possible is 1.1012 times that"
     )
 
 

@@ -306,7 +306,7 @@ def test_the_shell_saves_no_interrupted_runs_over_a_file(shell, monkeypatch, tmp
     status, out, err = shell(*SHELL, "--save", str(path))
     assert (status, path.read_text()) == (130, "mine")
     assert "lyon" in out
-    assert "the same command goes on from there" in err
+    assert "run the same command again to continue" in err
     monkeypatch.setattr(Store, "keeps", False)
     status, out, err = shell(*SHELL, "--save", str(path))
     assert (status, path.read_text()) == (130, "mine")

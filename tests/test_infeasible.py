@@ -34,7 +34,7 @@ def test_several_limits_that_cannot_be_kept_together() -> None:
     reason = infeasible(bernoulli_problem(arms, (0.4, 0.4)))
     assert reason is not None
     assert reason.startswith("limit 1 = 0.4 and limit 2 = 0.4: must be kept together")
-    assert "the least that a mixture reaches is 0.5 and 0.5" in reason
+    assert "the least that a mixture can reach is 0.5 and 0.5" in reason
 
 
 def test_an_arm_without_penalties_keeps_all_limits() -> None:
@@ -48,8 +48,8 @@ def test_changing_arms_are_judged_over_all_phases_and_by_phase() -> None:
     reason = infeasible(changing(0.9, 0.5))
     assert reason is not None
     assert reason.endswith(
-        "; 1.11111 times that is the least; phase 2, from 0.5 of the budget on: limit = 0.9: must"
-        " be at least 1.5, the penalty rate of the least violating arm 'arm 1'"
+        "; the least possible is 1.11111 times the limits; phase 2, from 0.5 of the budget on:"
+        " limit = 0.9: must be at least 1.5, the penalty rate of the least violating arm 'arm 1'"
     )
 
 

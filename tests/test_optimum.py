@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
 from tightrope.errors import InfeasibleError, InputError
-from tightrope.optimum.exact import optimum
+from tightrope.optimum.exact import cost_of_a_run, optimum
 from tightrope.optimum.grid import Costs
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, Scales
@@ -91,6 +91,20 @@ def by_shares(problem: Problem, shares: np.ndarray, budget: float, step: float) 
 
 def test_the_papers_arms() -> None:
     assert optimum(PAPER, 1000) == pytest.approx(1300.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("budget", [3, 4.5, 20])
+@pytest.mark.parametrize("largest", [1.0, 2.0])
+def test_the_cost_of_a_run_holds_the_expected_one(budget: float, largest: float) -> None:
+    """Wald: the renewal equation's reward is the mean reward of a unit of cost times E[cost]."""
+    costs = Bernoulli(0.5), TwoPoint(0.0, largest, 0.25)
+    arms = [arm("a", costs[0], 1.0), arm("b", costs[1], 1.0)]
+    problem = Problem(arms, limit=None, scales=Scales(cost=2.0))
+    shares = np.array([0.4, 0.6])
+    expected = by_shares(problem, shares, budget, 1.0)[0] * (0.4 * 0.5 + 0.6 * 0.25 * largest)
+    low, high = cost_of_a_run(problem, budget)
+    assert low - 1e-9 <= expected <= high + 1e-9
+    assert (low == high) == (largest == 1.0)
 
 
 @pytest.mark.parametrize("budget", [2, 2.5, 7, 40])

@@ -260,7 +260,7 @@ def two_limits(*penalties: tuple[float, float], limits: tuple[float, float]) -> 
         (
             two_limits((0.1, 0.9), (0.9, 0.1), (0.6, 0.6), limits=(0.4, 0.4)),
             "limit 1 = 0.4 and limit 2 = 0.4: must be kept together by some mixture of the arms;"
-            " the least that a mixture reaches is 0.5 and 0.5, and the least violating arm 'arm 2'"
+            " the least that a mixture can reach is 0.5 and 0.5; the least violating arm 'arm 2'"
             " has penalty rates 0.6 and 0.6",
         ),
     ],

@@ -301,7 +301,7 @@ BAD = [
     (
         lambda: Arm("a", Uniform(0, 1), CostAbove(0.5), CostAbove(0.5 + 1e-12)).cells(),
         "arm 'a', cost: thresholds 0.5 and 0.500000000001 are too close:"
-        " a cost must fall between two",
+        " costs must lie between them",
     ),
 ]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -56,3 +58,14 @@ def test_the_citation_has_the_repository_and_the_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert f'repository-code: "{repository}"' in citation
     assert __version__.startswith(*re.findall(r"(?m)^version: (\S+)$", citation))
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
+def test_no_installed_package_of_the_same_name_hides_a_folder_of_the_project(tmp_path, folder):
+    installed = tmp_path / folder
+    installed.mkdir()
+    (installed / "__init__.py").touch()
+    code = "import sys; sys.path.append(sys.argv[1]); print(__import__(sys.argv[2]).__path__)"
+    asked = [sys.executable, "-c", code, str(tmp_path), folder]
+    found = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert found.strip() == str([str(ROOT / folder)])

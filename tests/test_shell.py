@@ -120,7 +120,7 @@ def test_columns_are_kept_to_in_a_pipe_too(shell, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     narrow = shell(*WORDS)[1].splitlines()
     assert max(map(len, narrow)) <= 60
-    assert any("not shown, for want of width" in line for line in narrow)
+    assert any("not shown, too little width" in line for line in narrow)
 
 
 def test_no_colour(shell, monkeypatch):

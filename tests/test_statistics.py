@@ -13,6 +13,7 @@ from tightrope.statistics import (
     estimate,
     mean_intervals,
     quantile,
+    quantile_error,
     standard_error,
     wilson,
 )
@@ -70,3 +71,16 @@ def test_wilsons_interval(total):
 def test_quantiles():
     assert quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.5
     assert quantile(SAMPLES, 0.9, axis=0).tolist() == np.quantile(SAMPLES, 0.9, axis=0).tolist()
+
+
+def test_the_error_of_a_quantile():
+    """Of a median against scipy's; of a tail against how much it varies over samples."""
+    values = SAMPLES.ravel()
+    assert quantile_error(values, 0.5) == pytest.approx(
+        float(stats.mstats.mjci(values, [0.5])[0]), rel=0.05
+    )
+    many = np.random.default_rng(5).exponential(size=(1000, 200))
+    errors = [quantile_error(sample, 0.99) for sample in many]
+    assert np.mean(errors) == pytest.approx(quantile(many, 0.99, axis=1).std(), rel=0.15)
+    assert quantile_error(3.0 * many[0], 0.99) == pytest.approx(3.0 * errors[0])
+    assert quantile_error([1.0], 0.99) is None

@@ -98,7 +98,7 @@ def test_what_the_bounds_cannot_take(mixed):
     with pytest.raises(InputError, match=r"penalties = 2: .*exactly one"):
         theory.constants(mixed)
     tight = bernoulli_problem([(0.5, 0.5, 0.25), (0.5, 0.2, 0.4)], 0.5)
-    with pytest.raises(ProblemError, match=r"assn:slater.*'arm 1' comes nearest"):
+    with pytest.raises(ProblemError, match=r"Assumption 1.*'arm 1' comes nearest"):
         theory.constants(tight)
     with pytest.raises(InputError, match=r"budget = 1\.0"):
         bounds(ready_problem("paper"), 1.0)
@@ -372,13 +372,69 @@ def test_the_bounds_say_when_beta0_exceeds_the_budget(paper):
     found = {b.name: b for b in bounds(paper, 1000.0)}
     pulls = found["LyOn: pulls to explore"]
     assert pulls.value > 1000
-    assert "more than the budget pays for" in pulls.obstacle
-    assert "beta0 asks for 1,314,382 pulls" in found["LyOn: regret"].obstacle
+    assert "more than the budget allows" in pulls.obstacle
+    assert "beta0 requires 1,314,382 pulls" in found["LyOn: regret"].obstacle
     assert found["LyOn: regret"].value > found["LyOn: regret"].trivial
     large = {b.name: b for b in bounds(paper, 1e9, 1.0, 15.0)}
     assert not large["LyOn: regret"].obstacle
     assert large["LyOn: regret"].value < large["LyOn: regret"].trivial
     assert large["LyOff: violation at most 0"].value < 0
+
+
+def test_the_range_of_delta0(paper):
+    """On the paper's arms r_max = 2, y_max = 1.5, epsilon = 0.18, c = 0.8."""
+    found = {b.name: b for b in bounds(paper, 60_000.0, 1.0, 15.0)}
+    low, high = found["LyOff: delta0 must be above"], found["LyOff: delta0 must be below"]
+    assert (low.value, low.printed) == pytest.approx((2 / 0.18, 2 / 0.18))
+    assert (high.value, high.printed) == pytest.approx((0.18 * 60_000**0.5, 0.8 * 60_000**0.5))
+    low, high = found["LyOn: delta0 must be above"], found["LyOn: delta0 must be below"]
+    root = math.sqrt(60_000 / math.log(60_000))
+    assert (low.value, low.printed) == pytest.approx((4 / 0.18 + 3 / 2.5, 2 / 0.18))
+    assert (high.value, high.printed) == pytest.approx((0.09 * root, 0.8 * 60_000**0.5))
+    # Figure 1 (d-f) at its largest budget: above the printed lower end, not the corrected one
+    assert low.printed < 15.0 < low.value
+    # at the printed upper end delta is c sqrt(log B): above c, at every budget from 3 on
+    _, delta = theory.lyon_schedule(60_000.0, 1.0, high.printed)
+    assert delta == pytest.approx(0.8 * math.sqrt(math.log(60_000)))
+
+
+def test_the_range_of_delta0_is_where_the_violation_ends_below_0(paper):
+    """Just above the lower end the bound is negative at huge budgets, just below it never is."""
+    known = theory.constants(paper)
+    sides = (
+        (theory.lyoff_delta0, theory.lyoff_schedule, theory.lyoff_violation, ()),
+        (theory.lyon_delta0, theory.lyon_schedule, theory.lyon_violation, (2.0,)),
+    )
+    for range_of, schedule, violation, rest in sides:
+        for budget in (1e20, 1e25):
+            low, high = range_of(known, budget, 1.0)
+            ends = [
+                violation(known, budget, *schedule(budget, 1.0, factor * low), *rest)
+                for factor in (0.99, 1.02)  # the functions try shares of 0.01 and more
+            ]
+            assert ends[0] > 0 > ends[1]
+            beyond = violation(known, budget, *schedule(budget, 1.0, 1.001 * high), *rest)
+            assert beyond == math.inf
+        first = next(
+            b.bites_from
+            for b in bounds(paper, 1000.0)
+            if b.name == f"{'LyOn' if rest else 'LyOff'}: delta0 must be above"
+        )
+        for factor, empty in ((1.01, False), (0.99, True)):
+            low, high = range_of(known, factor * first, 1.0)
+            assert (low >= high) == empty
+
+
+@pytest.mark.parametrize("costs", [(0.2, 0.4), (0.8, 1.0)])
+def test_the_hiring_penalty_bounds_pulls_not_budget(costs):
+    """Y = 1 outside A allows c mean(X) of the budget there; Y = X allows c, whatever X is."""
+    inside = Arm("inside", Constant(0.5), Constant(0.1), Constant(0.0))
+    for rows, share in (
+        ([(x, 1.0, 1.0) for x in costs], 0.2 * np.mean(costs)),
+        ([(x, 1.0, x) for x in costs], 0.2),
+    ):
+        problem = Problem([Arm.from_rows("outside", rows), inside], limit=0.2)
+        assert oracle(problem).cost_share[0] == pytest.approx(share)
 
 
 def test_the_orders_in_the_budget_are_the_papers(paper):

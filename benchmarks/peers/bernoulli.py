@@ -1,7 +1,7 @@
-"""The one environment that every package plays against: Bernoulli cost, reward and penalty.
+"""The environment that all packages share: Bernoulli cost, reward and penalty.
 
-The arms are the paper's for growing K (Figures 2 and 3). Packages that know rewards only take the
-reward and leave the rest, so a step of the environment costs the same for all of them.
+The arms are the paper's for growing K (Figures 2 and 3). Packages that only know rewards ignore
+cost and penalty, so a step of the environment takes the same time for all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def means(arms: int) -> list[tuple[float, float, float]]:
 
 
 class Environment:
-    """Pull an arm, get 0.0 or 1.0 three times: cost, reward, penalty."""
+    """Bernoulli arms; a pull returns cost, reward and penalty, each 0.0 or 1.0."""
 
     def __init__(self, arms: int, seed: int = 1) -> None:
         self.means = means(arms)

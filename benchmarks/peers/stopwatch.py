@@ -25,9 +25,9 @@ def rate(play: Play, seconds: float = SECONDS) -> float:
 
 
 def report(decide: Callable[[int], Play], run: Callable[[int], Play] | None = None) -> None:
-    """Time ask/tell and, where there is one, the package's own runner; print one JSON line.
+    """Time ask/tell and, if there is one, the package's own runner; print one JSON line.
 
-    ``decide(arms)`` and ``run(arms)`` make ready: past the imports, compilation and exploration.
+    ``decide(arms)`` and ``run(arms)`` prepare everything: imports, compilation and exploration.
     """
     figures = {"decisions": {arms: rate(decide(arms)) for arms in ARMS}}
     if run:

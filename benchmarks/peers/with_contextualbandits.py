@@ -1,6 +1,6 @@
 """contextualbandits: LinUCB on a constant context, updated after every decision.
 
-Its documentation simulates in batches, many decisions between two updates: so does ``run``.
+Its documentation simulates in batches, with many decisions per update; ``run`` does the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bernoulli import Environment
 from contextualbandits.online import LinUCB
 from stopwatch import Play, report
 
-BATCH = 50  # as in its notebook of online policies
+BATCH = 50  # as in its notebook on online policies
 
 
 def game(arms: int, batch: int) -> Play:

@@ -27,7 +27,7 @@ def decide(arms: int) -> Play:
 
 
 class Gym:
-    """What bandit.evaluate asks of a gymnasium environment, and no more."""
+    """The part of a gymnasium environment that bandit.evaluate uses."""
 
     def __init__(self, arms: int, steps: int) -> None:
         self.environment = Environment(arms)

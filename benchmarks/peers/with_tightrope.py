@@ -8,8 +8,8 @@ from stopwatch import Play, report
 from tightrope import Arm, Bernoulli, LyOn, Problem, simulate
 from tightrope.live import Controller
 
-BUDGET = 1e7  # of the live controller: never spent in a timing
-SIMULATED = 30_000.0  # of a simulated run
+BUDGET = 1e7  # of the live controller; never spent in a timing
+SIMULATED = 30_000.0  # budget of a simulated run
 
 
 def problem(arms: int) -> Problem:
@@ -36,7 +36,7 @@ def decide(arms: int) -> Play:
 
 def run(arms: int) -> Play:
     played, policy = problem(arms), LyOn()
-    pulls = SIMULATED / (sum(cost for cost, _, _ in means(arms)) / arms)  # of one run, about
+    pulls = SIMULATED / (sum(cost for cost, _, _ in means(arms)) / arms)  # per run, about
 
     def play(steps: int) -> int:
         runs = max(1, round(steps / pulls))

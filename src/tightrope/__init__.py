@@ -1,7 +1,8 @@
-"""tightrope: decisions under a budget and a promise.
+"""tightrope: decisions under a budget and a promise (constrained budgeted bandits).
 
-K arms; every pull takes a random cost out of a budget, earns a random reward and incurs random
-penalties; earn the most while each penalty per unit of cost stays under its limit.
+There are K arms. Every pull takes a random cost from a fixed budget, earns a random reward and
+incurs random penalties. The goal: the largest total reward while each penalty, per unit of cost,
+stays under its limit.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "tune",
 ]
 
-# What needs numba or matplotlib is imported when it is first asked for.
-_LATER = {
+# These names need numba or matplotlib, so their modules are imported on first access.
+_LAZY = {
     "Controller": "live",
     "InfeasibleLimitsWarning": "engine",
     "NotCompiledWarning": "engine",
@@ -169,8 +170,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"tightrope.{_LATER[name]}"), name)
+    return getattr(import_module(f"tightrope.{_LAZY[name]}"), name)

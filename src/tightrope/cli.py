@@ -36,9 +36,9 @@ POLICY = "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command; returns its exit status."""
     if os.environ.get("COLUMNS", "").strip() == "0":
-        del os.environ["COLUMNS"]  # says nothing
+        del os.environ["COLUMNS"]  # 0 means that the width is unknown
     try:
         complete(_parser)
         given = sys.argv[1:] if arguments is None else list(arguments)
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TightropeError as error:
         return _fail(error, 1)
     except KeyboardInterrupt as stop:
-        return _fail(str(stop) or "interrupted, nothing was finished", _interrupted())
+        return _fail(str(stop) or "interrupted; nothing was finished", _interrupted())
     except BrokenPipeError:
-        sys.stdout = None  # the reader has gone; nothing to flush to
+        sys.stdout = None  # the reader has closed the pipe, so there is nothing to flush
         return 1
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO):
@@ -68,12 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         place = _own_place(error)
         if place is None:
-            raise  # ours: a traceback is what we want to see
+            raise  # our own bug: show the traceback
         return _fail(f"{place}: {type(error).__name__}: {error}", 1)
 
 
 def _run(options: argparse.Namespace) -> int:
-    """The command's status; a policy of the user's own may try to end the program."""
+    """The command's status, also if a user's policy calls sys.exit."""
     try:
         status: int = options.command(options)
     except SystemExit as error:
@@ -83,7 +83,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _own_place(error: Exception) -> str | None:
-    """Where in a policy of the user's own an error arose: file and line; None if it did not."""
+    """File and line in the user's policy where an error arose; None if it arose elsewhere."""
     from tightrope.policies.naming import OF_A_FILE
 
     place, trace = None, error.__traceback__
@@ -95,12 +95,12 @@ def _own_place(error: Exception) -> str | None:
     return place
 
 
-_signals: list[int] = []  # those that asked this process to stop
+_signals: list[int] = []  # received signals that stop this process
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does: what is finished is kept and reported."""
+    """Treat SIGTERM like Ctrl-C, so that finished runs are kept and reported."""
 
     def stop(number: int, frame: object) -> None:
         _signals.append(number)
@@ -119,7 +119,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _interrupted() -> int:
-    """The status of a command that was stopped: 128 and the signal's number."""
+    """The status of a command that was stopped: 128 plus the signal's number."""
     return 128 + (_signals[0] if _signals else signal.SIGINT)
 
 
@@ -136,7 +136,7 @@ def simulate(options: argparse.Namespace) -> int:
         require_writable(options.save)
     folder = options.checkpoint or (f"{options.save}.parts" if options.save else None)
     if options.fresh and not folder:
-        raise InputError("--fresh: needs --save FILE or --checkpoint FOLDER to start again in")
+        raise InputError("--fresh: must come with --save FILE or --checkpoint FOLDER")
     settings = Settings(
         seed=options.seed,
         backend=options.backend,
@@ -149,7 +149,7 @@ def simulate(options: argparse.Namespace) -> int:
         for one in problems.values()
     ]
     with _keeping(folder), _store(folder, options.fresh) as store:
-        with redirect_stdout(sys.stderr):  # a policy of one's own may print
+        with redirect_stdout(sys.stderr):  # a user's policy may print
             found, saved = make(requests, settings, store), True
         if options.save and (found[0].complete or not (store and store.keeps)):
             saved = keep(found[0], options.save)
@@ -167,14 +167,15 @@ def simulate(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _keeping(folder: str | None) -> Iterator[None]:
-    """What is said where Ctrl-C comes while finished runs are written down."""
+    """Say where finished runs are if Ctrl-C comes while they are written."""
     try:
         yield
     except KeyboardInterrupt as stop:
         if str(stop) or folder is None:
             raise
         raise KeyboardInterrupt(
-            f"interrupted; finished runs are kept in {folder}, the same command goes on from there"
+            f"interrupted; finished runs are kept in {folder}; run the same command again to"
+            " continue"
         ) from stop
 
 
@@ -199,7 +200,7 @@ def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | No
 
 
 def oracle(options: argparse.Namespace) -> int:
-    """Print pi*, the best stationary policy, and what any policy can earn at most."""
+    """Print pi*, the best stationary policy, and the exact optimum over all policies."""
     from tightrope.optimum.exact import optimum
     from tightrope.optimum.pi_star import Oracle, oracle_of_phases
     from tightrope.optimum.pi_star import oracle as solve
@@ -234,7 +235,7 @@ def oracle(options: argparse.Namespace) -> int:
 
 
 def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What is best in each phase of a problem whose arms change, and the rates over all."""
+    """The best mixture of each phase of a problem whose arms change, and the overall rates."""
 
     def mean(rates: Sequence[Any]) -> Any:
         if isinstance(rates[0], list):
@@ -253,14 +254,17 @@ def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def theory(options: argparse.Namespace) -> int:
-    """Print the paper's bounds for a problem, and the budget from which each says something."""
+    """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
     from dataclasses import asdict
 
     from tightrope.problem.ready import load_problem
-    from tightrope.theory.bounds import bounds
+    from tightrope.theory.bounds import bounds, learning_bounds
 
     problem = load_problem(options.problem)
-    found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    if problem.penalty_count == 1:
+        found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    else:
+        found = learning_bounds(problem, options.budget)
     rows = [asdict(bound) for bound in found]
     for row in rows:
         row["value"], row["printed"] = _finite(row["value"]), _finite(row["printed"])
@@ -272,6 +276,8 @@ def theory(options: argparse.Namespace) -> int:
     print_theory(rows, options.budget)
     for line in dict.fromkeys(bound.obstacle for bound in found if bound.obstacle):
         print(line)
+    if problem.penalty_count != 1:
+        print(f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit")
     return 0
 
 
@@ -322,7 +328,7 @@ def policies(options: argparse.Namespace) -> int:
 
 
 def _explain(name: str, as_json: bool) -> int:
-    """Print what each parameter of a policy means, its default and what it may be."""
+    """Print the meaning, default and allowed values of each parameter of a policy."""
     from tightrope.policies.naming import policy_class
     from tightrope.shell.describing import describe, lines
 
@@ -398,9 +404,10 @@ def tune(options: argparse.Namespace) -> int:
     if not found.feasible:
         allowed = options.max_violation
         print(
-            f"no setting keeps the violation at {allowed:g}; this one is nearest", file=sys.stderr
+            f"no setting keeps the violation at or below {allowed:g}; this one is nearest",
+            file=sys.stderr,
         )
-    with _store(f"{options.out}.parts", fresh=True):  # all that is left of it
+    with _store(f"{options.out}.parts", fresh=True):  # delete what is left there
         pass
     _tell(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
@@ -410,7 +417,7 @@ def arena(options: argparse.Namespace) -> int:
     """Rank policies against each other on many problems, and write a page about it."""
     from tightrope.experiments.arena import arena as run
 
-    with redirect_stdout(sys.stderr):  # a policy of one's own may print
+    with redirect_stdout(sys.stderr):  # a user's policy may print
         found = run(
             options.problem,
             options.policy,
@@ -425,14 +432,14 @@ def arena(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(found.summary())
     else:
-        print(f"at a budget of {found.budget:,g} largest costs of one pull:")
+        print(f"at a budget of {found.budget:,g} times the largest cost of one pull:")
         _print_pairs(found.verdicts.items())
     _tell(f"wrote {', '.join(str(path) for path in found.files)}")
     return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
+    """A parser whose errors are one line."""
 
     commands: Iterable[str] = ()
 
@@ -442,7 +449,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="tightrope", description="Decisions under a budget and a promise.")
+    parser = _Parser(
+        prog="tightrope",
+        description="Decisions under a budget and a promise: constrained budgeted bandits.",
+    )
     parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_simulate(commands)
@@ -470,7 +480,7 @@ def _add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argpars
 
 def _add_fresh(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--fresh", action="store_true", help="start again, not from what an interruption left"
+        "--fresh", action="store_true", help="start again instead of continuing interrupted work"
     )
     parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # the default
 
@@ -521,7 +531,7 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="FOLDER",
-        help="where finished runs are kept as it goes; default FILE.parts",
+        help="keep finished runs here during the work; default FILE.parts",
     )
     _add_fresh(parser)
 
@@ -529,7 +539,7 @@ def _add_simulate(commands: Any) -> None:
 def _add_oracle(commands: Any) -> None:
     parser = _add(commands, oracle)
     _add_problem(parser)
-    parser.add_argument("--budget", type=_number, metavar="B", help="also the exact optimum")
+    parser.add_argument("--budget", type=_number, metavar="B", help="print the exact optimum too")
 
 
 def _add_theory(commands: Any) -> None:
@@ -585,14 +595,14 @@ def _add_tune(commands: Any) -> None:
         type=_number,
         default=0.0,
         metavar="D",
-        help="penalty per unit of budget, above the limit; default 0",
+        help="in penalty per unit of budget above the limit; default 0",
     )
     _add_runs(parser, 1000)
     parser.add_argument(
         "--out",
         default="frontier",
         metavar="NAME",
-        help="pictures NAME.png, .svg; default frontier",
+        help="write figures NAME.png and NAME.svg; default frontier",
     )
     _add_fresh(parser)
 
@@ -619,7 +629,8 @@ def _add_arena(commands: Any) -> None:
         action="append",
         default=[],
         metavar="B",
-        help="in largest costs of one pull; may be repeated; default 100, 300, 10^3, 10^4, 10^5",
+        help="in units of the largest cost of one pull; may be repeated; default 100, 300, 10^3,"
+        " 10^4, 10^5",
     )
     _add_runs(parser, 200)
     _add_backend(parser)
@@ -653,12 +664,12 @@ def _one_or_list(values: Sequence[float]) -> float | list[float]:
 
 
 def _by_limit(problem: Problem, values: Sequence[float]) -> dict[str, float]:
-    """Numbers in the order of the limits, by the limits' names."""
+    """Numbers, given in the order of the limits, keyed by the limits' names."""
     return {name: float(v) for name, v in zip(problem.limit_names, values, strict=True)}
 
 
 def _knows(name: str) -> str:
-    """What a policy is told of the arms unless a parameter says it; "" for nothing."""
+    """What a policy with default parameters is told about the arms; "" for nothing."""
     from tightrope.policies import parse_policy
 
     return parse_policy(name).knows
@@ -678,7 +689,7 @@ def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
 
 
 def _print_report(report: Report) -> None:
-    """One experiment's rows, or a line for each of several; then the claims."""
+    """Print one experiment's rows, or a line per experiment; then the claims."""
     from tightrope.report.table import print_rows
     from tightrope.report.verdicts import print_verdicts
 
@@ -705,7 +716,7 @@ def _print_pairs(pairs: Any) -> None:
 def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
     if all(results.complete for results in found):
         return 0
-    where = f"; kept in {folder}, the same command goes on from there" if folder else ""
+    where = f"; kept in {folder}, run the same command again to continue" if folder else ""
     finished = min(results.runs for results in found)
     print(f"interrupted: {finished} of {wanted} runs finished{where}", file=sys.stderr)
     return _interrupted()
@@ -725,6 +736,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _one_line(message: object) -> str:
-    """A message on one line that can be read: a value in it may be as long as one likes."""
+    """A message on one line, shortened: a value in it may be arbitrarily long."""
     line = " ".join(str(message).split())
     return line if len(line) <= 500 else f"{line[:300]} ... {line[-195:]}"

@@ -1,11 +1,11 @@
-"""How kernels are compiled: numba's options, float constants, the cache on disk. One place.
+"""Compile kernels: numba's options, float literals, the cache on the disk.
 
-All that leans on numba's internals is here; ``tests/test_compiled.py`` tells when they change, and
-``pyproject.toml`` has an upper bound for that.
+All code that depends on numba's internals is here; ``tests/test_compiled.py`` fails when they
+change, and ``pyproject.toml`` has an upper bound on numba for that reason.
 
-``OPTIONS``: ``nogil`` because threads share the lanes' work; ``error_model="numpy"`` because the
-check that Python makes before each division would keep a loop from being vectorised; no
-``fastmath``, because the plain Python simulator must reach the same bits.
+``OPTIONS``: ``nogil``, because threads run kernels at the same time; ``error_model="numpy"``,
+because Python's check before each division would prevent vectorisation; no ``fastmath``, because
+the plain Python simulator must compute the same bits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "uncounted",
 ]
 
-COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second is not one of the first
+COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second does not derive from the first
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
@@ -60,7 +60,7 @@ def _tell() -> None:
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Say on standard error, once per process, that a kernel is not on the disk and is compiled."""
+    """Print to standard error, once per process, when a kernel is not on the disk and compiles."""
     token = _on_compiling.set(_tell)
     try:
         yield
@@ -86,9 +86,9 @@ def select(_context: Any, condition: Any, yes: Any, no: Any) -> Any:
 
 @njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
 def keep(condition: Any, new: Any, old: Any) -> Any:
-    """``new if condition else old``, for ``old`` just read from where the result goes.
+    """``new if condition else old``, where ``old`` was just read from the result's place.
 
-    LLVM would make that a masked store; adding a zero hides the pattern and changes no value.
+    LLVM would make that a masked store; adding a zero avoids the pattern and changes no value.
     """
     return select(condition, new, old + type(old)(0))
 
@@ -96,9 +96,8 @@ def keep(condition: Any, new: Any, old: Any) -> Any:
 def array_behind(entry: int, dtype: type, rows: bool) -> Any:
     """For compiled code: a function from a block's address to the array that an entry describes.
 
-    The block starts with a table. An entry is three 64-bit numbers: where the array starts,
-    counted from the block's start, its rows, its columns. Whoever passes the address keeps the
-    block alive for the time of the call.
+    The block starts with a table. An entry is three 64-bit numbers: the array's offset from the
+    block's start, its rows, its columns. The caller must keep the block alive during the call.
     """
     element = from_dtype(np.dtype(dtype))
     array_type = types.Array(element, 2 if rows else 1, "C")
@@ -128,7 +127,7 @@ def array_behind(entry: int, dtype: type, rows: bool) -> Any:
 
 
 def first_of(count: int) -> Any:
-    """For compiled code: a function from an array to its first ``count`` numbers, a tuple."""
+    """For compiled code: a function from an array to a tuple of its first ``count`` numbers."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def numbers(_context: Any, array: Any) -> Any:
@@ -147,7 +146,7 @@ def _inlined(function: Callable[..., Any]) -> Any:
     return njit(forceinline=True, **OPTIONS)(function)
 
 
-@lru_cache(maxsize=1024)  # what two functions call is compiled once
+@lru_cache(maxsize=1024)  # a function with two callers is compiled once
 def compile_function(
     function: Callable[..., Any],
     digest: str,
@@ -156,14 +155,14 @@ def compile_function(
 ) -> Any:
     """Compile a part of the kernel with this ``digest``, and the functions that it calls.
 
-    With a ``dtype``, float constants become that type: numba widens ``float32 + 1.0`` to 64 bits,
-    numpy does not; so both compute the same bits, and a vector holds twice as many lanes.
+    With a ``dtype``, float literals get that type: numba widens ``float32 + 1.0`` to 64 bits, numpy
+    does not. So both compute the same bits, and a vector holds twice as many lanes.
 
-    The digest goes into the function's name. A kernel read from the disk brings its parts along
-    under their names, and the linker takes the first of a name: a part of another kernel, compiled
-    under the same name in this process, would run in its place.
+    The digest becomes part of the function's name. A kernel loaded from the disk brings its parts
+    under their names, and the linker takes the first function of a name: without the digest, a part
+    of another kernel with the same name could run in its place.
 
-    ``jit`` compiles one function for the processor at hand; the CPU's unless a GPU gives its own.
+    ``jit`` compiles one function; the default is for the CPU.
     """
 
     def adapt(value: Any) -> Any:
@@ -188,7 +187,7 @@ def compile_function(
 
 
 def fingerprint(functions: Iterable[Callable[..., Any]], facts: Iterable[object]) -> str:
-    """A digest of what a kernel is built from: plain facts, our sources, a user's functions."""
+    """A digest of a kernel's ingredients: plain facts, our sources, a user's functions."""
     digest = hashlib.sha256(repr((source_digest(), list(facts))).encode())
     for function in functions:
         digest.update(_text(function).encode())
@@ -206,7 +205,7 @@ def _text(function: Callable[..., Any]) -> str:
     code = function.__code__
     used = []
     for name, value in _names(function).items():
-        if isinstance(value, python_types.ModuleType):  # what it takes of a module: helper.ARM
+        if isinstance(value, python_types.ModuleType):  # the attributes it uses, as in helper.ARM
             inside = {at: getattr(value, at) for at in code.co_names if hasattr(value, at)}
             used += [_value_text(f"{name}.{at}", one) for at, one in inside.items()]
         else:
@@ -223,12 +222,12 @@ def _value_text(name: str, value: Any) -> str:
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, keyed by a fingerprint, in files of its own.
+    """numba's cache on the disk, keyed by a fingerprint, with separate files per kernel.
 
-    numba keys a closure by the pickled functions in it, and those differ in every process, so
-    that a kernel built from a policy's functions would never be found again. And it numbers the
-    kernels of one function in a shared index: two processes that write at once can give two
-    kernels the same file, and later runs the wrong code.
+    numba keys a closure by its pickled functions, which differ in every process, so that a kernel
+    built from a policy's functions would never be found again. Also, it numbers the kernels of one
+    function in a shared index: two processes that write at the same time can give two kernels the
+    same file, so that later runs use the wrong code.
     """
 
     def __init__(self, function: Callable[..., Any], digest: str) -> None:
@@ -253,46 +252,46 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 
 def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
-    """Compile a function that may close over compiled ones; found on the disk the next time."""
+    """Compile a function that may close over compiled ones, with a cache on the disk."""
     kernel.__qualname__ = kernel.__name__ = f"{kernel.__name__.strip('_')}_{digest[:16]}"
     dispatcher = njit(**OPTIONS, **options)(kernel)
-    with suppress(RuntimeError):  # no folder to write to: compile every time
+    with suppress(RuntimeError):  # no writable folder: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
     return dispatcher
 
 
 def direct_call(kernel: Any, *arguments: Any) -> Any:
-    """Compile a kernel for arguments of these numba types; called without a look at theirs.
+    """Compile a kernel for arguments of these numba types; calls skip numba's type dispatch.
 
-    numba finds out the type of every argument at every call, which takes as long as all the rest
-    of a short one. Called directly, Python's numbers are converted to the types given here.
+    numba determines the type of every argument at every call, which takes as long as the rest of a
+    short call. In a direct call, Python's numbers are converted to the types given here.
     """
     kernel.compile(arguments)
     return kernel.overloads[arguments].entry_point
 
 
 def uncounted(function: Callable[..., Any]) -> Any:
-    """Compile a function, to be inlined, that does not count the users of the arrays it is given.
+    """Compile a function, to be inlined, without reference counting of its arrays.
 
-    For slices of memory that lives longer: to count them would take seconds of compiling.
+    For slices of memory that outlives the call: counting would add seconds of compiling.
     """
     return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
 
 
 def compilations(kernel: Any) -> int:
-    """How often a kernel was compiled in this process, not read from the disk."""
+    """How often a kernel was compiled in this process, without loads from the disk."""
     return sum(kernel.stats.cache_misses.values())
 
 
 @contextmanager
 def tables_in_global_memory() -> Iterator[None]:
-    """Compile kernels whose functions refer to arrays, such as a table of quantiles.
+    """While active, arrays that kernels refer to, such as quantile tables, go to global memory.
 
-    numba-cuda puts such arrays in constant memory, which serves one address at a time: the threads
-    of a warp that look up different places wait for each other. From global memory, by its caches,
+    numba-cuda puts such arrays into constant memory, which serves one address at a time, so that
+    threads of a warp with different lookups wait for each other. With cached global memory
     `resolve` makes 3.5 times as many steps per second (H200, K = 2 to 50).
     """
-    if config.ENABLE_CUDASIM:  # the simulator has no memory of its own
+    if config.ENABLE_CUDASIM:  # the simulator has no device memory
         yield
         return
     from numba.cuda.cudadrv import nvvm

@@ -1,13 +1,13 @@
 """Every error that tightrope raises on purpose.
 
-    TightropeError            500  something failed that is not the caller's doing
+    TightropeError            500  a failure that the caller did not cause
     ├── InputError            422  a value that cannot be used; also a ValueError
     │   ├── ProblemError      422  an arm, a law, a limit, a scale, a TOML file
     │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   └── ResultsError      422  a results file that cannot be read or merged
-    ├── ExhaustedError        409  a budget that is spent: there is nothing left to decide
-    ├── OutputError           507  a file that could not be written: a full disk, a lost folder
+    ├── ExhaustedError        409  a decision requested after the budget was spent
+    ├── OutputError           507  a file that could not be written: a full disk, a deleted folder
     └── BackendError          503  a backend that this machine does not have
 
 A message is one line that names the value, the place and what is allowed.
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class TightropeError(Exception):
-    """The root of the tree; ``status`` is the HTTP status a service answers with."""
+    """The base class of all errors here; ``status`` is the HTTP status a service answers with."""
 
     status: ClassVar[int] = 500
 
@@ -46,7 +46,7 @@ class InputError(TightropeError, ValueError):
 
 
 class ProblemError(InputError):
-    """A problem that cannot be posed."""
+    """An invalid problem or task: an arm, a law, a limit, a scale or a TOML file."""
 
 
 class InfeasibleError(ProblemError):
@@ -56,7 +56,7 @@ class InfeasibleError(ProblemError):
 
 
 class PolicyError(InputError):
-    """A policy that does not exist or a parameter that it cannot take."""
+    """An unknown policy, or a parameter out of range."""
 
 
 class ResultsError(InputError):
@@ -64,25 +64,25 @@ class ResultsError(InputError):
 
 
 class ExhaustedError(TightropeError):
-    """A decision was asked for after the budget was spent."""
+    """A decision was requested after the budget was spent."""
 
     status = 409
 
 
 class OutputError(TightropeError):
-    """A file could not be written, though its place looked well."""
+    """Writing a file failed although its path had passed the checks, as on a full disk."""
 
     status = 507
 
 
 class BackendError(TightropeError):
-    """A backend that cannot run here."""
+    """A backend that cannot run on this machine."""
 
     status = 503
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """What to say after an unknown ``word``: the nearest known one, or all of them.
+    """The hint for an unknown ``word``: the closest known word, or all of them if none is close.
 
     >>> nearest("lyonn", ["lyon", "lyoff"])
     "did you mean 'lyon'?"

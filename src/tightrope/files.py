@@ -1,8 +1,8 @@
-"""Every file that is written goes through here, whole or not at all; and archives of arrays.
+"""Atomic writing of files, and archives of arrays with a checksum.
 
-An archive is numpy's npz with a JSON header and, at its very end, the SHA-256 of all that stands
-before: no flipped bit goes unnoticed. What is read was perhaps damaged, or never one of ours:
-nothing of it is evaluated, and its sizes are checked before anything is made room for.
+All files of the package are written here: completely, or not at all. An archive is numpy's npz with
+a JSON header and, at its end, the SHA-256 of everything before. Files to read may be damaged or
+foreign: nothing in them is executed, and sizes are checked before memory is allocated.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PathLike = str | os.PathLike[str]
 
 
 def require_writable(path: PathLike) -> None:
-    """Complain now, before long work, if ``path`` could not be written after it.
+    """Raise an ``InputError`` if ``path`` cannot be written; call it before long work.
 
-    It must be a plain file or a new name in a folder that can be written to; a link is followed.
+    It must be a plain file or a new name in a writable folder; links are followed.
     """
     target, _ = _destination(path)
     try:
@@ -57,11 +57,11 @@ def require_writable(path: PathLike) -> None:
 
 @contextmanager
 def whole_file(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of ``path`` when the block ends without an error.
+    """A file to write to; it replaces ``path`` when the block ends without an error.
 
-    A link is followed, an existing file's mode is kept, a new one's follows the umask. After a
-    crash there is the old file or the new one. An ``InputError`` if ``path`` cannot be a file to
-    write, an ``OutputError`` if writing fails.
+    Links are followed; an existing file's mode is kept, a new file's follows the umask. After a
+    crash there is either the old file or the new one. Raises ``InputError`` if ``path`` cannot be
+    written and ``OutputError`` if writing fails.
     """
     target, old = _destination(path)
     name = None
@@ -78,17 +78,17 @@ def whole_file(path: PathLike) -> Iterator[IO[bytes]]:
     finally:
         if name is not None:
             with suppress(OSError):
-                os.unlink(name)  # gone already, if it has taken its place
+                os.unlink(name)  # fails if it was already renamed to the target
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write ``text`` as UTF-8, whole or not at all."""
+    """Write ``text`` as UTF-8, atomically."""
     with whole_file(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
-    """The place that a path leads to, and what is known of the file that is there already."""
+    """The path with links followed, and the ``stat`` of an existing file there, else None."""
     text = os.fspath(path)
     try:
         old = os.stat(text)
@@ -104,7 +104,7 @@ def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
         raise InputError(_cannot(path, "it must be the name of a file"))
     try:
         target = os.path.realpath(text)
-    except OSError as error:  # the working folder is gone
+    except OSError as error:  # the working folder was deleted
         raise InputError(_cannot(path, f"the working folder: {error.strerror}")) from error
     if not os.access(_folder(target), os.W_OK | os.X_OK) or not os.path.isdir(_folder(target)):
         raise InputError(
@@ -123,7 +123,7 @@ def _kind(mode: int) -> str:
     ):
         if test(mode):
             return kind
-    return "no plain file"
+    return "not a plain file"
 
 
 def _cannot(path: PathLike, reason: str) -> str:
@@ -135,14 +135,14 @@ def _folder(target: str) -> str:
 
 
 def _temporary(target: str, mode: int) -> tuple[int, str]:
-    """A new file beside the target, open: its handle and its name, which begins with a dot."""
-    short = os.fsdecode(os.fsencode(os.path.basename(target))[:200])  # a name has 255 bytes at most
+    """Create and open a hidden file in the target's folder; return its handle and name."""
+    short = os.fsdecode(os.fsencode(os.path.basename(target))[:200])  # names have at most 255 bytes
     name = os.path.join(_folder(target), f".{short}.{secrets.token_hex(4)}")
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), name
 
 
 def _settle(handle: int, old: os.stat_result | None) -> None:
-    """Give a file the owner and the mode of the one it replaces, and have it on the disk."""
+    """Give a file the owner and mode of the one it replaces, and sync it to the disk."""
     if old is not None and hasattr(os, "fchown"):
         with suppress(PermissionError):
             os.fchown(handle, old.st_uid, old.st_gid)
@@ -151,7 +151,7 @@ def _settle(handle: int, old: os.stat_result | None) -> None:
 
 
 def _sync_folder(target: str) -> None:
-    with suppress(OSError):  # not every system can
+    with suppress(OSError):  # not every system can sync folders
         handle = os.open(_folder(target), os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -161,9 +161,9 @@ def _sync_folder(target: str) -> None:
 
 # Archives of arrays.
 
-SEAL = b"sha256:"  # the archive's comment: this and 64 digits
+SEAL = b"sha256:"  # the zip's comment is this and 64 hex digits
 DIGITS = 64
-DEFLATE = 1032  # how many bytes deflate makes of one, at most
+DEFLATE = 1032  # largest expansion factor of deflate
 HEADER = "header"
 NPY = re.compile(
     rb"\{'descr': '([<>|=]?[biufU]\d{1,9})', 'fortran_order': (True|False),"
@@ -175,7 +175,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class Declared(NamedTuple):
-    """What an archive says of an array before it is read."""
+    """An array's type and shape as its header in the archive declares them."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -187,12 +187,12 @@ Check = Callable[[dict[str, Any], Mapping[str, Declared]], None]
 def write_arrays(
     path: PathLike, header: Mapping[str, Any], arrays: Mapping[str, Any], *, compress: bool = True
 ) -> None:
-    """Write an archive, whole or not at all; ``header`` is plain JSON, no array is called so."""
+    """Write an archive atomically; ``header`` is plain JSON. No array may be named "header"."""
     text = np.array(json.dumps({**header, "sealed": True}))
-    archive = io.BytesIO()  # a zip cannot be closed in peace where the disk is full
+    archive = io.BytesIO()  # in memory: closing a zip on a full disk raises again
     save = np.savez_compressed if compress else np.savez
     save(archive, **{HEADER: text, **arrays})
-    archive.seek(-2, io.SEEK_END)  # the length of a comment, 0 so far
+    archive.seek(-2, io.SEEK_END)  # the length of the zip's comment, 0 so far
     archive.write((len(SEAL) + DIGITS).to_bytes(2, "little") + SEAL)
     archive.write(hashlib.sha256(archive.getbuffer()).hexdigest().encode())
     with whole_file(path) as file:
@@ -202,9 +202,9 @@ def write_arrays(
 def read_arrays(path: PathLike, check: Check | None = None) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of an archive that ``write_arrays`` or ``numpy.savez`` wrote.
 
-    ``check`` gets the header and what each array is said to be before room is made for any; what it
-    raises, and all else that can be wrong with a file, is a one-line ``ResultsError``. An archive
-    from before there were checksums is read without.
+    ``check`` gets the header and the arrays' declared types and shapes before memory is allocated
+    for them. Its errors, and anything else wrong with the file, become a one-line ``ResultsError``.
+    Older archives without a checksum are read too.
     """
     with _opened(path) as (archive, header, members):
         said = {name: _declared(archive, member)[0] for name, member in members.items()}
@@ -214,7 +214,7 @@ def read_arrays(path: PathLike, check: Check | None = None) -> tuple[dict[str, A
 
 
 def read_header(path: PathLike) -> dict[str, Any]:
-    """The header of an archive; see :func:`read_arrays` for what can be wrong."""
+    """The header of an archive; raises like :func:`read_arrays`."""
     with _opened(path) as (_, header, _):
         return header
 
@@ -224,7 +224,7 @@ Members = dict[str, zipfile.ZipInfo]
 
 @contextmanager
 def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], Members]]:
-    """An archive, its header and its other members; one line for all that is wrong with it."""
+    """An archive, its header and its other members; any fault becomes a one-line error."""
     try:
         with _open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -237,7 +237,7 @@ def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], M
                 yield archive, header, members
     except ResultsError as error:
         raise ResultsError(f"{os.fspath(path)}: {error}") from error
-    except Exception as error:  # whatever damage raises in zipfile, zlib, json or numpy
+    except Exception as error:  # a damaged file can raise anything in zipfile, zlib, json or numpy
         told = getattr(error, "strerror", None) or str(error) or type(error).__name__
         reason = " ".join(told.split())[:200]
         raise ResultsError(
@@ -248,7 +248,7 @@ def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], M
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> dict[str, Any]:
     said, _, _ = _declared(archive, member)
     if said.dtype.kind != "U" or said.shape != ():
-        raise ValueError("its header is not a text")
+        raise ValueError("its header is not text")
     header = json.loads(str(_array(archive, member)))
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
@@ -256,7 +256,7 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> dict[str, Any]
 
 
 def _open_plain(path: PathLike) -> IO[bytes]:
-    """A file to read; a pipe is not waited for."""
+    """Open a plain file to read, without blocking on a pipe."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -266,7 +266,7 @@ def _open_plain(path: PathLike) -> IO[bytes]:
 
 
 def _is_sealed(file: IO[bytes], size: int) -> bool:
-    """Whether the file ends in a checksum, and then the right one."""
+    """Whether the file ends in a checksum; raises if the checksum is wrong."""
     if size == 0:
         raise ValueError("it is empty")
     file.seek(max(0, size - len(SEAL) - DIGITS))
@@ -279,12 +279,12 @@ def _is_sealed(file: IO[bytes], size: int) -> bool:
         digest.update(block)
         left -= len(block)
     if digest.hexdigest().encode() != end[len(SEAL) :]:
-        raise ValueError("it is damaged: its checksum is another")
+        raise ValueError("it is damaged: its checksum is wrong")
     return True
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> Members:
-    """The arrays' places by name; none can be larger than the file's bytes make it."""
+    """The archive's members by name, checked against the size of the file."""
     listed = archive.infolist()
     members = {member.filename.removesuffix(".npy"): member for member in listed}
     if len(members) != len(listed) or HEADER not in members:
@@ -299,7 +299,7 @@ def _members(archive: zipfile.ZipFile, size: int) -> Members:
 
 
 def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[Declared, int, bool]:
-    """What a member says of its array, where the data begin, and whether columns come first."""
+    """A member's declared array, where its data begin, and whether it is in Fortran order."""
     with archive.open(member) as file:
         magic = file.read(8)
         if magic[:6] != b"\x93NUMPY" or magic[6] not in (1, 2, 3):

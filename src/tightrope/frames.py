@@ -25,11 +25,11 @@ __all__ = ["LIBRARIES", "native", "run_columns", "summary_columns"]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 KINDS = {str: "String", int: "Int64", float: "Float64"}
 
-Columns = dict[str, tuple[type, Any]]  # by name: what is in them, and a list or an array
+Columns = dict[str, tuple[type, Any]]  # by name: the type of its values, and a list or an array
 
 
 def summary_columns(rows: Sequence[SummaryRow], limits: Mapping[str, float]) -> Columns:
-    """A row per policy, budget and limit; one with nothing in the limit's columns if M is 0."""
+    """Columns with a row per policy, budget and limit; if M = 0, per policy and budget."""
     lines = [line for row in rows for line in _lines(row, limits)]
     return {
         name: (kind, [line[name] for line in lines])
@@ -91,7 +91,7 @@ def run_columns(
     numbers: npt.NDArray[np.int64],
     task: Task,
 ) -> Columns:
-    """A row per policy, budget and run; ``runs``: each policy's [G, R], in the user's units."""
+    """Columns with a row per policy, budget and run; ``runs`` [G, R] are in the user's units."""
     made, count = list(runs.values()), len(budgets) * len(numbers)
     columns: Columns = {
         "policy": (str, [label for label in runs for _ in range(count)]),
@@ -111,7 +111,7 @@ def _flat(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def _penalty_names(task: Task) -> list[str]:
-    """``penalty``, numbered from 1 where there are several, or with the limits' own names."""
+    """The names of the penalty columns: ``penalty``, ``penalty_1``, ... or ``penalty_NAME``."""
     if task.has_named_limits:
         return [f"penalty_{name}" for name in task.limit_names]
     return [name.replace(" ", "_") for name in task.limit_names]
@@ -131,7 +131,7 @@ def native(columns: Columns, backend: str | None) -> Any:
 
 
 def _library(backend: str | None) -> str:
-    """A library that is installed, and narwhals with it."""
+    """The wanted library, or the first that is installed; raises if it or narwhals is missing."""
     if backend is not None and backend not in LIBRARIES:
         raise InputError(f"backend = {backend!r} is unknown; {nearest(str(backend), LIBRARIES)}")
     found = [name for name in ([backend] if backend else LIBRARIES) if find_spec(name)]

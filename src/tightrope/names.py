@@ -1,7 +1,7 @@
-"""Names are data: how a name that somebody chose is shown in each medium, and never obeyed.
+"""Escape the names that users choose, for terminals, tables, figures and CSV files.
 
-A name of an arm, a limit, a policy or a problem may hold anything: markup, formulas, escape
-sequences, line ends, marks that turn the reading direction. One function per medium.
+The name of an arm, a limit, a policy or a problem may contain anything: markup, formulas, escape
+sequences, line ends, marks that reverse the reading direction. There is one function per medium.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Collection
 __all__ = ["LONGEST", "in_csv", "in_figure", "in_table", "in_text", "shortened"]
 
 LONGEST = 60  # characters of a name in a table or a figure
-JOINERS = "\u200c\u200d"  # letters and pictures need them: they move nothing
+JOINERS = "\u200c\u200d"  # kept: some scripts and emoji need them, and they are harmless
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, formats, surrogates, private, line ends
 FORMULA = tuple("=+-@＝＋－＠")
 
 
 def in_text(text: str, keep: str = "") -> str:
-    r"""Text whose every character is seen: what would act on a terminal is shown as an escape.
+    r"""The text with every invisible or control character, except those in ``keep``, escaped.
 
     >>> print(in_text("a\x1b[31m\nb"))
     a\x1b[31m\nb
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(one if one in keep or _is_seen(one) else _escape(one) for one in text)
+    return "".join(one if one in keep or _is_visible(one) else _escape(one) for one in text)
 
 
 def in_table(name: str, longest: int = LONGEST) -> str:
-    r"""A name in a cell or a heading: one line, not too long.
+    r"""The name for a table's cell or heading: one line of at most ``longest`` characters.
 
     >>> in_table("a\tb"), in_table("x" * 30, 9)
     ('a\\tb', 'xxxxxx…xx')
@@ -38,7 +38,7 @@ def in_table(name: str, longest: int = LONGEST) -> str:
 
 
 def in_figure(name: str, glyphs: Collection[int]) -> str:
-    r"""A name in a picture of matplotlib's, whose font has ``glyphs``: no dollar is mathematics.
+    r"""The name for a matplotlib figure whose font has ``glyphs``; dollars start no formula.
 
     >>> print(in_figure("$^{$", range(128)), in_figure("é", range(128)))
     \$^{\$ \xe9
@@ -48,7 +48,7 @@ def in_figure(name: str, glyphs: Collection[int]) -> str:
 
 
 def in_csv(value: object) -> object:
-    r"""A value in a CSV file: a text is one line, and none that a spreadsheet takes for a formula.
+    r"""The value for a CSV file: text is one line and no spreadsheet reads it as a formula.
 
     >>> in_csv("=1+1"), in_csv("lyon"), in_csv("a\nb"), in_csv(-0.5)
     ("'=1+1", 'lyon', 'a\\nb', -0.5)
@@ -60,14 +60,14 @@ def in_csv(value: object) -> object:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most so many characters: its beginning, …, its end."""
+    """The text in at most ``longest`` characters: longer ones keep their beginning and end."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 3
     return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
 
 
-def _is_seen(one: str) -> bool:
+def _is_visible(one: str) -> bool:
     return one in JOINERS or unicodedata.category(one) not in HIDDEN
 
 

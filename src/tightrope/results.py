@@ -1,7 +1,7 @@
-"""What simulated runs brought: arrays, summaries with intervals, merging, one file on the disk.
+"""Results of simulated runs: arrays, summaries with intervals, merging, saving to one file.
 
 Letters: G budgets, R runs, K arms, M penalties. Engines and files hold runs in normalised units
-(outcomes in [0, 1]); everything that a user reads is in her own.
+(outcomes in [0, 1]); the public methods return the user's units.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tightrope.summary import SummaryRow
 __all__ = ["Record", "Results", "Runs", "SummaryRow"]
 
 Floats = npt.NDArray[np.float64]
-FORMAT = 1  # of the file; a reader refuses what it does not know
+FORMAT = 1  # version of the file format; files of other versions are refused
 NORMALISED = Scales()
-HERE_ALONE = ("normalised_runs", "scales")  # of a record: not in a file's header
+NOT_IN_HEADER = ("normalised_runs", "scales")  # fields of a record that a file's header leaves out
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Runs:
 
     @classmethod
     def join(cls, parts: Sequence[Runs], axis: int) -> Runs:
-        """The parts behind one another."""
+        """The parts concatenated along ``axis``."""
         return cls(
             *(
                 _packed(np.concatenate([getattr(p, f.name) for p in parts], axis))
@@ -56,15 +56,15 @@ class Runs:
 
     @classmethod
     def stack(cls, parts: Sequence[Runs]) -> Runs:
-        """Parts at several budgets, as one with a first dimension G."""
+        """Parts at G budgets, stacked along a new first dimension."""
         return cls(*(_packed(np.stack([getattr(p, f.name) for p in parts])) for f in fields(cls)))
 
     def __getitem__(self, key: Any) -> Runs:
-        """Some budgets, or some runs: any numpy index of the first dimensions."""
+        """The runs at a numpy index of the first dimensions (budgets, runs)."""
         return Runs(*(_packed(getattr(self, f.name)[key]) for f in fields(self)))
 
     def in_units(self, scales: Scales) -> Runs:
-        """Normalised runs in the units whose largest outcomes are ``scales``."""
+        """These normalised runs in the user's units, given the ``scales`` of these units."""
         if all(scale == 1.0 for scale in scales.channels):
             return self
         penalties = np.asarray(scales.penalties)
@@ -80,7 +80,7 @@ class Runs:
 
 
 def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """In C order, as after a trip to the disk: a sum's last bit depends on the order in memory."""
+    """The values in C order, as after reading a file: sums depend on the order in the last bit."""
     return np.asarray(values, order="C")
 
 
@@ -88,8 +88,8 @@ def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Record:
     """One policy's runs at every budget, and how they were made.
 
-    ``normalised_runs`` are as engines make them; :attr:`runs` are in the user's units once the
-    record is part of some :class:`Results`, which know the scales.
+    ``normalised_runs`` come from the engine. :attr:`runs` are in the user's units once the record
+    is part of a :class:`Results`, which sets the scales.
     """
 
     label: str
@@ -97,8 +97,8 @@ class Record:
     seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
     compile_seconds: float
     backend: str
-    knows: str = ""  # of the arms before the first pull: "laws", a declared fact, or nothing
-    policy: str = ""  # what the label stands for, the policy's repr; "" where it is not known
+    knows: str = ""  # what it was told about the arms: "laws", a declared fact, or ""
+    policy: str = ""  # the policy's repr; "" if unknown
     scales: Scales = NORMALISED
 
     @cached_property
@@ -111,7 +111,7 @@ class Record:
 class Results:
     """Runs of several policies on one problem, at the same budgets, run numbers and seed.
 
-    Results are equal if the runs are, whenever and however fast they were made.
+    Results are equal if their runs are; times do not count.
     """
 
     problem: Problem
@@ -120,10 +120,10 @@ class Results:
     run_numbers: npt.NDArray[np.int64]  # [R]
     records: tuple[Record, ...]
     version: str
-    complete: bool = True  # False: interrupted, only the finished runs are here
+    complete: bool = True  # False if interrupted: only the finished runs are here
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", int(self.seed))  # JSON knows no numpy.int64
+        object.__setattr__(self, "seed", int(self.seed))  # JSON cannot hold a numpy.int64
         scaled = [replace(record, scales=self.problem.scales) for record in self.records]
         object.__setattr__(self, "records", tuple(scaled))
 
@@ -155,7 +155,7 @@ class Results:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The policies, in order."""
+        """The policies' labels, in order."""
         return tuple(record.label for record in self.records)
 
     def __getitem__(self, label: str) -> Record:
@@ -170,7 +170,7 @@ class Results:
         return self._rows
 
     def summary(self) -> list[dict[str, Any]]:
-        """The rows as dictionaries that JSON takes; :class:`SummaryRow` says what the keys are."""
+        """The rows as JSON-ready dictionaries; :class:`SummaryRow` documents the keys."""
         return [row.as_dict() for row in self.rows()]
 
     @cached_property
@@ -186,9 +186,9 @@ class Results:
         """A tidy data frame: a row per policy, budget and limit, in the user's units.
 
         ``limit_name``, ``limit``, ``penalty_rate`` (penalty per unit of budget), ``violation`` and
-        ``queue_max`` are those of the limit; all other columns are of the policy at the budget and
-        repeated. ``_se`` is a standard error; ``_low`` and ``_high`` are the ends of a 95 %
-        interval. Without limits there is one row per policy and budget.
+        ``queue_max`` belong to the limit; all other columns belong to the policy at the budget and
+        repeat for each limit. ``_se`` is a standard error; ``_low`` and ``_high`` are the ends of a
+        95 % interval. Without limits there is one row per policy and budget.
 
         ``backend``: "pandas", "polars" or "pyarrow"; None takes the first that is installed.
         """
@@ -198,8 +198,8 @@ class Results:
     def runs_frame(self, backend: str | None = None) -> Any:
         """A data frame with a row per policy, budget and run, in the user's units.
 
-        ``penalty`` is a column for each limit, ``penalty_NAME`` where limits have names of their
-        own. ``backend`` as for :meth:`to_frame`.
+        There is a column ``penalty`` or, for named limits, one ``penalty_NAME`` per limit.
+        ``backend`` as for :meth:`to_frame`.
         """
         runs = {record.label: record.runs for record in self.records}
         columns = run_columns(runs, self.budgets, self.run_numbers, self.problem.task)
@@ -215,7 +215,7 @@ class Results:
         return results_html(self)
 
     def merge(self, *others: Results) -> Results:
-        """These runs and those of ``others``: disjoint runs of the same work, in run order."""
+        """These runs and those of ``others`` in run order; all but the run numbers must agree."""
         parts = [self, *others]
         for other in others:
             self._require_same_work(other)
@@ -248,9 +248,9 @@ class Results:
                 )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file (a zip of arrays and a JSON header with a checksum), whole or not at all.
+        """Write one file (a zip of arrays and a JSON header with a checksum), atomically.
 
-        Interrupted results do not take the place of complete ones, unless ``overwrite`` is given.
+        Interrupted results replace complete ones only if ``overwrite`` is True.
         """
         if not (self.complete or overwrite) and _holds_complete(path):
             raise ResultsError(
@@ -265,7 +265,7 @@ class Results:
             "complete": self.complete,
             "problem": self.problem.to_toml(),
             "records": [
-                {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in HERE_ALONE}
+                {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in NOT_IN_HEADER}
                 for r in self.records
             ],
         }
@@ -278,7 +278,7 @@ class Results:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
-        """Read a file that :meth:`save` wrote; a one-line ``ResultsError`` for any other."""
+        """Read a file that :meth:`save` wrote; any other file raises a ``ResultsError``."""
         header, arrays = read_arrays(path, _check)
         records = []
         for i, facts in enumerate(header["records"]):
@@ -301,11 +301,11 @@ def _holds_complete(path: str | os.PathLike[str]) -> bool:
     try:
         return bool(read_header(path).get("complete"))
     except ResultsError:
-        return False  # there is nothing, or something else
+        return False  # no file, or not a file of results
 
 
 def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
-    """Raise unless a file's header has what it must and the arrays have the shapes it asks for."""
+    """Raise unless a file's header is valid and the arrays have the shapes that it implies."""
     if header["format"] != FORMAT:
         raise ResultsError(f"format {header['format']!r} is unknown; known: {FORMAT}")
     budgets, records = header["budgets"], header["records"]
@@ -313,21 +313,21 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
         problem = Problem.from_toml(header["problem"])
     except ProblemError as error:
         raise ResultsError(f"its problem cannot be read: {error}") from error
-    _must(isinstance(header["version"], str), "version")
-    _must(type(header["seed"]) is int, "seed")
-    _must(type(header["complete"]) is bool, "complete")
-    _must(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
-    _must(isinstance(records, list) and len(records) > 0, "records")
+    _require(isinstance(header["version"], str), "version")
+    _require(type(header["seed"]) is int, "seed")
+    _require(type(header["complete"]) is bool, "complete")
+    _require(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
+    _require(isinstance(records, list) and len(records) > 0, "records")
     for facts in records:
         _check_record(facts, len(budgets))
     counts = {"G": len(budgets), "K": problem.arm_count, "M": problem.penalty_count}
     runs = said["run_numbers"].shape
-    _must(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
+    _require(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
     for i in range(len(records)):
         for field in fields(Runs):
             name, kind = f"{i}.{field.name}", np.int64 if field.name == "pulls" else np.float64
             shape = (counts["G"], *runs, *(counts[letter] for letter in LAST.get(field.name, "")))
-            _must(said[name] == Declared(np.dtype(kind), shape), name)
+            _require(said[name] == Declared(np.dtype(kind), shape), name)
 
 
 LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max": "M"}
@@ -335,12 +335,12 @@ LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max"
 
 def _check_record(facts: dict[str, Any], budgets: int) -> None:
     for name in ("label", "backend"):
-        _must(isinstance(facts[name], str), name)
-    for name in ("knows", "policy"):  # older files do without
-        _must(isinstance(facts.get(name, ""), str), name)
+        _require(isinstance(facts[name], str), name)
+    for name in ("knows", "policy"):  # not in older files
+        _require(isinstance(facts.get(name, ""), str), name)
     seconds = facts["seconds"]
-    _must(isinstance(seconds, list) and len(seconds) == budgets, "seconds")
-    _must(all(map(_is_amount, [*seconds, facts["compile_seconds"]])), "seconds")
+    _require(isinstance(seconds, list) and len(seconds) == budgets, "seconds")
+    _require(all(map(_is_amount, [*seconds, facts["compile_seconds"]])), "seconds")
 
 
 def _is_amount(value: object) -> bool:
@@ -348,15 +348,15 @@ def _is_amount(value: object) -> bool:
     return number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
 
 
-def _must(holds: bool, what: str) -> None:
+def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise ResultsError(f"it is damaged: {what!r} cannot be as it is there")
+        raise ResultsError(f"it is damaged: {what!r} has an invalid value")
 
 
 def summarise(
     problem: Problem, record: Record, g: int, budget: float, best: float | None
 ) -> SummaryRow:
-    """One policy at one budget; ``best``: OPT(B), None where no policy keeps the limits."""
+    """The row of one policy at one budget; ``best`` is OPT(B), or None if limits are infeasible."""
     runs, scales = record.normalised_runs[g], problem.scales
     penalty_scales = np.asarray(scales.penalties)
     reward = runs.reward * scales.reward

@@ -1,7 +1,7 @@
-"""One hash of the package's sources: what was made by other code is not used again.
+"""A hash of the package's sources, so that nothing cached by other code is used again.
 
-Kernels on the disk and finished runs in a store carry it. It covers every module that decides what
-a run is; the shell, reports and experiments only ask for runs and read them.
+Compiled kernels on the disk and finished runs in a store are filed under it. It covers every module
+that can change a run; the shell, reports and experiments cannot.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODULES = ("compiled.py", "version.py")
 
 @cache
 def source_digest() -> str:
-    """A digest of the sources, as they are when first asked for."""
+    """The SHA-256 of the sources as hex digits, computed once per process."""
     digest = hashlib.sha256()
     files = [PACKAGE / name for name in MODULES]
     for room in ROOMS:

@@ -1,6 +1,6 @@
 """Statistics over runs: means with standard errors and 95 % intervals, shares, quantiles.
 
-Everything that reports a number over runs takes it from here. R runs.
+All reports and tables use these functions. Letters: R runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ __all__ = [
     "estimate",
     "mean_intervals",
     "quantile",
+    "quantile_error",
     "standard_error",
     "wilson",
 ]
@@ -25,20 +26,20 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
-NORMAL_95 = 1.959963984540054  # standard errors to either side of a mean: a 95 % interval
-NORMAL_99 = 2.3263478740408408  # to one side alone: 99 %
+NORMAL_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
+NORMAL_99 = 2.3263478740408408  # normal quantile of a one-sided 99 % bound
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over runs and its standard error, in the same unit; None for a single run."""
+    """A mean over runs and its standard error in the same unit (None for a single run)."""
 
     mean: float
     error: float | None = None
 
     @property
     def reach(self) -> float:
-        """Half of the 95 % interval; infinite for a single run, of which nothing is known."""
+        """Half the width of the 95 % interval; infinite for a single run."""
         return float("inf") if self.error is None else NORMAL_95 * self.error
 
     @property
@@ -48,11 +49,11 @@ class Estimate:
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval says so, otherwise 0."""
+        """The mean's sign, 1 or -1; 0 if the 95 % interval contains 0."""
         return 0 if abs(self.mean) <= self.reach else int(np.sign(self.mean))
 
     def described(self, name: str) -> dict[str, Any]:
-        """As entries of a row that JSON takes.
+        """Mean, standard error and interval as JSON-ready entries under ``name``.
 
         >>> Estimate(0.5).described("regret")
         {'regret': 0.5, 'regret_se': None, 'regret_interval': None}
@@ -62,7 +63,7 @@ class Estimate:
 
 
 def estimate(values: npt.ArrayLike) -> Estimate:
-    """The mean of the values [R] of R runs.
+    """The mean and standard error of ``values`` [R], one value per run.
 
     >>> estimate([1.0, 3.0])
     Estimate(mean=2.0, error=1.0)
@@ -73,7 +74,7 @@ def estimate(values: npt.ArrayLike) -> Estimate:
 
 
 def standard_error(samples: Floats, axis: int = -1) -> Any:
-    """The standard error of the mean along ``axis``, which has the R runs, at least 2."""
+    """The standard error of the mean along ``axis``, the axis of the runs (at least 2)."""
     return samples.std(axis=axis, ddof=1) / np.sqrt(samples.shape[axis])
 
 
@@ -87,9 +88,9 @@ def mean_intervals(samples: Floats) -> Floats | None:
 
 
 def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
-    """Wilson's 95 % interval of a probability from ``count`` of ``total`` runs, any shape of them.
+    """Wilson's 95 % interval for a probability, from ``count`` of ``total`` runs; any shape.
 
-    Unlike the normal interval it has a width where the count is 0.
+    Unlike the normal interval, it has a positive width where the count is 0.
 
     >>> [round(float(end), 4) for end in wilson(0, 100)]
     [0.0, 0.037]
@@ -102,6 +103,28 @@ def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
 
 
 def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:
-    """The value that a ``share`` of the values lies below, interpolated between neighbours."""
+    """The ``share``-quantile of the values, interpolated linearly between neighbours."""
     found = np.quantile(np.asarray(values, np.float64), share, axis=axis)
     return float(found) if axis is None else found
+
+
+def quantile_error(values: npt.ArrayLike, share: float) -> float | None:
+    """The standard error of a quantile of the values [R] of R runs; None for a single run.
+
+    The order statistic that ``quantile`` takes has a beta distribution among the levels; weighed
+    with it, the values have this deviation (Maritz and Jarrett 1978): no draws, no density.
+
+    >>> quantile_error([1.0, 1.0, 1.0], 0.99), quantile_error([1.0], 0.99)
+    (0.0, None)
+    """
+    from scipy.special import betainc
+
+    samples = np.sort(np.asarray(values, np.float64))
+    count = len(samples)
+    if count < 2:
+        return None
+    levels = np.arange(count + 1) / count
+    below, above = (count - 1) * share, (count - 1) * (1.0 - share)  # how many values
+    weights = np.diff(betainc(1.0 + below, 1.0 + above, levels))
+    middle = float(weights @ samples)
+    return float(np.sqrt(weights @ (samples - middle) ** 2))

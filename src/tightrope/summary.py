@@ -1,4 +1,4 @@
-"""Summary rows: what a table or a file says of one policy at one budget. K arms, M limits."""
+"""Summary rows: one policy at one budget, for tables and files. Letters: K arms, M limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["SummaryRow"]
 class SummaryRow:
     """One policy at one budget, in the user's units: means over the runs, with standard errors.
 
-    ``knows``: what the policy was told of the arms before the first pull: "laws", a declared fact,
-    or nothing. ``budget``: in units of cost. ``runs``: how many. ``reward_rate``: reward per unit
-    of budget. ``violation`` [M]: penalty per unit of budget, less the limit. ``limit_names`` [M].
-    ``pull_share``, ``cost_share`` [K]: averages over runs of the run's own share; each sums to 1.
-    ``pulls``: of one run. ``regret``: what the best causal policy earns (OPT(B), exact), less the
-    reward, in units of reward; None where no policy keeps the limits. ``queue_max`` [M]: the runs'
-    largest queue, in units of penalty. ``steps``: all pulls of all runs. ``seconds``: of elapsed
-    time, without ``compile_seconds``. ``backend``: what ran it.
+    ``knows``: what the policy was told about the arms before the first pull: "laws", a declared
+    fact, or "". ``budget``: in units of cost. ``runs``: their number. ``reward_rate``: reward per
+    unit of budget. ``violation`` [M]: penalty per unit of budget, minus the limit. ``limit_names``
+    [M]. ``pull_share``, ``cost_share`` [K]: each run's shares of pulls and of cost, averaged over
+    runs; each sums to 1. ``pulls``: per run. ``regret``: the exact optimum OPT(B) minus the reward,
+    in units of reward; None where no policy keeps the limits. ``queue_max`` [M]: a run's largest
+    queue, in units of penalty. ``steps``: the pulls of all runs together. ``seconds``: elapsed
+    time without ``compile_seconds``. ``backend``: the engine that ran it.
     """
 
     policy: str
@@ -44,11 +44,11 @@ class SummaryRow:
     backend: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """A dictionary that JSON takes.
+        """The row as a JSON-ready dictionary.
 
-        An estimate is three entries: ``reward_rate``, ``reward_rate_se`` (its standard error) and
-        ``reward_rate_interval`` (95 %); None where one is not known. What there is for each limit
-        is a number for one limit and otherwise a list; ``violations`` has it by the limits' names.
+        An estimate becomes three entries: ``reward_rate``, ``reward_rate_se`` (standard error) and
+        ``reward_rate_interval`` (95 %), None where unknown. Values per limit are a number if there
+        is one limit and a list otherwise; ``violations`` maps each limit's name to its violation.
         """
         regret = dict.fromkeys(("regret", "regret_se", "regret_interval"))
         names = zip(self.limit_names, self.violation, strict=True)
@@ -73,7 +73,7 @@ class SummaryRow:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SummaryRow:
-        """The row that :meth:`as_dict` gave; entries that are missing are nothing or 0."""
+        """The row from which :meth:`as_dict` made ``row``; missing entries get their defaults."""
         violation, errors = _listed(row["violation"]), _listed(row.get("violation_se"))
         regret = row.get("regret")
         facts = ("steps", "seconds", "compile_seconds", "backend")
@@ -95,12 +95,12 @@ class SummaryRow:
 
 
 def _listed(value: Any) -> list[Any]:
-    """What there is for each limit: one, or a list."""
+    """Values per limit as a list, from a list or a single number."""
     return value if isinstance(value, list) else [value]
 
 
 def _of_limits(name: str, estimates: Sequence[Estimate]) -> dict[str, Any]:
-    """What there is for each limit: numbers for one, otherwise lists."""
+    """Estimates per limit as entries: numbers for one limit, lists otherwise."""
     entries = [one.described(name) for one in estimates]
     if len(entries) == 1:
         return entries[0]

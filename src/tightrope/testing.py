@@ -30,7 +30,7 @@ __all__ = ["PolicyContract"]
 
 
 def _dollars(unit: float = 1.0) -> Problem:
-    """Continuous and dependent outcomes, rows, two penalties; costs in dollars of ``unit``."""
+    """A problem with continuous and dependent outcomes, rows and two penalties, cost scaled."""
     rows = [(10.0 * unit, 0.5, 0.0, 1.0), (30.0 * unit, 0.9, 1.0, 0.0), (2.0 * unit, 0.1, 0, 0)]
     dear = TwoPoint(1.0 * unit, 50.0 * unit, 0.3)
     late = CostAbove(20.0 * unit)
@@ -46,7 +46,7 @@ def _dollars(unit: float = 1.0) -> Problem:
 
 
 def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) -> None:
-    """Three pulls of every arm, then a decision with all but the scratch made read-only."""
+    """Pull every arm three times, then decide with everything but the scratch read-only."""
     random, penalties, arms = np.random.default_rng(2), problem.penalty_count, problem.arm_count
     constants = (*set_up(policy, problem, budget).constants, 0.0)
     blocks = [np.zeros(field_starts(one, arms, penalties)[-1]) for one in (State, policy.Scratch)]
@@ -69,7 +69,7 @@ def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) 
 
 
 def _totals() -> list[tuple[float, float, float]]:
-    """Pulls, cost and another total that an arm may show; it may have cost nothing."""
+    """Samples of an arm's pulls, cost and another total; the cost may be 0."""
     random = np.random.default_rng(1)
     pulls = random.integers(1, 1000, 40).astype(float)
     cost, total = pulls * random.uniform(0, 1, (2, 40))
@@ -96,17 +96,17 @@ def _check_straight(
             size = abs(start) + abs(end)
             assert middle == other, "the index must not depend on the uniform or the arm's number"
             gap = 0.0 if start == end else middle - (start + end) / 2
-            assert abs(gap) <= 1e-14 * size, "the index must be a straight line over the clock"
+            assert abs(gap) <= 1e-14 * size, "the index must be linear in the clock"
 
 
 def _moments(low: float, high: float) -> list[tuple[float, float, float]]:
-    """Clock, uniform and arm's number: both ends, and the middle twice."""
+    """Values of clock, uniform and arm number: both ends of the clock, and the middle twice."""
     middle = (low + high) / 2
     return [(low, 0.0, 0.0), (middle, 0.0, 0.0), (middle, 0.7, 3.0), (high, 0.0, 0.0)]
 
 
 def _unscaled(value: float, scale: float) -> float:
-    """What to tell so that exactly ``value`` arrives, in units of ``scale``."""
+    """The outcome whose quotient by ``scale`` is exactly ``value``, if there is one."""
     near = value * scale
     for told in (near, math.nextafter(near, math.inf), math.nextafter(near, 0.0)):
         if told / scale == value:
@@ -124,7 +124,7 @@ class PolicyContract:
     )
 
     def test_it_says_what_it_is(self) -> None:
-        """A name for the shell, a line for a list, parameters with defaults that never change."""
+        """It has a name, a summary, and parameters with defaults; it is frozen."""
         assert self.policies, "name the policies to test"
         for policy in self.policies:
             assert policy.name == policy.name.lower().strip()
@@ -135,7 +135,7 @@ class PolicyContract:
             assert hash(policy) == hash(dataclasses.replace(policy))
 
     def test_its_setup_is_plain_numbers(self) -> None:
-        """Finite constants, an allowance for each penalty, a whole number of pulls to explore."""
+        """Constants are finite; there is an allowance per penalty; ``explore`` is an integer."""
         for policy in self.policies:
             for problem, budget in self.problems:
                 setup = set_up(policy, problem, budget / problem.scales.cost)
@@ -151,7 +151,7 @@ class PolicyContract:
                     assert setup.terms is None
 
     def test_if_it_is_steady_its_index_is_straight_in_the_clock(self) -> None:
-        """And looks neither at the uniform nor at the arm's number: see ``IndexPolicy``."""
+        """And it depends neither on the uniform nor on the arm's number: see ``IndexPolicy``."""
         for policy in self.policies:
             if not isinstance(policy, IndexPolicy) or not policy.steady:
                 continue
@@ -173,7 +173,7 @@ class PolicyContract:
                 assert all(queue >= 0 for _, _, queues in steps for queue in queues)
 
     def test_the_same_seed_gives_the_same_run(self) -> None:
-        """Whatever was run before: nothing but the arguments decides."""
+        """The run depends only on the arguments, not on earlier runs."""
         for policy in self.policies:
             for problem, budget in self.problems:
                 scaled = budget / problem.scales.cost
@@ -182,7 +182,7 @@ class PolicyContract:
                 assert first == second
 
     def test_the_unit_of_cost_does_not_matter(self) -> None:
-        """A budget in units of half the size, twice as large, gives the same pulls."""
+        """Halving the unit of cost and doubling the numbers gives the same pulls."""
         for policy in self.policies:
             pulled = []
             for unit in (1.0, 2.0):
@@ -193,7 +193,7 @@ class PolicyContract:
             assert pulled[0] == pulled[1]
 
     def test_choosing_changes_nothing_but_its_own_scratch(self) -> None:
-        """What was seen and what remains belong to the engine."""
+        """Only the engine may write to the state."""
         for policy in self.policies:
             if not isinstance(policy, ChoicePolicy):
                 continue
@@ -201,7 +201,7 @@ class PolicyContract:
                 _check_it_only_looks(policy, problem, budget / problem.scales.cost)
 
     def test_every_engine_makes_the_same_runs(self) -> None:
-        """To the bit, also where the arms change: lanes and one run at a time as plain Python."""
+        """Lanes and single runs are bit-identical to plain Python, also if the arms change."""
         for policy in self.policies:
             if not isinstance(policy, IndexPolicy | ChoicePolicy):
                 continue
@@ -223,11 +223,11 @@ class PolicyContract:
                         np.testing.assert_array_equal(ours, plain, f"{name}: {field.name}")
 
     def _changing(self, policy: Policy) -> Sequence[tuple[Problem, float]]:
-        """Arms that change, for a policy that need not know them."""
+        """Problems whose arms change, for policies that do not know the laws."""
         return () if policy.knows == "laws" else ((ready_problem("arena-abrupt"), 60.0),)
 
     def test_the_controller_decides_alike_and_survives_a_snapshot(self) -> None:
-        """Told what a run in plain Python brought; saved and restored in the middle of it."""
+        """It is told a plain Python run's outcomes, and saved and restored in the middle."""
         for policy in self.policies:
             for problem, budget in self.problems:
                 scales, setup = (

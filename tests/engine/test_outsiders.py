@@ -38,7 +38,7 @@ def test_what_cannot_be_compiled_runs_in_plain_python(paper, policy):
         found = simulate(paper, policy, **OPTIONS)[policy.label]
     assert len(caught) == 1
     said = str(caught[0].message)
-    start = f"policy '{policy.label}' runs in plain Python, for it cannot be compiled: "
+    start = f"policy '{policy.label}' runs in plain Python, because it cannot be compiled: "
     assert said.startswith(start)
     assert len(said) > len(start) + 10
     assert "\n" not in said

@@ -86,7 +86,7 @@ def test_control_c_then_resume(paper, whole, stopped, made, capsys):
     assert told[-1] == pytest.approx(1)
     assert 0 < len(made) <= 16  # of 32
     assert before < {path.name for path in stopped.iterdir()}
-    assert capsys.readouterr().err.startswith("going on from 5")
+    assert capsys.readouterr().err.startswith("continuing from 5")
 
 
 def test_a_finished_checkpoint_returns_at_once(paper, whole, tmp_path, made):
@@ -189,7 +189,7 @@ def test_a_damaged_part_is_made_again(paper, whole, stopped, made, damage):
         "text": b"not a part",
     }[damage]
     parts[2].write_bytes(changed)
-    with pytest.warns(StoreWarning, match=r"part-.*; its runs are made again"):
+    with pytest.warns(StoreWarning, match=r"part-.*; its runs will be made again"):
         assert equal(go(paper, stopped), whole)
     assert len(made) == 32 - (len(parts) - 1)
     assert not parts[2].exists()
@@ -213,7 +213,7 @@ def test_a_disk_that_is_full_ends_nothing(paper, whole, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "write_arrays", full)
-        with pytest.warns(StoreWarning, match=r"runs are not kept in .*No space left") as w:
+        with pytest.warns(StoreWarning, match=r"runs cannot be kept in .*No space left") as w:
             assert equal(go(paper, tmp_path / "a"), whole)
     assert len(w) == 1
     assert not list(tmp_path.glob("a/part-*"))
@@ -383,7 +383,7 @@ class TestKilled:
         kept = set(self.kept(folder))
         rest, err = self.finish(path)
         everything, _ = self.finish(tmp_path / "b.npz")
-        assert "going on from " in err
+        assert "continuing from " in err
         assert len(kept) >= 3
         assert len(rest) == len(everything) - len(kept)
         assert equal(Results.load(path), Results.load(tmp_path / "b.npz"))
@@ -395,7 +395,7 @@ class TestKilled:
         assert status == wanted
         last = said.splitlines()[-1]
         assert "interrupted: " in last
-        assert last.endswith("the same command goes on from there")
+        assert last.endswith("run the same command again to continue")
         assert str(folder) in last
         assert list(folder.glob("part-*.npz"))
         assert not (tmp_path / "a.npz").exists()

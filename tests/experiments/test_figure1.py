@@ -82,3 +82,10 @@ def test_points_outside_the_theory_are_hollow(evidence):
 def test_notes_mention_what_regret_is_against(evidence):
     notes = FIGURE1.notes(evidence)
     assert any("OPT(B)" in note for note in notes)
+
+
+def test_a_note_says_that_no_theorem_covers_lyon_in_the_lower_panels(evidence):
+    """2 r_max / epsilon + (1 + r_max) / (1 + y_max) = 4 / 0.18 + 3 / 2.5, above delta0 = 15."""
+    (note,) = [note for note in FIGURE1.notes(evidence) if "Theorem 1" in note]
+    assert "above 11.1 (LyOff" in note
+    assert "23.4 (LyOn" in note

@@ -77,7 +77,7 @@ def test_colour_tells_v0_and_marks_tell_delta0(experiment, kind, evidence):
 
 @BOTH
 def test_the_trade_off_is_monotone(experiment, kind, evidence):
-    """Larger V or smaller delta: more reward, more violation (app:simulations)."""
+    """Larger V or smaller delta: more reward, more violation (appendix, Figures 4 and 5)."""
     rows = [row for row in evidence[experiment.name].rows if row.budget == 4000]
     grid = np.array([row.violation[0].mean for row in rows]).reshape(len(V0), len(DELTA0))
     assert (np.diff(grid, axis=0) > 0).all()

@@ -203,10 +203,10 @@ def damaged(saved):
         return snapshots.sealed(head + b"\n" + block)
 
     return [
-        (b"", "must be what snapshot() gave"),
-        (b"not a snapshot", "must be what snapshot() gave"),
-        (pickle.dumps(3), "must be what snapshot() gave"),
-        (saved[1:], "must be what snapshot() gave"),
+        (b"", "must be what snapshot() returned"),
+        (b"not a snapshot", "must be what snapshot() returned"),
+        (pickle.dumps(3), "must be what snapshot() returned"),
+        (saved[1:], "must be what snapshot() returned"),
         (saved[: len(snapshots.MAGIC)], "is damaged"),
         (saved[: start // 2], "is damaged"),
         (saved[:start], "is damaged"),

@@ -1,13 +1,14 @@
-"""Decisions that must not change: each choice policy's, as recorded before it was rewritten.
+"""Decisions that must not change: those of each choice policy, as recorded.
 
-``decisions.json`` holds, by policy, arms, penalties and kind of outcomes, the arms pulled one after
-the other as digits. It was written by the code of commit 1ee22e6; policies that came later were
-recorded when they came.
+``decisions.json`` holds, by policy, arms, penalties and kind of outcomes, the arms pulled one
+after the other as digits. After a change of its formulas, ``python -m tests.policies.test_decisions
+NAME`` records that policy's decisions again; those of the others stay.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from tightrope.policies.choice import hashed
 
 # The outcomes.
 
-STEPS = 60
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -57,23 +57,35 @@ def problem(arms, penalties):
 
 # The replay.
 
-RECORDED = json.loads((Path(__file__).parent / "decisions.json").read_text())
+FILE = Path(__file__).parent / "decisions.json"
+RECORDED = json.loads(FILE.read_text())
+
+
+def decisions(key, steps):
+    """The arms pulled, as digits."""
+    text, arms, penalties, kind = key.split()
+    run, pulled = Run(parse_policy(text), problem(int(arms), int(penalties)), 30.0), ""
+    for step in range(steps):
+        arm = run.choose(words(step))
+        run.tell(arm, *outcomes(step, arm, 2 + int(penalties), kind))
+        pulled += DIGITS[arm]
+    return pulled
 
 
 @pytest.mark.parametrize("label", dict.fromkeys(key.split()[0] for key in RECORDED))
 def test_it_decides_as_before(label):
     for key, expected in RECORDED.items():
-        text, arms, penalties, kind = key.split()
-        if text != label:
-            continue
-        run, pulled = Run(parse_policy(text), problem(int(arms), int(penalties)), 30.0), ""
-        for step in range(len(expected)):
-            arm = run.choose(words(step))
-            run.tell(arm, *outcomes(step, arm, 2 + int(penalties), kind))
-            pulled += DIGITS[arm]
-        assert pulled == expected, key
+        if key.split()[0] == label:
+            assert decisions(key, len(expected)) == expected, key
 
 
 def test_every_choice_policy_is_recorded():
     names = {key.split()[0].partition(":")[0] for key in RECORDED}
     assert names == {name for name, one in POLICIES.items() if issubclass(one, ChoicePolicy)}
+
+
+if __name__ == "__main__":
+    for key, pulled in RECORDED.items():
+        if key.split()[0].partition(":")[0] in sys.argv[1:]:
+            RECORDED[key] = decisions(key, len(pulled))
+    FILE.write_text(json.dumps(RECORDED, indent=2) + "\n")

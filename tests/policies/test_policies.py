@@ -203,7 +203,7 @@ def test_the_shells_words(text, policy):
         ("lyoff:alpha=2", ["alpha", "known: v0"]),
         ("uniform-random:x=1", ["'x'", "takes none"]),
         ("epsilon-greedy:epsilon=1.5", ["epsilon", "1.5", "[0, 1]"]),
-        ("stationary:shares=0.5/0.6", ["shares", "1 in sum"]),
+        ("stationary:shares=0.5/0.6", ["shares", "sum to 1"]),
         ("stationary:shares=a/b", ["shares", "'a'"]),
         ("fixed-arm:arm=1.5", ["arm", "1.5"]),
     ],

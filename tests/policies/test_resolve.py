@@ -95,47 +95,6 @@ def test_the_curse_is_the_least_of_many_normals():
     assert formulas.curse(20) == pytest.approx(-least, abs=0.03)
 
 
-@given(st.integers(0, 300), st.floats(0.0, 1.0))
-def test_beliefs_have_the_moments_of_a_beta_law(pulls, part):
-    total = float(round(part * pulls))
-    scale, width = formulas._belief(float(pulls), total, total)
-    a, b = 1.0 + total, 1.0 + pulls - total
-    variance = a * b / (a + b) ** 2 / (a + b + 1.0)
-    assert formulas._mean(scale) == pytest.approx(a / (a + b))
-    assert abs(scale) == pytest.approx(min(a, b) / (a + b))
-    assert 3.0 * abs(width * scale) == pytest.approx(math.sqrt(variance))
-    assert (scale > 0.0) == (width > 0.0) == (a <= b)
-
-
-def test_draws_have_the_moments_of_the_belief():
-    for total in (20.0, 80.0):
-        belief = formulas._belief(100.0, total, total)
-        words = np.random.default_rng(3).integers(0, 2**32, 20_000).tolist()
-        draws = [formulas._sample(*belief, 1.0, word) for word in words]
-        a, b = 1.0 + total, 101.0 - total
-        deviation = math.sqrt(a * b / (a + b) ** 2 / (a + b + 1.0))
-        assert np.mean(draws) == pytest.approx(a / (a + b), abs=4 * deviation / math.sqrt(20_000))
-        assert np.std(draws) == pytest.approx(deviation, rel=0.03)
-
-
-def test_the_table_of_normal_numbers_is_normal():
-    table = formulas.NORMAL
-    assert table.mean() == pytest.approx(0.0, abs=1e-12)
-    assert table.var() == pytest.approx(1.0)
-    assert (table > 2.0).mean() == pytest.approx(NormalDist().cdf(-2.0), abs=0.001)
-
-
-def test_the_spread_is_the_variance_around_the_rate():
-    generator = np.random.default_rng(4)
-    cost = generator.uniform(size=5000)
-    penalty = (cost > 0.5).astype(float)
-    rate = penalty.sum() / cost.sum()
-    found = formulas._spread(
-        rate, cost.sum(), (cost**2).sum(), (penalty**2).sum(), (cost * penalty).sum()
-    )
-    assert found == pytest.approx(((penalty - rate * cost) ** 2).sum() / cost.sum(), rel=0.01)
-
-
 def test_the_rate_promised_is_one_from_which_the_limit_can_be_rescued():
     run = Middle(2, 1, budget=1000.0, policy=Resolve(risk=0.01))
     for turn in range(100):
@@ -144,7 +103,7 @@ def test_the_rate_promised_is_one_from_which_the_limit_can_be_rescued():
     run.picks(1)
     promised, (budget, allowance) = run.scratch.promised[0], run.state.remaining
     limit_left = allowance / budget
-    assert run.scratch.rate[1] < promised < limit_left
+    assert run.scratch.arms.rate[1] < promised < limit_left
 
 
 def test_what_was_seen_so_far_violates_the_limit_and_the_least_violating_arm_recovers():
@@ -229,7 +188,70 @@ def test_no_sampled_cost_is_below_the_least_mean():
     for _ in range(50):
         run.tell(0, 0.0, 0.5, 0.5)
     run.picks(1)
-    assert run.scratch.cost.min() >= 0.4
+    assert run.scratch.arms.cost.min() >= 0.4
+
+
+def test_a_single_large_penalty_must_not_jump_over_the_barrier():
+    """Two arms keep the limit by far; the dear one's usual penalty is what is left above it."""
+    run = Middle(2, 1, budget=1000.0, limit=0.01, policy=Resolve(risk=0.01))
+    for turn in range(200):
+        run.tell(0, 1.0, 0.1, 0.001)
+        run.tell(1, 1.0, 0.9, 0.05 * (turn % 50 == 0))
+    assert 1 in run.picks()
+    run.state.remaining[1] = 0.001 * run.state.remaining[0] + 0.2  # the barrier is at about 0.01
+    assert set(run.picks()) == {0}
+
+
+@pytest.mark.parametrize("penalties", [1, 2])
+@pytest.mark.parametrize("channel", [0, 1, 2])
+def test_a_scale_declared_a_hundred_times_too_large_changes_no_decision(penalties, channel):
+    """Once every arm has shown something, only the sizes of its own outcomes count."""
+    parts = [1.0] * (2 + penalties)
+    parts[channel] = 0.01
+    limits = [0.2 * parts[2 + m] / parts[0] for m in range(penalties)]
+    runs = [
+        Run(Resolve(), bernoulli_problem([(0.5,) * len(parts)] * 3, limit), budget)
+        for limit, budget in (([0.2] * penalties, 60.0), (limits, 60.0 * parts[0]))
+    ]
+    outcomes = np.random.default_rng(8).uniform(0.0, 0.4, (40, len(parts)))
+    for turn, row in enumerate(outcomes):
+        runs[0].tell(turn % 3, *row)
+        runs[1].tell(turn % 3, *(row * parts))
+    words = np.random.default_rng(9).integers(0, 2**32, (200, 2))
+    picks = [[run.choose(pair) for pair in words] for run in runs]
+    assert picks[0] == picks[1]
+    assert len(set(picks[0])) > 1
+
+
+def test_any_arm_is_looked_at_now_and_then():
+    run = Middle(4, 1, budget=1000.0)
+    run.state.steps[0] = 9.0
+    words = np.random.default_rng(10).integers(0, 2**32, (200_000, 2)).tolist()
+
+    def looks():
+        return [formulas._look(run.constants, run.state, run.scratch, pair) for pair in words]
+
+    found = np.bincount([arm for arm in looks() if arm >= 0], minlength=4)
+    expected = len(words) * formulas.LOOKS / 10.0 / 4.0
+    assert (np.abs(found - expected) < 5.0 * math.sqrt(expected)).all()
+    run.state.remaining[1] *= 0.4  # too little is left of the allowance
+    assert max(looks()) == -1
+    run.state.remaining[:] = [400.0, 700.0]  # too little of the budget
+    assert max(looks()) == -1
+
+
+def test_what_is_expected_of_an_arm_is_where_learning_starts():
+    """A price list: the arm that is said to be dear is tried less, and not never."""
+    arms = bernoulli_problem([(0.5, 0.5, 0.1), (0.5, 0.9, 0.1)], 0.3).arms
+    shares = []
+    for mean in (0.02, 0.9):
+        expected = {"arm 2": {"penalty": mean, "reward": 0.9}}
+        run = Run(Resolve(), Problem(arms, limit=0.3, expected=expected), 50.0)
+        for _ in range(3):
+            run.tell(0, 0.5, 0.5, 0.1)
+        words = np.random.default_rng(1).integers(0, 2**32, (300, 2))
+        shares.append(np.mean([run.choose(pair) for pair in words]))
+    assert shares[0] > shares[1] + 0.1 > 0.1
 
 
 def problems(paper, mixed):
@@ -283,6 +305,19 @@ def test_with_a_risk_it_hardly_ever_breaks_the_papers_limit(paper):
     runs = played(paper, Resolve(risk=0.01), 300, 1000)["p"].runs
     broken = (runs.penalty[0, :, 0] > 0.8 * 300 + 1e-9).mean()
     assert broken <= 0.015 + 3 * math.sqrt(0.01 / 1000)
+
+
+def rare_penalties():
+    """Three arms of which one breaks a limit of 0.01 and one keeps it by far."""
+    return bernoulli_problem([(0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006)], 0.01)
+
+
+def test_it_does_not_lock_on_to_an_arm_that_breaks_the_limit_where_penalties_are_rare():
+    """One early penalty of the safe arm: 8.7 % of runs ended 10 % above the limit before."""
+    runs = played(rare_penalties(), Resolve(risk=0.01), 10_000, 400)["p"].runs
+    violation = runs.penalty[0, :, 0] / 100.0 - 1.0
+    assert (violation > 0.1).sum() == 0
+    assert (violation > 1e-9).mean() <= 0.01
 
 
 def test_the_arms_order_does_not_matter_but_by_chance():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,18 @@ from scipy import optimize
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run
-from tightrope import UCBLP, LinConKLUCB, LinConTS, OptPessLP, PolicyError, oracle, simulate
+from tightrope import (
+    UCBLP,
+    LinConKLUCB,
+    LinConTS,
+    OptPessLP,
+    PolicyError,
+    Problem,
+    Scales,
+    Task,
+    oracle,
+    simulate,
+)
 from tightrope.experiments.arena import default_policies
 from tightrope.policies import parse_policy
 from tightrope.policies.base import set_up
@@ -223,8 +235,42 @@ def test_the_safe_arm_has_the_most_room_relative_to_the_limits():
     assert set_up(given, TWO_LIMITS.task, 100.0) == set_up(OptPessLP(), TWO_LIMITS, 100.0)
     with pytest.raises(PolicyError, match="no arm keeps every limit by itself"):
         set_up(OptPessLP(), HOPELESS, 100.0)
-    with pytest.raises(PolicyError, match="knows the safe arm, so it needs a Problem"):
+    refusal = "knows the safe arm, so it needs a Problem, or a Task that declares it"
+    with pytest.raises(PolicyError, match=refusal):
         set_up(OptPessLP(), PAPER.task, 100.0)
+
+
+def test_a_declared_safe_arm_is_used_in_normalised_units():
+    scales = Scales(cost=4.0, penalty=(2.0, 1.0))
+    rates = {"penalty 1": 0.1, "penalty 2": 0.2}
+    task = Task([*"abc"], limit=(0.4, 0.3), scales=scales, safe="c", safe_rates=rates)
+    setup = set_up(OptPessLP(), task, 100.0)
+    assert setup.constants[2:] == pytest.approx((2, 0.1 * 4.0 / 2.0, 0.2 * 4.0))
+    assert setup.warning is None
+    given = OptPessLP(safe=3, safe_rate=setup.constants[3:])
+    assert set_up(given, task, 100.0) == setup
+    assert set_up(OptPessLP(safe=1, safe_rate=0.1), task, 100.0).constants[2:] == (0, 0.1, 0.1)
+
+
+def test_a_declared_safe_arm_is_used_in_place_of_the_laws():
+    rates = {"penalty 1": 0.6, "penalty 2": 0.45}
+    declared = Problem(TWO_LIMITS.arms, limit=(0.8, 0.5), safe="arm 1", safe_rates=rates)
+    told = set_up(OptPessLP(), declared, 100.0)
+    assert told.constants[2:] == (0, 0.6, 0.45)
+    assert told == set_up(OptPessLP(), declared.task, 100.0) != set_up(OptPessLP(), TWO_LIMITS, 100)
+
+
+def test_a_safe_arm_without_room_is_the_only_one_pulled_and_warned_of():
+    task = replace(PAPER.task, safe="arm 2")
+    warning = set_up(OptPessLP(), task, 100.0).warning
+    assert "safe arm 'arm 2' is not below limit = 0.8" in warning
+    assert "safe_rates" in warning
+    assert "\n" not in warning
+    run = Run(OptPessLP(), task, 1000.0)
+    for _ in range(200):
+        assert run.choose() == 1
+        run.tell(1, 0.6, 0.6, 0.3)
+    assert chances(run).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_a_narrow_terminal_gets_fewer_columns(one_limit, monkeypatch, width, mis
     text = io.StringIO()
     rows = [{**row, "policy": row["policy"] + ":delta0=15"} for row in one_limit.summary()]
     print_rows(rows, text)
-    told = f"not shown, for want of width: {', '.join(missing)}"
+    told = f"not shown, too little width: {', '.join(missing)}"
     assert (told in text.getvalue()) == bool(missing)
     assert "…" not in text.getvalue()
 

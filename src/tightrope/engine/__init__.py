@@ -1,10 +1,10 @@
-"""Simulation: any policies, budgets and number of runs; the same bits however it is split.
+"""The simulator: runs of policies at budgets, bit-identical however the work is split.
 
-What lives here: checked arguments (``arguments``), jobs and who makes them (``job``, ``planning``),
-work in chunks and the store of finished runs (``work``, ``store``), ``simulate`` and ``make``
-(``simulation``), and the engines: ``cpu``, ``single``, ``gpu``, ``python`` and Ray (``cluster``).
-From outside take what this module exports; ``simulation.make`` for several requests at once; a new
-engine is a module with ``plan(job)`` and a line in ``backend.ENGINES``.
+The modules: ``arguments`` checks arguments; ``job`` and ``planning`` make jobs and choose their
+engines; ``work`` runs them in chunks and ``store`` keeps finished runs on the disk; ``simulation``
+has ``simulate``, and ``make`` for several requests at once. The engines are ``cpu``, ``single``,
+``gpu``, ``python`` and, for Ray, ``cluster``. To add an engine, write a module with ``plan(job)``
+and add a line to ``backend.ENGINES``.
 """
 
 from tightrope.engine.caveats import InfeasibleLimitsWarning, OutsideTheoryWarning

@@ -1,4 +1,4 @@
-"""The arguments of ``simulate`` and others, checked: an error is one line that names the value."""
+"""Check the arguments of ``simulate`` and others; an error is one line that names the value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tightrope.problem.laws import shown
 
 __all__ = [
     "budget_list",
-    "bytes_of_a_run",
+    "bytes_per_run",
     "cluster_address",
     "named_policies",
     "named_problems",
@@ -28,24 +28,24 @@ __all__ = [
 ]
 
 
-RUN_BYTES = 1000  # what a run takes that is a unit of work, besides its results
+RUN_BYTES = 1000  # memory per unit of work besides its results
 MOST_THREADS = 1024
 
 
 def require_problem(problem: object) -> Problem:
-    """``problem``, if it has laws to draw from."""
+    """``problem`` itself; raises unless it is a ``Problem``."""
     if isinstance(problem, Problem):
         return problem
     given = "a Task" if isinstance(problem, Task) else shown(problem)
     raise InputError(
-        f"problem: {given} cannot be simulated; must be a Problem, with laws of the arms"
+        f"problem: {given} cannot be simulated; must be a Problem, with laws for the arms"
     )
 
 
 def named_problems(
     problems: Problem | Iterable[Problem] | Mapping[str, Problem],
 ) -> dict[str, Problem]:
-    """Problems by name; all different."""
+    """Problems by name; raises if two names are equal."""
     if isinstance(problems, Task | str) or not isinstance(problems, Iterable):
         return {problems.name if isinstance(problems, Problem) else "": require_problem(problems)}
     if isinstance(problems, Mapping):
@@ -64,7 +64,7 @@ def named_problems(
 
 
 def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
-    """Policies by label; all different."""
+    """Policies by label; raises if two labels are equal."""
     if isinstance(policies, Policy | str | type):
         policies = [policies]
     listed = list(policies.values() if isinstance(policies, Mapping) else policies)
@@ -98,7 +98,7 @@ def budget_list(budgets: float | Iterable[float], problem: Problem | None = None
 
 
 def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np.int64]:
-    """The numbers of the runs that are asked for, checked; their results must fit into memory."""
+    """The run numbers; raises if they are invalid or the results do not fit into memory."""
     numbers = runs if isinstance(runs, range) else None
     if numbers is None and isinstance(runs, int | np.integer) and not isinstance(runs, bool):
         numbers = range(int(runs))
@@ -116,15 +116,15 @@ def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np
     return np.array(numbers, np.int64)
 
 
-def bytes_of_a_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
-    """About how much memory the results of one run take, over all policies and budgets."""
+def bytes_per_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
+    """About how many bytes the results of one run take, over all policies and budgets."""
     numbers = 2 + 3 * problem.penalty_count + 2 * problem.arm_count
-    apart = RUN_BYTES if backend == "python" else 0  # there each run is a unit of work
+    apart = RUN_BYTES if backend == "python" else 0  # in plain Python each run is a unit of work
     return 8 + policies * budgets * (8 * numbers + apart)
 
 
 def _memory() -> int:
-    """The machine's memory in bytes; 64 GiB where it cannot be told."""
+    """The machine's memory in bytes; 64 GiB if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -132,14 +132,14 @@ def _memory() -> int:
 
 
 def seed_number(seed: int) -> int:
-    """A seed in [0, 2^64)."""
+    """The seed as an int; raises unless it is in [0, 2^64)."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise InputError(f"seed = {shown(seed)} must be a whole number from 0 to 2^64 - 1")
     return int(seed)
 
 
 def thread_count(threads: int | None) -> int:
-    """How many threads; None is all processors at hand."""
+    """The number of threads; None means all available CPUs."""
     if threads is None:
         return (
             len(os.sched_getaffinity(0))
@@ -154,14 +154,14 @@ def thread_count(threads: int | None) -> int:
 
 
 def cluster_address(address: str | None, clustered: bool) -> str | None:
-    """The cluster to join: the one named, or that of RAY_ADDRESS; None is one of its own."""
+    """The address of the cluster: ``address``, else RAY_ADDRESS; None for a temporary cluster."""
     if address and not clustered:
         raise InputError(f"address = {address!r} is of a Ray cluster; it needs backend 'ray'")
     return address or os.environ.get("RAY_ADDRESS") or None
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> str:
-    """``value``, if it is known."""
+    """``value`` itself; raises unless it is among ``known``."""
     if value not in known:
         raise InputError(f"{what} = {shown(value)} is unknown; {nearest(str(value), known)}")
     return value

@@ -1,4 +1,4 @@
-"""What a backend gives the engine, and the backends by name: a new one is a file and a line."""
+"""The interface of a backend, and all backends by name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "Numbers", "Plan", "Stop", "compile_seconds", "plan_of"]
 
 Numbers = npt.NDArray[np.int64]  # run numbers
-Stop = npt.NDArray[np.uint8]  # [1]: not 0 asks whatever is running to give up
+Stop = npt.NDArray[np.uint8]  # [1]: if not 0, running work should stop soon
 
-# What makes runs here, by name: modules with ``plan(job) -> Plan``, imported when first asked for.
+# The engines of this machine by name: modules with ``plan(job) -> Plan``, imported on first use.
 ENGINES = {
     "cpu": "tightrope.engine.cpu",
     "gpu": "tightrope.engine.gpu",
@@ -30,19 +30,19 @@ ENGINES = {
 
 
 class Plan(Protocol):
-    """All that the runs of one job share, ready to run any of them.
+    """What the runs of one job have in common, ready to make any of them.
 
-    A run depends on the seed and its number alone: which runs go into one call, on which thread
-    and in which order changes nothing.
+    A run depends only on the seed and its number, not on the other runs of the call, the thread or
+    the order.
     """
 
     @property
     def chunk(self) -> int:
-        """How many runs make a unit of work."""
+        """The number of runs per unit of work."""
         ...
 
     def compile(self) -> float:
-        """Compile what is not compiled yet; the seconds of compiling, 0 if there was nothing to."""
+        """Compile the kernel if necessary; returns the seconds of compiling, else 0."""
         ...
 
     def run(self, runs: Numbers, stop: Stop) -> tuple[Runs | None, float]:
@@ -57,7 +57,7 @@ def plan_of(job: Job) -> Plan:
 
 
 def compile_seconds(kernel: Any, call: Callable[[], object]) -> float:
-    """Call something for the first time; the seconds that it took if ``kernel`` was compiled."""
+    """Make the first ``call``; returns its seconds if it compiled ``kernel``, else 0."""
     before, start = compilations(kernel), time.perf_counter()
     call()
     return time.perf_counter() - start if compilations(kernel) > before else 0.0

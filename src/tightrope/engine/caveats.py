@@ -1,4 +1,4 @@
-"""What a user should hear before a run: limits out of reach, numbers outside the theorems."""
+"""Warnings before a run: infeasible limits, and parameters that the theorems do not cover."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 
 class InfeasibleLimitsWarning(UserWarning):
-    """No mixture of a problem's arms keeps its limits, so no policy can for long."""
+    """No mixture of a problem's arms keeps its limits, so no policy can keep them for long."""
 
 
 def warn_infeasible(problem: Problem, stacklevel: int = 3) -> None:
-    """Warn whoever called the function that calls this, if no mixture keeps the limits."""
+    """Warn if no mixture keeps the limits; ``stacklevel`` as in ``warnings.warn``."""
     reason = infeasible(problem)
     if reason:
         text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
@@ -32,13 +32,13 @@ def warn_infeasible(problem: Problem, stacklevel: int = 3) -> None:
 
 
 class OutsideTheoryWarning(UserWarning):
-    """A policy's numbers lie outside what the paper's theorems cover."""
+    """A policy's parameters are outside the range that the paper's theorems cover."""
 
 
 def outside_theory(
     problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
 ) -> dict[tuple[str, float], str]:
-    """What the paper's theorems do not cover, by policy and budget: the policy's own words."""
+    """The policies' warnings, by label and budget, about numbers outside the paper's theorems."""
     found = {}
     for budget in budgets:
         for label, policy in policies.items():
@@ -49,7 +49,7 @@ def outside_theory(
 
 
 def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
-    """What lies outside the theory: a sentence per policy, not one per budget."""
+    """The warnings merged into one sentence per policy for all its budgets."""
     told = []
     for label in dict.fromkeys(label for label, _ in outside):
         first, *others = sorted(budget for name, budget in outside if name == label)
@@ -62,6 +62,6 @@ def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
 
 
 def warn_outside_theory(outside: Mapping[tuple[str, float], str | None]) -> None:
-    """Warn whoever called the function that calls this, once per policy; skips None."""
+    """Issue one warning per policy, skipping None."""
     for caveat in caveats({place: text for place, text in outside.items() if text}):
         warnings.warn(caveat, OutsideTheoryWarning, stacklevel=5)

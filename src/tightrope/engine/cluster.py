@@ -1,9 +1,8 @@
-"""The cluster: chunks as Ray tasks, on this machine's processors or on many machines.
+"""Run chunks as Ray tasks, on this machine's CPUs or on a cluster.
 
-The problem, the policies and their numbers go to the cluster once; a task is a few chunks by
-number. Its worker makes the runs with the engine of that machine, so the bits are those of a run
-here, whichever worker made them and however often one was lost. Ray is imported here alone, and
-only when it is used.
+The jobs are sent to the cluster once; a task names a few chunks by number. The worker makes the
+runs with its machine's engine, so that the bits are the same as here, whichever worker made them
+and however many were lost on the way. Ray is imported only in this module, and only when used.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from tightrope.version import __version__
 
 __all__ = ["joined", "run_chunks"]
 
-TASK_SECONDS = 0.5  # aimed at: far above the millisecond that a task costs, a moment to lose
-TASK_BYTES = 2**24  # of results, at most, beyond one chunk
-ATTEMPTS = 5  # workers that one chunk may take along; then it is the chunk
-ANSWER_SECONDS = 5.0  # for an address to answer
-PATIENCE = 60.0  # seconds without any worker
+TASK_SECONDS = 0.5  # target per task: far above its overhead of a millisecond, cheap to lose
+TASK_BYTES = 2**24  # most bytes of results per task, unless one chunk has more
+ATTEMPTS = 5  # after a chunk has lost this many workers, the chunk is to blame
+ANSWER_SECONDS = 5.0  # how long to wait until an address answers
+PATIENCE = 60.0  # seconds without any worker before giving up
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # asks for a decision that does not matter here
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # 0 avoids a warning about this setting
 }
-HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and no settings
+HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # empty SETTINGS
 
 
 @contextmanager
 def joined(address: str | None, processors: int) -> Iterator[Any]:
-    """Ray, connected: as the caller has it, to the cluster at ``address``, or to one of its own.
+    """The connected ``ray`` module: to the caller's cluster, that at ``address``, or a new one.
 
-    What was connected or started here is left or shut down again at the end.
+    A connection or cluster that was made here is closed at the end.
     """
     ray = _import_ray()
     if ray.is_initialized():
@@ -61,11 +60,11 @@ def joined(address: str | None, processors: int) -> Iterator[Any]:
     else:
         _require_answer(address)
         settings = {"address": address}
-    handler = signal.getsignal(signal.SIGTERM)  # Ray sets its own
+    handler = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     _connect(ray, settings)
-    with suppress(ValueError):  # not in the main thread: Ray has set none
+    with suppress(ValueError):  # not in the main thread, where Ray replaces none
         signal.signal(signal.SIGTERM, handler)
-    # A machine's death is printed to standard output otherwise, which may be meant for JSON.
+    # Otherwise Ray reports lost machines on standard output, which may be meant for JSON.
     ray._private.worker._worker_logs_enabled = False
     try:
         yield ray
@@ -83,11 +82,11 @@ def run_chunks(
     compile: Compile,
     most: int | None,
 ) -> None:
-    """Run the chunks at the places ``todo``, at most ``most`` tasks at once; else as threads do.
+    """As ``work.run_chunks``, but on Ray, with at most ``most`` tasks at once.
 
-    What is on its way at an error or Ctrl-C is left alone: it ends with the connection, or by
-    itself where the connection is the caller's. It is not cancelled, because ``ray.cancel`` can
-    abort this process if the task ends at that moment (a race as in ray-project/ray#54798; met
+    Tasks that are running at an error or Ctrl-C are left alone: they end with the connection, or by
+    themselves if the connection is the caller's. They are not cancelled, because ``ray.cancel`` can
+    abort this process if the task ends at that moment (a race as in ray-project/ray#54798; seen
     here with Ray 2.60).
     """
     for job in dict.fromkeys(chunks[at].job for at in todo):
@@ -103,7 +102,7 @@ def run_chunks(
 
 
 class _Tasks:
-    """Chunks waiting and chunks on their way. Those of a lost worker wait again, first in line."""
+    """Waiting chunks and running tasks; a lost worker's chunks go to the front of the queue."""
 
     def __init__(
         self,
@@ -123,7 +122,7 @@ class _Tasks:
         self._numbers = {job: number for number, job in enumerate(jobs)}
         self._jobs = ray.put(_packed(ray, [replace(job) for job in jobs]))  # without plans
         gpus = {"num_gpus": 1} if self._slots.kind == "GPU" else {}
-        # Retried here, not by Ray: it cannot tell a machine that went from a chunk that kills.
+        # Retry here, not in Ray, which cannot tell a lost machine from a chunk that kills workers.
         self._remote = ray.remote(max_retries=0, num_cpus=1, **gpus)(_work)
 
     @property
@@ -131,7 +130,7 @@ class _Tasks:
         return bool(self._waiting or self._flying)
 
     def submit(self) -> None:
-        """Send tasks: enough that no worker waits for the next, no more."""
+        """Send just enough tasks that no worker has to wait."""
         slots = self._slots.count()
         most = self._most or 2 * max(slots, 1)
         while self._waiting and len(self._flying) < most:
@@ -150,7 +149,10 @@ class _Tasks:
                 del self._flying[ref]
 
     def _take(self, slots: int) -> list[int]:
-        """The next task: half a second of chunks, less towards the end; one lost before, alone."""
+        """The places of the next task: half a second of work, less near the end.
+
+        A chunk that was lost before goes alone.
+        """
         goal = min(TASK_SECONDS, self._pace.left() / (2 * max(slots, 1)))
         places, seconds, size = [self._waiting.popleft()], 0.0, 0
         while self._waiting and not (self._lost[places[0]] or self._lost[self._waiting[0]]):
@@ -170,7 +172,7 @@ class _Tasks:
             finished = self._ray.get(ref)
         except self._ray.exceptions.RayTaskError as error:
             if not isinstance(error.cause, lost):
-                raise _own(error) from error  # the policy's doing, or the caller's
+                raise _own(error) from error  # caused by the policy or the caller
             self._again(places, error.cause)
         except lost as error:
             self._again(places, error)
@@ -180,7 +182,7 @@ class _Tasks:
                 self._keep(at, _copied(runs), seconds)
 
     def _again(self, places: Sequence[int], error: Exception) -> None:
-        """Put a lost worker's chunks back in line."""
+        """Put a lost worker's chunks back into the queue."""
         self._waiting.extendleft(reversed(places))
         self._lost.update(places)
         if self._lost[places[0]] >= ATTEMPTS:
@@ -193,7 +195,7 @@ class _Tasks:
 
 
 class _Pace:
-    """How long chunks take, learned from those finished: the seconds a unit of weight."""
+    """Estimates how long chunks take: seconds per unit of weight, from finished chunks."""
 
     def __init__(self, chunks: Sequence[Chunk], todo: Sequence[int]) -> None:
         self._seconds: defaultdict[Job, float] = defaultdict(float)
@@ -208,11 +210,11 @@ class _Pace:
         self._left[chunk.job] -= chunk.weight
 
     def expected(self, chunk: Chunk) -> float:
-        """Its seconds; endless before the first of its kind is known, so it goes alone."""
+        """The chunk's expected seconds; infinite until one of its job is finished."""
         return chunk.weight * self._rate(chunk.job)
 
     def left(self) -> float:
-        """Seconds of work to do."""
+        """The expected seconds of all unfinished work."""
         return sum(weight * self._rate(job) for job, weight in self._left.items() if weight > 0)
 
     def _rate(self, job: Job) -> float:
@@ -221,13 +223,13 @@ class _Pace:
 
 
 class _Slots:
-    """How many processors or GPUs the cluster has; machines come and go."""
+    """The cluster's current number of CPUs or GPUs, which may change."""
 
     def __init__(self, ray: Any, kind: str) -> None:
         self.kind = kind
         self._ray = ray
         self._count, self._asked = self._ask(), time.monotonic()
-        self._seen = self._asked  # when there was one
+        self._seen = self._asked  # the last time that there was one
         if not self._count:
             raise BackendError(
                 f"no machine of the Ray cluster has a {kind}; at least one is needed"
@@ -251,23 +253,23 @@ class _Slots:
 
 
 def _work(jobs: list[Any], pieces: Sequence[tuple[int, Numbers]]) -> list[tuple[Runs, float]]:
-    """A task, on a worker: the chunks' runs and seconds."""
+    """The task on a worker: returns the chunks' runs and seconds."""
     return [_run(_plan(jobs[0], number), numbers) for number, numbers in pieces]
 
 
 def _run(plan: Plan, numbers: Numbers) -> tuple[Runs, float]:
-    """In steps that the engine likes: a GPU's memory is not known where chunks are cut."""
+    """Make the runs in steps of the plan's chunk, which depends on the worker's GPU memory."""
     start, stop, parts = time.perf_counter(), np.zeros(1, np.uint8), []
     for first in range(0, len(numbers), plan.chunk):
         runs, _ = plan.run(numbers[first : first + plan.chunk], stop)
-        assert runs is not None  # nobody sets stop
+        assert runs is not None  # stop is never set here
         parts.append(runs)
     return Runs.join(parts, axis=0), time.perf_counter() - start
 
 
 @lru_cache(maxsize=256)
 def _plan(jobs: Any, number: int) -> Plan:
-    """A plan that this worker keeps, compiled: a chunk does not make it again."""
+    """A job's compiled plan, cached in this worker."""
     plan = plan_of(_unpacked(jobs)[number])
     plan.compile()
     return plan
@@ -280,7 +282,7 @@ def _unpacked(jobs: Any) -> list[Job]:
     if version != __version__:
         raise BackendError(
             f"machine {socket.gethostname()!r} has tightrope {__version__}; it must be {version},"
-            " as where simulate was called"
+            " as on the machine that called simulate"
         )
     try:
         read: list[Job] = ray.cloudpickle.loads(text)
@@ -293,21 +295,21 @@ def _unpacked(jobs: Any) -> list[Job]:
 
 
 def _packed(ray: Any, jobs: Sequence[Job]) -> tuple[str, bytes]:
-    """The jobs, to be sent; a policy of a file goes with its code, which no module there has."""
+    """The jobs, pickled; a policy from a file is pickled with its code, unknown on workers."""
     for job in jobs:
         module = type(job.policy).__module__
         if module.startswith(OF_A_FILE):
             ray.cloudpickle.register_pickle_by_value(sys.modules[module])
     try:
         return __version__, ray.cloudpickle.dumps(jobs)
-    except Exception as error:  # whatever a class raises that cannot be pickled
+    except Exception as error:  # pickling a user's class can raise anything
         raise InputError(
             f"policies: cannot be sent to other machines ({_line(error)}); they must be picklable"
         ) from error
 
 
 def _copied(runs: Runs) -> Runs:
-    """In memory of its own: what Ray gives lies in its store, which is small and goes away."""
+    """A copy: Ray's arrays are in its object store, which is small and temporary."""
     return Runs(*(np.array(getattr(runs, field.name), order="C") for field in fields(Runs)))
 
 
@@ -316,12 +318,12 @@ def _bytes(chunk: Chunk) -> int:
 
 
 def _own(error: Any) -> BaseException:
-    """The error that a worker met, as it would have been raised here."""
+    """The error raised in the worker, without Ray's wrapper."""
     return error.cause if isinstance(error.cause, BaseException) else error
 
 
 def _line(error: BaseException) -> str:
-    """An error's first line."""
+    """The first line of an error's message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
 
 
@@ -340,13 +342,13 @@ def _connect(ray: Any, settings: dict[str, Any]) -> None:
     with _silence(), _environment(QUIET):
         try:
             ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **settings)
-        except Exception as error:  # of many kinds: no cluster, another version, no memory
+        except Exception as error:  # no cluster, another version, no memory, ...
             ray.shutdown()
             raise BackendError(f"Ray at {settings['address']!r}: {_line(error)}") from error
 
 
 def _require_answer(address: str) -> None:
-    """Complain within seconds, where Ray would try for minutes, unless a Ray server answers."""
+    """Raise within seconds unless a Ray server answers; Ray itself would try for minutes."""
     if address in ("auto", "local"):
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -365,7 +367,7 @@ def _require_answer(address: str) -> None:
         reason = getattr(error, "strerror", None) or str(error)
         raise BackendError(f"address = {address!r}: no Ray cluster answers ({reason})") from error
     if answer[3:4] != b"\x04":  # the first frame of a gRPC server is its settings
-        raise BackendError(f"address = {address!r}: what answers there is not a Ray cluster")
+        raise BackendError(f"address = {address!r}: the server there is not a Ray cluster")
 
 
 @contextmanager
@@ -377,7 +379,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Variables for the processes started in the meantime, unless the user has set them."""
+    """Set environment variables for child processes, except those that the user has set."""
     new = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(new)
     try:

@@ -1,9 +1,9 @@
-"""The CPU engine: runs side by side in SIMD lanes, the host side of ``kernels.simd``.
+"""The CPU engine: many runs at once in SIMD lanes, the host side of ``kernels.simd``.
 
-Policies and arms that do not go side by side, or very many arms, go one run at a time (``single``).
+Policies and arms that do not fit into lanes, and very many arms, go one run at a time (``single``).
 
-A chunk is as many runs as the kernel has lanes, for one policy and one budget. Each run depends on
-(seed, run number) alone, so the split into chunks and threads changes nothing.
+A chunk is as many runs as the kernel has lanes, for one policy and one budget. Each run depends
+only on (seed, run number), so the split into chunks and threads does not matter.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Lanes", "LanesPlan", "plan"]
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
 
-STEPS_PER_CHUNK = 2_000_000  # some milliseconds
+STEPS_PER_CHUNK = 2_000_000  # a few milliseconds
 FOREVER = 2**62
-FEW_RUNS = 16  # up to here they take wide lanes longer than narrow ones
-MANY = 128  # arms from which on a decision for one run does not look at all of them
-# Arms from which on one run at a time is faster than lanes, by the method: as measured.
+FEW_RUNS = 16  # for at most this many runs, narrow lanes are faster than wide ones
+MANY = 128  # from this many arms on, a decision for one run does not compute every index
+# Number of arms from which one run at a time is faster than lanes, by method: measured.
 CROWDED: dict[tuple[str, type], float] = {
     (SCAN, np.float32): math.inf,
     (SCAN, np.float64): math.inf,
@@ -49,7 +49,7 @@ CROWDED: dict[tuple[str, type], float] = {
 
 
 def plan(job: Job) -> Plan:
-    """Side by side where the policy and the arms allow and it is faster; else one at a time."""
+    """A plan in SIMD lanes if they are possible and faster, else one with one run at a time."""
     if job.side_by_side:
         assert isinstance(job.policy, IndexPolicy)
         method = argmin_method(type(job.policy), job.setup)
@@ -60,13 +60,13 @@ def plan(job: Job) -> Plan:
 
 @dataclass(frozen=True)
 class LanesPlan:
-    """All that the chunks of one job share."""
+    """What the chunks of one job have in common."""
 
     job: Job
 
     @cached_property
     def spec(self) -> Kernel:
-        """Which kernel: K is a constant of it where arms are few and outcomes 0 or 1."""
+        """Which kernel: K is a compile-time constant if arms are few and outcomes 0 or 1."""
         job, arms = self.job, self.job.arm_count
         few = arms if job.bernoulli and arms <= FEW_ARMS else 0
         return Kernel(
@@ -80,7 +80,7 @@ class LanesPlan:
 
     @cached_property
     def law(self) -> Any:
-        """The outcomes' laws as the kernel takes them."""
+        """The outcomes' laws in the form that the kernel reads."""
         return phase_laws(self.job.problem)
 
     def run(
@@ -105,14 +105,14 @@ class LanesPlan:
         return words, seed_words(self.job.seed, POLICY, runs) if self.spec.policy.random else words
 
     def compile(self) -> float:
-        """Compile the kernel or read it from the disk; the seconds of compiling."""
+        """Compile the kernel or load it from the disk; returns the seconds of compiling."""
         kernel, runs = _kernel(self.spec), np.array([0])
         lanes = Lanes(self, runs, *self.seeds(runs))
         return compile_seconds(kernel, lambda: lanes.advance(0, np.zeros(1, np.uint8)))
 
     @property
     def chunk(self) -> int:
-        """How many runs make a unit of work: whole lanes, enough to be worth a thread's while."""
+        """The number of runs per unit of work: all lanes filled, and enough steps for a thread."""
         return self.spec.lanes * max(1, round(STEPS_PER_CHUNK / self.spec.lanes / self.job.steps))
 
 
@@ -122,12 +122,12 @@ def _kernel(spec: Kernel) -> Any:
 
 
 class Lanes:
-    """One chunk of a plan's runs in its buffers, ready to advance."""
+    """The buffers of one chunk of runs."""
 
     def __init__(
         self, plan: LanesPlan, runs: npt.NDArray[np.int64], words: Words, policy_words: Words
     ) -> None:
-        """Lanes past the number of ``runs`` start as done."""
+        """Initialise the buffers; lanes beyond the number of ``runs`` start as done."""
         spec, layout, used = plan.spec, plan.spec.layout, len(runs)
         self.plan, self.runs, self.step = plan, runs, 0
         lanes, arms, number = spec.lanes, plan.job.arm_count, spec.dtype
@@ -153,12 +153,12 @@ class Lanes:
         return bool(self._lanes[self.plan.spec.layout.alive].any())
 
     def advance(self, until: int, stop: npt.NDArray[np.uint8]) -> None:
-        """Run until step ``until``, or all runs are done, or ``stop[0]`` is set."""
+        """Run until step ``until``, until all runs are done, or until ``stop[0]`` is set."""
         spec, setup, arms = self.plan.spec, self.plan.job.setup, self.plan.job.arm_count
         number = spec.dtype
         allowance: Numbers = np.zeros(spec.penalties, number)
         allowance[: len(setup.allowance)] = setup.allowance
-        wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
+        wide = (*map(float, setup.constants), 0.0)  # numba cannot take an empty tuple
         rows = (-1,) if spec.arms else (arms, -1)
         self.step = _kernel(spec)(
             self._terms.reshape(rows),
@@ -180,13 +180,13 @@ class Lanes:
         )
 
     def read(self) -> Runs:
-        """What the runs have earned, spent and pulled so far."""
+        """The runs' totals so far."""
         spec, used = self.plan.spec, len(self.runs)
         book = self._book if spec.arms else self._book.transpose(0, 2, 1)
         lanes = self._lanes[:, :used].astype(np.float64)
         layout, penalties = spec.layout, self.plan.job.penalty_count
         book = np.ascontiguousarray(book[:, : 3 + penalties, :used], np.float64)
-        # One row more than needed: numpy would add up a single column in another order.
+        # Sum one row more than needed: numpy sums a single column in another order.
         totals = book[:, 1:].sum(axis=0)[1:]
         return Runs(
             reward=totals[0],

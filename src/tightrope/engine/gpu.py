@@ -1,8 +1,8 @@
 """The GPU engine: one thread per run, thousands of runs per launch (CUDA, through numba-cuda).
 
-Draws are the same bits as on the CPU. Divisions and roots in single precision are approximate on
-a GPU, so runs agree with the CPU's in law, not bit for bit; with the same device and seed they
-are the same again. Needs ``pip install "tightrope[gpu]"`` and an NVIDIA device, or
+Draws are the same bits as on the CPU. Divisions and roots in single precision are approximate on a
+GPU, so runs have the same distribution as the CPU's but differ bit by bit; the same device and seed
+give the same bits again. Needs ``pip install "tightrope[gpu]"`` and an NVIDIA device, or
 ``NUMBA_ENABLE_CUDASIM=1``, which runs the same kernels slowly in Python.
 """
 
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 __all__ = ["IndexPlan", "ThreadPlan", "available", "plan", "require_device"]
 
-BLOCK = 128  # threads; a quarter of it for few runs, so that they reach every multiprocessor
-FEWEST_BLOCKS = 128  # numba warns of fewer; those past the last run do nothing
-MOST_RUNS = 2**19  # of a launch: enough to fill any device, few enough to overlap with copies
-MOST_COUNTS = 2**21  # of arms of a launch's runs: half or twice as many were slower (H200)
-MOST_BYTES = 2**30  # of a launch's results, and of its runs in global memory
-LONGEST_TABLE = 2**24  # steps of the clock
+BLOCK = 128  # threads per block; a quarter for few runs, so that every multiprocessor gets some
+FEWEST_BLOCKS = 128  # numba warns if there are fewer; blocks beyond the last run do nothing
+MOST_RUNS = 2**19  # runs per launch: fills any device, yet copies and launches overlap
+MOST_COUNTS = 2**21  # runs times arms per launch: half or twice as many were slower (H200)
+MOST_BYTES = 2**30  # per launch, of results and of runs in global memory
+LONGEST_TABLE = 2**24  # steps in the table of clocks
 MOST_STEPS = 2**32 - 1
 
 
 def available() -> bool:
-    """Whether there is a device to run on; the simulator is none."""
+    """Whether there is a GPU; numba's CUDA simulator does not count."""
     if find_spec("numba_cuda") is None:
         return False
     from numba import cuda
@@ -60,7 +60,7 @@ def available() -> bool:
 
 
 def require_device() -> None:
-    """Raise a :class:`BackendError` that says what is missing."""
+    """Raise a :class:`BackendError` unless numba-cuda and a device are there."""
     if find_spec("numba_cuda") is None:
         raise BackendError(
             "backend 'gpu' needs numba-cuda, which is not installed:"
@@ -76,7 +76,7 @@ def require_device() -> None:
 
 
 def plan(job: Job) -> Plan:
-    """An index over terms in registers or in shared memory; any other policy by its own state."""
+    """A plan over terms in registers or shared memory if possible, else over the whole state."""
     require_device()
     if job.side_by_side:
         index = IndexPlan(job)
@@ -86,12 +86,12 @@ def plan(job: Job) -> Plan:
 
 
 class _DevicePlan:
-    """What both plans do: launch, again if a run was longer than there was room for."""
+    """Common part of both plans: launch, and repeat with more steps if a run was too long."""
 
     job: Job
 
     def compile(self) -> float:
-        """Compile the kernel if it is not yet; the seconds of compiling."""
+        """Compile the kernel if necessary; returns the seconds of compiling."""
         if self._kernel.overloads:
             return 0.0
         start = time.perf_counter()
@@ -104,7 +104,7 @@ class _DevicePlan:
         raise NotImplementedError
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
-        """Each arm's pulls and cost [R, 2, K], and what the runs ended with [rows, R]."""
+        """Each arm's pulls and cost [R, 2, K], and the runs' final numbers [rows, R]."""
         raise NotImplementedError
 
     def _read(self, counts: Any, ends: Any) -> Runs:
@@ -125,19 +125,19 @@ class _DevicePlan:
         return self._read(counts, ends), time.perf_counter() - start
 
     def _failed(self, ends: Any) -> bool:
-        """Whether a run ended for another reason."""
+        """Whether a run ended for a reason other than its budget."""
         return False
 
 
 @dataclass(frozen=True)
 class IndexPlan(_DevicePlan):
-    """All that the launches of one index policy share."""
+    """What the launches of an index policy's job have in common."""
 
     job: Job
 
     @cached_property
     def spec(self) -> DeviceKernel:
-        """Which kernel: single precision where that is exact, few arms in registers."""
+        """Which kernel: single precision if exact; terms in registers if arms are few."""
         from tightrope.kernels.cuda_few import DeviceKernel, fits
 
         job, penalties = self.job, max(self.job.penalty_count, 1)
@@ -155,14 +155,14 @@ class IndexPlan(_DevicePlan):
 
     @cached_property
     def shape(self) -> Shape | None:
-        """How groups of threads share a run, where arms are not few; None if they are too many."""
+        """How a group of threads shares a run, if arms are not few; None if they are too many."""
         from tightrope.kernels.cuda_group import shape_for
 
         return shape_for(self.job.arm_count, self.spec.penalties, self.spec.dtype)
 
     @property
     def chunk(self) -> int:
-        """How many runs a launch takes: enough to fill the device, few enough to overlap copies."""
+        """Runs per launch: enough to fill the device, few enough that copies overlap."""
         return min(MOST_RUNS, max(BLOCK, MOST_COUNTS // self.job.arm_count))
 
     @property
@@ -174,12 +174,12 @@ class IndexPlan(_DevicePlan):
 
         spec, job, arms, count = self.spec, self.job, self.job.arm_count, len(runs)
         setup = job.setup
-        with _turn():
+        with _launch_slot():
             stream = cuda.stream()
-            give, room = _givers(stream, spec.dtype)
+            give, room = _device_memory(stream, spec.dtype)
             seeds = give(seed_words(job.seed, OUTCOMES, runs))
             counts, ends = room(arms, 2, count), room(spec.end_rows, count)
-            wide = (*map(float, setup.constants), 0.0)  # never an empty tuple
+            wide = (*map(float, setup.constants), 0.0)  # numba cannot take an empty tuple
             clocks = room(steps + 1 if spec.tabled else 1)
             if spec.tabled:
                 _clocks(spec)[(*_grid(steps + 1), stream)](clocks, wide)
@@ -207,20 +207,20 @@ class IndexPlan(_DevicePlan):
         return made, found[1].reshape(-1, count)
 
     def _shape(self, count: int, stream: Any) -> tuple[Any, ...]:
-        """Blocks, threads, stream and, for groups, bytes of shared memory."""
+        """The launch configuration: blocks, threads, stream and, for groups, shared memory."""
         if self.spec.arms or self.shape is None:
             return (*_grid(count), stream)
         return self.shape.blocks(count), self.shape.block, stream, self.shape.shared
 
     def _law(self, give: Callable[[Any], Any]) -> Any:
-        """The outcomes' laws; for 0 and 1 the words below which an outcome is 1."""
+        """The outcomes' laws; for zero-one outcomes, the words below which the outcome is 1."""
         law = phase_laws(self.job.problem)
         if not self.spec.bits:
             return tuple(map(give, law))
         return give((law.astype(np.int64) + 1 << self.spec.bits - 31).astype(np.uint32))
 
     def _starting_terms(self) -> Any:
-        """What is known of the arms at first [K * rows]."""
+        """The arms' terms at the start [K * rows]."""
         spec = self.spec
         known = first_terms(spec.policy, spec.penalties, spec.dtype, self.job.setup)
         terms: Any = np.zeros((self.job.arm_count, spec.term_rows), spec.dtype)
@@ -233,7 +233,7 @@ class IndexPlan(_DevicePlan):
         return allowance
 
     def _read(self, counts: Any, ends: Any) -> Runs:
-        """The runs as the engine wants them."""
+        """The launch's output as ``Runs``."""
         penalties, padded = self.job.penalty_count, self.spec.penalties
         cost, reward, *rest = ends.astype(np.float64)
         totals, queues, peaks = (
@@ -253,13 +253,13 @@ class IndexPlan(_DevicePlan):
 
 @dataclass(frozen=True)
 class ThreadPlan(_DevicePlan):
-    """All that the launches of any other job share: a thread per run, in double precision."""
+    """What the launches of any other job have in common: a thread per run, double precision."""
 
     job: Job
 
     @cached_property
     def _single(self) -> SingleRunPlan:
-        """The same runs on a processor: what they start from."""
+        """The plan of the same runs on a CPU, which has the initial state."""
         plan = plan_single(self.job)
         return replace(plan, spec=replace(plan.spec, stateful=True))
 
@@ -270,14 +270,14 @@ class ThreadPlan(_DevicePlan):
 
     @cached_property
     def _numbers(self) -> Numbers:
-        """What a run starts with, and where it lies."""
+        """A run's initial numbers, and their layout in memory."""
         from tightrope.kernels.cuda_thread import Numbers
 
         return Numbers(self.spec, self._single.fresh)
 
     @property
     def chunk(self) -> int:
-        """How many runs a launch takes: all that its results leave room for."""
+        """Runs per launch: as many as the memory for results allows."""
         size = 8 * (2 * self.job.arm_count + Ends.of(self.spec.penalties).size)
         return max(BLOCK, min(MOST_RUNS, MOST_BYTES // size // BLOCK * BLOCK))
 
@@ -302,9 +302,9 @@ class ThreadPlan(_DevicePlan):
         if not layout.own:
             blocks = min(blocks, max(MOST_BYTES // (8 * layout.beyond * threads), 1))
             tiles = -(-blocks * threads // TILE)
-        with _turn():
+        with _launch_slot():
             stream = cuda.stream()
-            give, room = _givers(stream, np.float64)
+            give, room = _device_memory(stream, np.float64)
             law = phase_laws(job.problem)
             counts, ends = room(arms, 2, count), room(columns, count)
             game = (
@@ -347,8 +347,8 @@ class ThreadPlan(_DevicePlan):
         )
 
 
-def _givers(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
-    """What copies an array to the device, and what makes room there for numbers."""
+def _device_memory(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:
+    """Two functions: one copies an array to the device, one allocates numbers there."""
     from numba import cuda
 
     def give(values: Any) -> Any:
@@ -361,13 +361,13 @@ def _givers(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..
 
 
 def _steps(job: Job) -> int:
-    """More pulls than a run can need: twice what the cheapest arm would take, and some."""
+    """An upper bound on a run's pulls: about twice those of a run of the cheapest arm."""
     cheapest = min(phase.problem.moments.smallest_cost for phase in job.problem.phases)
     return min(MOST_STEPS, int(2.0 * (job.budget + 512.0) / cheapest))
 
 
 def _grid(threads: int, block: int = 0) -> tuple[int, int]:
-    """How many blocks of how many threads."""
+    """The number of blocks, and of threads per block."""
     block = block or (BLOCK if threads >= 512 * BLOCK else BLOCK // 4)
     return max(-(-threads // block), 1 if _simulated() else FEWEST_BLOCKS), block
 
@@ -379,9 +379,9 @@ def _simulated() -> bool:
 
 
 def _deciding_bits(job: Job) -> int:
-    """How many bits of a word decide outcomes of 0 or 1; 0 if there are others.
+    """The number of bits of a word that are compared to draw zero-one outcomes; 0 for other laws.
 
-    A 32-bit comparison saves a shift, but cannot say that something is certain.
+    Comparing 32 bits saves a shift, but cannot represent probability 1.
     """
     odds = job.problem.bernoulli()
     if odds is None:
@@ -408,6 +408,6 @@ _compiling = threading.Lock()
 _alone, _beside_another = threading.Semaphore(1), threading.Semaphore(2)
 
 
-def _turn() -> AbstractContextManager[Any]:
-    """Two launches at once fill a device's gaps; the simulator takes one after another."""
+def _launch_slot() -> AbstractContextManager[Any]:
+    """A semaphore: two launches at a time keep a device busy; the simulator allows only one."""
     return _alone if _simulated() else _beside_another

@@ -1,4 +1,4 @@
-"""A job: some runs of one policy at one budget on one problem, and what they depend on."""
+"""A job: runs of one policy at one budget on one problem, with everything that they depend on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tightrope.problem import Problem
 
 __all__ = ["EXACT_IN_SINGLE", "Job"]
 
-EXACT_IN_SINGLE = 2**24  # whole numbers up to here are exact in single precision
-GPU_CHUNK = 2**17  # runs of a chunk for a GPU elsewhere, whose plan this machine may not make
-GPU_BYTES = 2**27  # of its results, at most
+EXACT_IN_SINGLE = 2**24  # integers up to this are exact in single precision
+GPU_CHUNK = 2**17  # runs per chunk for a cluster's GPUs: this machine may have none to plan for
+GPU_BYTES = 2**27  # most bytes of results of such a chunk
 
-# About how many seconds a pull takes one processor, and each arm that it looks at: for policies in
-# SIMD lanes, with an index one run at a time, that choose over all arms, and in plain Python.
+# Rough seconds per pull, and per arm and pull, on one CPU: for policies in SIMD lanes, for index
+# policies one run at a time, for choice policies, and in plain Python.
 LANES, SINGLE, CHOICE, PYTHON = (1.5e-9, 0.2e-9), (8e-8, 2e-9), (1.3e-7, 1.2e-8), (1e-5, 3e-6)
 
 
@@ -33,9 +33,10 @@ LANES, SINGLE, CHOICE, PYTHON = (1.5e-9, 0.2e-9), (8e-8, 2e-9), (1.3e-7, 1.2e-8)
 class Job:
     """Some runs of one policy at one budget on one problem.
 
-    ``budget`` is normalised: in largest costs of one pull. ``setup`` goes along though the policy
-    could make it again: another machine's ``log`` may differ in the last bit. ``engine`` makes the
-    runs, see ``backend.ENGINES``; ``backend`` is its name in the results, such as ``"ray"``.
+    ``budget`` is normalised: in units of the largest cost of one pull. ``setup`` is computed once
+    and sent along, because another machine's ``log`` may differ in the last bit. ``engine`` names
+    the engine that makes the runs, see ``backend.ENGINES``; ``backend`` is the name in the results,
+    such as ``"ray"``.
     """
 
     problem: Problem
@@ -47,21 +48,21 @@ class Job:
     engine: str = "cpu"
     backend: str = "cpu"
     label: str = ""
-    user_budget: float = math.nan  # in the problem's cost units, as it was asked for
-    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # of its runs
+    user_budget: float = math.nan  # in the problem's units of cost
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
 
     def on(self, engine: str, backend: str | None = None) -> Job:
-        """The same for another engine."""
+        """The same job for another engine."""
         return replace(self, engine=engine, backend=backend or engine)
 
     @property
     def arm_count(self) -> int:
-        """K."""
+        """K, the number of arms."""
         return self.problem.arm_count
 
     @property
     def penalty_count(self) -> int:
-        """M."""
+        """M, the number of penalties."""
         return self.problem.penalty_count
 
     @cached_property
@@ -71,24 +72,24 @@ class Job:
 
     @property
     def steps(self) -> float:
-        """Pulls of a run that pulls the cheapest arm alone, on average."""
+        """The mean number of pulls of a run that only pulls the cheapest arm."""
         return (self.budget + 1.0) / self.problem.moments.smallest_cost
 
     @property
     def last_spent(self) -> float:
-        """The largest cost so far at which a run goes on; whole where outcomes are."""
+        """The largest cost so far at which a run continues; an integer if outcomes are."""
         return math.floor(self.budget) if self.bernoulli else self.budget
 
     @property
     def side_by_side(self) -> bool:
-        """Whether runs can go in SIMD lanes: an index over terms that only a pull changes."""
+        """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
         return plain and not self.problem.changes
 
     @cached_property
     def dtype(self) -> Any:
-        """Single precision if asked for, or where outcomes are 0 or 1 and every count is exact."""
-        fits = 4.0 * self.steps < EXACT_IN_SINGLE  # more pulls have no chance to happen
+        """Single precision if requested, or if outcomes are 0 or 1 and all counts are exact."""
+        fits = 4.0 * self.steps < EXACT_IN_SINGLE  # more pulls are practically impossible
         if self.precision == "single" and not fits:
             raise InputError(
                 f"precision = 'single': a run of about {self.steps:,.0f} pulls at budget"
@@ -106,7 +107,7 @@ class Job:
 
     @cached_property
     def seconds(self) -> float:
-        """About how long one run takes one processor; good enough for a bar and to cut work."""
+        """A rough estimate of one run's seconds on one CPU, for progress bars and chunk sizes."""
         if self.engine == "python":
             step, arm = PYTHON
         elif isinstance(self.policy, ChoicePolicy):
@@ -118,34 +119,35 @@ class Job:
 
     @cached_property
     def plan(self) -> Plan:
-        """Ready to run on this machine."""
+        """The plan for this machine."""
         return plan_of(self)
 
     @property
     def chunk(self) -> int:
-        """How many runs make a unit of work."""
+        """The number of runs per unit of work."""
         if self.backend == "ray:gpu":
             return max(1, min(GPU_CHUNK, GPU_BYTES // self.run_bytes))
         return self.plan.chunk
 
     @property
     def run_bytes(self) -> int:
-        """How large a run's results are."""
+        """The bytes of one run's results."""
         return 8 * (2 + 3 * self.penalty_count + 2 * self.arm_count)
 
     def compile(self) -> float:
-        """Compile what is not compiled yet; the seconds of compiling.
+        """Compile the kernels if necessary; returns the seconds of compiling.
 
-        Also for a cluster: its workers on this machine then find the kernels on the disk. Those
-        elsewhere, and GPUs, compile for themselves at their first task, which is not counted.
+        For a cluster too: workers on this machine then load the kernels from the disk. Workers on
+        other machines, and GPUs, compile during their first task; that time is not counted here.
         """
         return 0.0 if self.backend == "ray:gpu" else self.plan.compile()
 
     @cached_property
     def digest(self) -> str:
-        """What tells its runs from those of any other job, but for their numbers.
+        """A hash of everything that determines the runs except their numbers.
 
-        Where engines round differently they count; so does the code, ours and the policy's.
+        It includes the engine, because engines round differently, and the code of the package and
+        of the policy.
         """
         known = {
             "problem": self.problem.to_toml(),
@@ -169,7 +171,7 @@ def _described(policy: Policy) -> str:
 
 
 def _functions(kind: type) -> list[Any]:
-    """The functions of a class, and of those it inherits from, that are not ours."""
+    """The functions of a class and its bases that are defined outside tightrope."""
     return [
         function
         for one in kind.__mro__

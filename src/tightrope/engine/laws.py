@@ -1,4 +1,4 @@
-"""The laws of a problem's outcomes as kernels take them, of all its phases."""
+"""The laws of a problem's outcomes, of all its phases, in the form that kernels read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["phase_laws"]
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
     """Thresholds [J * K * C] if all outcomes are 0 or 1, else tables of cells: see :func:`_cells`.
 
-    ``cells`` asks for tables all the same.
+    With ``cells``, always tables.
 
-    J phases; C = 2 + M channels for M penalties, at least 1: a problem without a limit gets a
-    penalty of nothing.
+    Letters: J phases, K arms, C = 2 + M channels for M penalties. M is at least 1 here: a problem
+    without limits gets a penalty that is always 0.
     """
     phases = [phase.problem for phase in problem.phases]
     odds = [one.bernoulli() for one in phases]
@@ -28,7 +28,7 @@ def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
 
 
 def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-    """31-bit thresholds: a word at or below one is a 1. Never for probability 0."""
+    """31-bit thresholds: the outcome is 1 if the word is at most the threshold; -1 is never."""
     if odds.shape[1] == 2:
         odds = np.column_stack([odds, np.zeros(len(odds))])
     whole = np.rint(odds * 2.0**31).astype(np.int64) - 1
@@ -36,7 +36,7 @@ def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
 
 
 def _cells(tables: list[Tables]) -> tuple[npt.NDArray[Any], ...]:
-    """Where the cells of each phase, arm and channel are [J * K * C], and the cells."""
+    """The location of the cells of each phase, arm and channel [J * K * C], and the cells."""
     shifts = np.cumsum([0, *(len(one.split) for one in tables[:-1])])
     offset = np.concatenate([one.offset + s for one, s in zip(tables, shifts, strict=True)])
     count, source = (

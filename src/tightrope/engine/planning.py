@@ -1,4 +1,4 @@
-"""Which engine makes a policy's runs. Engines go by name, so that another machine can be told."""
+"""Choose the engine for a policy's runs; by name, so that it can be sent to another machine."""
 
 from __future__ import annotations
 
@@ -27,20 +27,19 @@ __all__ = [
     "why_not_compiled",
 ]
 
-CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # what each asks of the machines of a cluster
+CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # the backend that the cluster's machines use
 PRECISIONS = ("auto", "single", "double")
 
-# From here on a GPU, once its kernels are compiled, wins: so many runs at once, and so many
-# seconds of this machine's processors.
+# "auto" takes a GPU from this many runs, and this many seconds on this machine's CPUs, on.
 GPU_RUNS, GPU_SECONDS = 1000, 5.0
 
 
 class NotCompiledWarning(UserWarning):
-    """A policy cannot be compiled and runs in plain Python, some thousand times slower."""
+    """A policy cannot be compiled and runs in plain Python, about a thousand times slower."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """All that may be asked for."""
+    """The allowed values of ``backend``."""
     return ("auto", *ENGINES, *CLUSTERED)
 
 
@@ -59,11 +58,11 @@ def plan_jobs(
     backend: str = "auto",
     precision: str = "auto",
 ) -> dict[tuple[str, float], Job]:
-    """A job for each policy and each budget in the problem's units, by label and budget.
+    """A job per policy and budget (in the problem's units), keyed by label and budget.
 
     ``runs`` are run numbers, or how many. ``"auto"`` takes plain Python for a policy that cannot be
-    compiled, and a GPU if there is one and the runs would take this machine's processors more than
-    some seconds.
+    compiled, and a GPU if there is one and the runs would take this machine's CPUs more than a few
+    seconds.
     """
     one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
@@ -89,9 +88,9 @@ def plan_jobs(
 def _on_engines(
     jobs: Mapping[tuple[str, float], Job], backend: str
 ) -> dict[tuple[str, float], Job]:
-    """The jobs with the engines that make them: one engine for all budgets of a policy."""
+    """The jobs with their engines; all budgets of a policy get the same engine."""
     wanted, fastest = CLUSTERED.get(backend, backend), "cpu"
-    if backend == "auto" and _long(jobs.values()):
+    if backend == "auto" and _is_worth_a_gpu(jobs.values()):
         fastest = "gpu"
     engines: dict[str, str] = {}
     for (label, _), job in jobs.items():
@@ -101,8 +100,8 @@ def _on_engines(
     return {place: job.on(engines[place[0]], shown) for place, job in jobs.items()}
 
 
-def _long(jobs: Iterable[Job]) -> bool:
-    """Whether the processors would take long, and a device is there."""
+def _is_worth_a_gpu(jobs: Iterable[Job]) -> bool:
+    """Whether there is a GPU and the CPUs would take so long that it is worth using."""
     from tightrope.engine import gpu
 
     listed = list(jobs)
@@ -112,7 +111,7 @@ def _long(jobs: Iterable[Job]) -> bool:
 
 
 def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
-    """The engine that makes a policy's runs, by name."""
+    """The name of the engine for a policy's runs."""
     if wanted == "python":
         return wanted
     compilable = isinstance(job.policy, IndexPolicy | ChoicePolicy)
@@ -127,16 +126,16 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
 
 
 def warn_not_compiled(label: str, reason: str, stacklevel: int) -> None:
-    """Say that a policy will be slow, and why, to whoever called."""
+    """Warn that a policy will run slowly, and why."""
     warnings.warn(
-        f"policy {label!r} runs in plain Python, for it cannot be compiled: {reason}",
+        f"policy {label!r} runs in plain Python, because it cannot be compiled: {reason}",
         NotCompiledWarning,
         stacklevel=stacklevel,
     )
 
 
 def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What ``compiling`` gives, and why numba could not do it, in a line; empty if it could."""
+    """What ``compiling`` returns, and numba's reason in one line if it failed, else ""."""
     try:
         return *compiling(), ""
     except COMPILE_ERRORS as error:
@@ -144,7 +143,7 @@ def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...
 
 
 def _reason(error: Exception) -> str:
-    """The line of numba's message that says what it did not like."""
+    """The line of numba's message that names the cause."""
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- "))]
     return said[0] if said else type(error).__name__

@@ -13,7 +13,7 @@ Progress = Callable[[float], None] | bool | None
 
 @contextmanager
 def reporting(progress: Progress, total: float, title: str) -> Iterator[Callable[[float], None]]:
-    """A function that takes the work just done; ``None`` shows a bar where a person looks on."""
+    """A function to call with the amount of work just done; ``None`` shows a bar on terminals."""
     if callable(progress):
         done = 0.0
 
@@ -47,7 +47,7 @@ def reporting(progress: Progress, total: float, title: str) -> Iterator[Callable
 
 
 def percent(fraction: float) -> str:
-    """How much is done, in words.
+    """The fraction as text.
 
     >>> percent(0.4), percent(0.001)
     ('40 %', 'less than 1 %')

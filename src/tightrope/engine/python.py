@@ -1,7 +1,7 @@
-"""The plain Python simulator: slow, and obviously the algorithm.
+"""The plain Python engine: slow, but easy to check against the algorithm.
 
 The compiled engines must make the same decisions on the same draws; tests compare them with this
-one. It is also how a policy that cannot be compiled runs (backend ``"python"``). Everything is
+one. It also runs policies that cannot be compiled (backend ``"python"``). All numbers are
 normalised. Letters: K arms, M penalties.
 """
 
@@ -30,11 +30,11 @@ from tightrope.results import Runs
 __all__ = ["PlainPlan", "PlainRun", "Step", "outcomes", "plain_run", "plan", "play"]
 
 Step = tuple[int, list[float], list[float]]  # the arm, its outcomes, the queues afterwards
-CHECK_EVERY = 64  # steps between looks at whether to stop
+CHECK_EVERY = 64  # steps between checks of ``stop``
 
 
 class PlainRun:
-    """What a policy that has ``decide`` goes by: what was seen of each arm, and the queues [M]."""
+    """The state of a run for a policy with ``decide``: totals per arm, and the queues [M]."""
 
     def __init__(self, problem: Problem, setup: Setup, budget: float, number: type = float) -> None:
         arms, penalties, zero = problem.arm_count, problem.penalty_count, number(0)
@@ -47,20 +47,20 @@ class PlainRun:
 
     @property
     def exploring(self) -> bool:
-        """Whether every arm is still tried in turn; the queues rest meanwhile."""
+        """Whether the initial exploration is under way; the queues do not move during it."""
         return self.step < self._explore
 
     def decide(self, policy: Policy, random: Generator | None) -> int:
-        """The arm to pull; ``random`` is for policies that toss coins."""
+        """The arm to pull; ``random`` is for randomised policies."""
         uniform = 0.0 if random is None else random.coin()
         return policy.decide(self.setup, self._remembered(), self.seen, self.queues, uniform)
 
     def _remembered(self) -> float:
-        """How many pulls are remembered."""
+        """The number of pulls that are not forgotten."""
         return self.step
 
     def learn(self, arm: int, values: Sequence[Any]) -> None:
-        """Count a pull's cost, reward and penalties."""
+        """Add a pull's cost, reward and penalties to the totals and advance the queues."""
         self._count(arm, values)
         cost, _, *penalties = values
         if not self.exploring:
@@ -81,8 +81,8 @@ class PlainRun:
             self.seen.penalty[arm][m] += penalty
 
 
-class _Remembering(PlainRun):
-    """What is remembered stands in a ``State``."""
+class _StateRun(PlainRun):
+    """A run whose totals are in a ``State``."""
 
     def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
@@ -97,8 +97,8 @@ def _empty(record: type, problem: Problem) -> Any:
     return record_maker(record)(np.zeros(starts[-1]), starts)
 
 
-class Forgetful(_Remembering):
-    """For a policy that has ``decide`` and forgets."""
+class Forgetful(_StateRun):
+    """The run of a policy that has ``decide`` and forgets."""
 
     def _remembered(self) -> float:
         return float(sum(self.seen.pulls))
@@ -111,8 +111,8 @@ class Forgetful(_Remembering):
         self.seen.penalty = totals[:, 2:].tolist()
 
 
-class Choosing(_Remembering):
-    """For a policy that weighs all arms at once."""
+class Choosing(_StateRun):
+    """The run of a ``ChoicePolicy``."""
 
     def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
@@ -123,7 +123,7 @@ class Choosing(_Remembering):
 
     def decide(self, policy: Policy, random: Generator | None) -> int:
         """The arm that the policy chooses."""
-        assert random is not None, "such a policy is random"
+        assert random is not None, "a ChoicePolicy needs random words"
         assert isinstance(policy, ChoicePolicy)
         words = np.array([random.word() for _ in range(WORDS)])
         return policy.choose(self._constants, self._state, self._scratch, words)
@@ -136,7 +136,7 @@ class Choosing(_Remembering):
 def plain_run(
     problem: Problem, policy: Policy, setup: Setup, budget: float, number: type = float
 ) -> PlainRun:
-    """A run at its start; it counts in ``number``s."""
+    """A new run; its totals have the type ``number``."""
     if isinstance(policy, ChoicePolicy):
         return Choosing(problem, policy, setup, budget)
     if setup.forgets:
@@ -153,7 +153,7 @@ def play(
     run: int,
     number: type = float,
 ) -> Iterator[Step]:
-    """Every step of one run, until its cost first exceeds ``budget`` (normalised)."""
+    """The steps of one run, until its cost first exceeds ``budget`` (normalised)."""
     draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
     random = chances if policy.random else None
     tables = [phase.problem.tables() for phase in problem.phases]
@@ -161,7 +161,7 @@ def play(
     state = plain_run(problem, policy, setup, budget, number)
     while state.spent <= budget:
         if state.exploring:
-            chances.coin()  # a number per step, used or not
+            chances.coin()  # every step takes one number, even if unused
             arm = state.step % count
         else:
             arm = state.decide(policy, random)
@@ -174,9 +174,9 @@ def play(
 
 
 def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
-    """Draw one pull's cost, reward and penalties: one uniform each, whatever the arm."""
+    """Draw one pull's cost, reward and penalties, with one uniform per channel for every arm."""
     channels = tables.count.shape[1]
-    uniforms = [draws.uniform() for _ in range(max(channels, 3))]  # as many without a penalty
+    uniforms = [draws.uniform() for _ in range(max(channels, 3))]  # at least 3, as in the kernels
     values = []
     for channel in range(channels):
         place = uniforms[tables.source[arm, channel]] * tables.count[arm, channel]
@@ -188,12 +188,12 @@ def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
 
 
 def plan(job: Job) -> Plan:
-    """Any policy, in plain Python."""
+    """The plan of a job in plain Python; any policy will do."""
     return PlainPlan(job)
 
 
 class Tally:
-    """What a run has brought so far: totals arm by arm, as every engine adds them up."""
+    """A run's totals so far, summed per arm as in every engine."""
 
     def __init__(self, job: Job) -> None:
         self._pulls = np.zeros(job.arm_count, np.int64)
@@ -202,7 +202,7 @@ class Tally:
         self._peak = np.zeros(job.penalty_count)
 
     def add(self, step: Step) -> None:
-        """Count a step."""
+        """Add a step to the totals."""
         arm, values, self._queue = step
         self._pulls[arm] += 1
         self._totals[arm] += values
@@ -210,7 +210,7 @@ class Tally:
         self._peak = np.maximum(self._peak, self._queue)
 
     def read(self) -> Runs:
-        """As one run's results."""
+        """The totals as the ``Runs`` of one run."""
         _, reward, *penalty = [sum(column) for column in self._totals.T.tolist()]
         return Runs(
             reward=np.float64(reward),  # type: ignore[arg-type]
@@ -225,17 +225,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class PlainPlan:
-    """One job in plain Python."""
+    """The plan of one job in plain Python."""
 
     job: Job
-    chunk: int = 1  # runs in a unit of work
+    chunk: int = 1  # runs per unit of work
 
     def compile(self) -> float:
-        """Nothing to compile."""
+        """Compile nothing; returns 0 seconds."""
         return 0.0
 
     def steps(self, run: int) -> Iterator[Step]:
-        """Every step of a run."""
+        """The steps of the run with this number."""
         job = self.job
         return play(job.problem, job.policy, job.setup, job.budget, job.seed, run)
 

@@ -1,4 +1,4 @@
-"""``simulate``: every policy at every budget, on the backend that suits it."""
+"""``simulate``: run every policy at every budget, on a suitable backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tightrope.compiled import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     budget_list,
-    bytes_of_a_run,
+    bytes_per_run,
     cluster_address,
     named_policies,
     named_problems,
@@ -40,7 +40,7 @@ Policies = Policy | Iterable[Policy] | Mapping[str, Policy]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the middle; its text says what is kept."""
+    """Ctrl-C during the work; the message says what is kept on the disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +61,15 @@ class Request:
         runs: int | range,
         backend: str,
     ) -> Request:
-        """What a caller asks for, if the budgets can be spent and the results fit into memory."""
+        """The request; raises unless budgets are valid and the results fit into memory."""
         listed = budget_list(budgets, problem)
-        size = bytes_of_a_run(problem, len(policies), len(listed), backend)
+        size = bytes_per_run(problem, len(policies), len(listed), backend)
         return cls(problem, policies, listed, run_numbers(runs, size))
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How requests are made. See :func:`simulate`."""
+    """How to run requests; the fields are parameters of :func:`simulate`."""
 
     seed: int = 0
     backend: str = "auto"
@@ -133,26 +133,26 @@ def simulate(
 ) -> Results | dict[str, Results]:
     """Run every policy ``runs`` times at every budget.
 
-    With several problems, a list or by name, a dictionary of results by the problems' names comes
-    back. ``budgets`` are in the problem's cost units. ``runs`` is a number, or a range of run
-    numbers: a run depends on ``seed`` and its number alone, so parts made apart merge to the same
-    bits. ``threads`` defaults to the processors at hand; on a cluster that is joined it limits the
-    tasks at once. ``precision``: ``"auto"`` counts in single precision where outcomes are 0 or 1
-    and every count is exact, otherwise in double. ``progress``: a function of the fraction done,
-    True, False, or None for a bar on a terminal.
+    Returns ``Results``; for several problems, given as a list or by name, a dictionary of results
+    by problem name. ``budgets`` are in the problem's units of cost. ``runs`` is a number, or a
+    range of run numbers: a run depends only on ``seed`` and its number, so results of disjoint
+    ranges merge to the same bits. ``threads`` defaults to the available CPUs; on an existing
+    cluster it limits the number of concurrent tasks. ``precision``: ``"auto"`` uses single
+    precision where outcomes are 0 or 1 and all counts stay exact, otherwise double. ``progress``: a
+    function of the fraction done, True or False for a bar or none, None for a bar on terminals.
 
-    ``backend``: ``"cpu"`` compiles the policies; ``"gpu"`` too, for an NVIDIA device, with the
-    same draws and results that agree in law; ``"python"`` runs them as they stand, slowly;
-    ``"auto"`` takes Python for a policy that cannot be compiled, and a GPU if there is one and the
-    processors would take more than some seconds; ``"ray"`` goes to a Ray cluster's processors,
-    the cluster at ``address`` or ``RAY_ADDRESS`` or else one made here for the time being;
-    ``"ray:gpu"`` to its GPUs.
+    ``backend``: ``"cpu"`` compiles the policies; ``"gpu"`` compiles them for an NVIDIA device, with
+    the same draws, and results of the same distribution; ``"python"`` runs plain Python, slowly.
+    ``"auto"`` takes Python for policies that cannot be compiled, a GPU if there is one and the CPUs
+    would take more than a few seconds, and else the CPUs. ``"ray"`` takes the CPUs and
+    ``"ray:gpu"`` the GPUs of a Ray cluster: the one at ``address`` or ``RAY_ADDRESS``, else a
+    temporary one on this machine.
 
-    ``checkpoint`` names a folder for finished runs, written every couple of seconds: after a kill
-    the same call goes on from there, to the same bits; ``fresh`` starts again.
+    ``checkpoint`` is a folder in which finished runs are saved every few seconds. After a kill, the
+    same call continues from there and returns the same bits; ``fresh`` discards what is saved.
 
-    Ctrl-C returns the runs that are finished, ``complete=False``; with none it is raised again.
-    It has many parameters because each is one choice of the caller's, by name.
+    After Ctrl-C the finished runs are returned with ``complete=False``; if there are none,
+    KeyboardInterrupt is raised. There are many parameters because each is an independent choice.
     """
     problems, named = named_problems(problem), named_policies(policies)
     settings = Settings(seed, backend, precision, threads, address, progress)
@@ -175,17 +175,17 @@ def make(
     *,
     whole: bool = False,
 ) -> list[Results]:
-    """The results of all requests, made as one piece of work.
+    """The results of all requests, run together.
 
-    Ctrl-C gives the runs that all policies of a request have finished; if there are none, or the
-    ``whole`` is wanted, :class:`Interrupted` says what is kept.
+    After Ctrl-C, the results are the runs that all policies of a request have finished. If there
+    are none, or if ``whole``, it raises :class:`Interrupted`.
     """
     seed, workers = seed_number(settings.seed), thread_count(settings.threads)
     clustered = is_clustered(settings.backend)
     where = cluster_address(settings.address, clustered)
     jobs = []
     with _compiling(settings.progress):
-        for request in requests:  # no comprehension: warnings count the frames to the caller
+        for request in requests:  # no comprehension: a frame more would break stacklevels
             jobs.append(_jobs(request, seed, settings))
     work = Work([job for some in jobs for job in some], store)
     if work.todo:
@@ -196,7 +196,7 @@ def make(
             work.run(runner, settings.progress, settings.title)
     kept = [work.finished_runs(some) for some in jobs]
     if not all(map(len, kept)) or (whole and work.todo):
-        raise Interrupted(_what_is_kept(work))
+        raise Interrupted(_interruption_text(work))
     return [
         _results(work, request, some, numbers, seed)
         for request, some, numbers in zip(requests, jobs, kept, strict=True)
@@ -218,14 +218,14 @@ def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
     return list(jobs.values())
 
 
-def _what_is_kept(work: Work) -> str:
+def _interruption_text(work: Work) -> str:
     if not work.done:
         return "interrupted before anything was finished"
     if work.store is None:
         return "interrupted before any run was finished by all policies"
     return (
-        f"interrupted: {percent(work.share_done)} is done and kept in {work.store.folder}; the same"
-        " command goes on from there"
+        f"interrupted: {percent(work.share_done)} is done and kept in {work.store.folder}; run the"
+        " same command again to continue"
     )
 
 
@@ -233,7 +233,7 @@ def _what_is_kept(work: Work) -> str:
 def _runner(
     clustered: bool, address: str | None, workers: int, threads: int | None
 ) -> Iterator[Runner]:
-    """What runs the chunks: threads here, or a cluster."""
+    """The function that runs the chunks: with threads on this machine, or on a cluster."""
     if clustered:
         with cluster.joined(address, workers) as ray:
             yield partial(cluster.run_chunks, ray, most=threads)
@@ -242,14 +242,14 @@ def _runner(
 
 
 def _compiling(progress: Progress) -> AbstractContextManager[None]:
-    """Say that something is compiled, unless nothing is to be said."""
+    """Print a note while a kernel is compiled, unless ``progress`` is False."""
     return nullcontext() if progress is False else announced()
 
 
 def _results(
     work: Work, request: Request, jobs: Sequence[Job], kept: Numbers, seed: int
 ) -> Results:
-    """A request's results: of each policy the kept runs, and each budget's share of the time."""
+    """A request's results: each policy's kept runs, and each budget's share of the time."""
     records = []
     for label in request.policies:
         mine = [job for job in jobs if job.label == label]

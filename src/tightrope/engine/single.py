@@ -1,8 +1,8 @@
 """The CPU engine's runs one at a time: the host side of ``kernels.single_run``.
 
-For policies that choose over the whole state, for those that forget, for arms that change, and for
-so many arms that a decision should not look at all of them. The same runs as side by side, to the
-bit, where both can make them.
+Used for choice policies, for policies that forget, for arms that change, and for so many arms that
+a decision should not compute every index. Where SIMD lanes are possible too, the runs are
+bit-identical.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from tightrope.results import Runs
 
 __all__ = ["SingleRun", "SingleRunPlan", "plan_single", "wrong_arm"]
 
-ARMS_PER_CHUNK = 200_000  # looked at in a unit of work: some tens of milliseconds
+ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of milliseconds
 FOREVER = 2**62
 NO_BLOCK = np.zeros(0, np.uint8)
 SIZES = Sizes()
 
 
 def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
-    """What to raise when a policy answers an arm that does not exist."""
+    """The error for a policy that chose an arm that does not exist."""
     return PolicyError(
         f"policy {label}: chose arm {arm} at step {step}; must be a number from 0 to {count - 1}"
     )
 
 
 def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
-    """The plan of a job; with ``many_arms`` a decision need not look at all of them."""
+    """The plan of a job; with ``many_arms``, a decision does not compute every arm's index."""
     return SingleRunPlan(job, spec_of(job.policy, job.setup, job.dtype, many_arms))
 
 
 @dataclass(frozen=True)
 class SingleRunPlan:
-    """All that the runs of one job share; ``spec`` says which kernel."""
+    """What the runs of one job have in common; ``spec`` says which kernel."""
 
     job: Job
     spec: Spec
@@ -56,7 +56,7 @@ class SingleRunPlan:
 
     @cached_property
     def fresh(self) -> RunState:
-        """What each run starts from."""
+        """The initial state of every run."""
         job, spec = self.job, self.spec
         return RunState.new(
             spec,
@@ -71,24 +71,24 @@ class SingleRunPlan:
 
     @cached_property
     def law(self) -> Any:
-        """The outcomes' laws; slow for continuous ones, so once per plan."""
+        """The outcomes' laws; computed once per plan, because continuous laws are slow."""
         return phase_laws(self.job.problem, cells=not self.by_bits)
 
     @property
     def by_bits(self) -> bool:
         """Whether outcomes are drawn by comparing bits, which is faster than from tables.
 
-        Not where a policy takes much longer anyway: one kernel serves all laws then.
+        Slow policies draw from tables in any case, so that one kernel serves all laws.
         """
         return self.job.bernoulli and not self.spec.remembers
 
     @property
     def chunk(self) -> int:
-        """How many runs make a unit of work."""
+        """The number of runs per unit of work."""
         return max(1, round(ARMS_PER_CHUNK / self.job.steps / (10 + self.job.arm_count)))
 
     def compile(self) -> float:
-        """Compile the kernel or read it from the disk; the seconds of compiling."""
+        """Compile the kernel or load it from the disk; returns the seconds of compiling."""
         made = kernel(self.spec, self.by_bits)
         run = SingleRun(self, np.array([0]))
         return compile_seconds(made, lambda: run.advance(0, np.zeros(1, np.uint8)))
@@ -116,8 +116,8 @@ class SingleRun:
     def advance(self, until: int, stop: npt.NDArray[np.uint8], *, count: bool = True) -> bool:
         """Make the runs, each up to step ``until``; False if ``stop[0]`` was set before the end.
 
-        Unless ``count``, what they brought so far is not added up: with a million arms that takes
-        longer than thousands of steps.
+        Without ``count``, totals over arms are not computed: with a million arms that takes longer
+        than thousands of steps.
         """
         plan, fresh = self.plan, self._fresh
         finished = kernel(plan.spec, plan.by_bits)(
@@ -131,7 +131,7 @@ class SingleRun:
             until,
             stop,
         )
-        self._fresh = NO_BLOCK  # from now on it goes on
+        self._fresh = NO_BLOCK  # later calls continue the run instead of starting it
         columns = Ends.of(plan.spec.penalties)
         if finished < len(self._ends) and self._ends[finished, columns.wrong]:
             arm, step = self._ends[finished, [columns.wrong_arm, columns.step]].astype(int)
@@ -150,7 +150,7 @@ class SingleRun:
         return bool(run[layout.spent] <= run[layout.budget])
 
     def read(self) -> Runs:
-        """What the runs have earned, spent and pulled so far."""
+        """The runs' totals so far."""
         ends, at, penalties = (
             self._ends,
             Ends.of(self.plan.spec.penalties),

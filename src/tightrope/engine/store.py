@@ -1,10 +1,10 @@
-"""The store: finished runs of any jobs in a folder, so that work that is killed goes on.
+"""The store: a folder of finished runs, so that interrupted work can continue.
 
-A part is an archive with a checksum (``files``) of the chunks that were finished in a couple of
-seconds; a part that is damaged is made again. A chunk goes by the
-digest of its job and its run numbers: a run depends on these alone, so that what is read back has
-the bits of what would be made again, and work that shares some jobs with other work shares their
-runs. One process at a time holds the folder, by a lock that goes with the process.
+Every few seconds, the chunks finished since are written as one *part*, an archive with a checksum
+(``files``); the runs of a damaged part are made again. A chunk's key is the digest of its job and
+its run numbers. Its runs depend only on these, so that loading them gives the same bits as making
+them again, and different work with common jobs shares their runs. A lock, released when the process
+ends, lets one process at a time use the folder.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ __all__ = ["Place", "Store", "StoreWarning"]
 
 LOCK = "lock"
 PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.npz")
-FLUSH_SECONDS = 2.0  # how much work a kill may cost at first
-FLUSH_SHARE = 0.01  # and later, as a share of the work so far: so that ten hours are 700 files
+FLUSH_SECONDS = 2.0  # shortest time between parts: the work that a kill may cost
+FLUSH_SHARE = 0.01  # later, this share of the time so far: ten hours make 700 files
 
-Place = tuple[str, int, int]  # a chunk: its job's digest, its first run, how many runs
+Place = tuple[str, int, int]  # a chunk's key: its job's digest, first run, number of runs
 
 
 class StoreWarning(UserWarning):
-    """Some finished runs could not be kept on the disk, or not be read back."""
+    """Some finished runs could not be written to the disk or read back."""
 
 
 class Store:
     """Finished runs in a folder; a context manager that holds the folder's lock."""
 
     def __init__(self, folder: str | os.PathLike[str], *, fresh: bool = False) -> None:
-        """Take the folder, made if need be; ``fresh`` removes what it holds."""
+        """Lock the folder, creating it if necessary; ``fresh`` deletes its contents."""
         self.folder = Path(folder)
         self.elapsed = 0.0  # seconds that went into the chunks read back
         self._waiting: list[tuple[Place, Runs, float]] = []  # finished, not yet on the disk
@@ -75,16 +75,16 @@ class Store:
             self._remove_folder()
 
     def load(self, jobs: Iterable[Job]) -> dict[Place, tuple[Runs, float]]:
-        """The chunks of these jobs on the disk, with their seconds."""
+        """The chunks of these jobs that are on the disk, with their seconds."""
         wanted = {job.digest for job in jobs}
         found: dict[Place, tuple[Runs, float]] = {}
         for path in self._paths():
             self._number = max(self._number, 1 + int(path.name.split("-")[1]))
             try:
                 elapsed, chunks = _read(path)
-            except Exception as error:  # whatever damage raises
+            except Exception as error:  # a damaged file can raise anything
                 path.unlink(missing_ok=True)
-                self._warn(f"{error}; its runs are made again")
+                self._warn(f"{error}; its runs will be made again")
                 continue
             mine = {place: (runs, taken) for place, runs, taken in chunks if place[0] in wanted}
             found.update(mine)
@@ -92,17 +92,17 @@ class Store:
         return found
 
     def start(self) -> None:
-        """The work begins now: what it takes from here on is counted."""
+        """Start counting the elapsed time."""
         self._since = time.perf_counter()
 
     def add(self, place: Place, runs: Runs, seconds: float) -> None:
-        """Keep a finished chunk: on the disk within a couple of seconds."""
+        """Keep a finished chunk; it is written within a few seconds."""
         self._waiting.append((place, runs, seconds))
         if time.perf_counter() - self._since >= max(FLUSH_SECONDS, FLUSH_SHARE * self.elapsed):
             self.flush()
 
     def flush(self) -> None:
-        """Write what is not on the disk yet; a disk that is full ends nothing."""
+        """Write the chunks that are not on the disk yet; a full disk only causes a warning."""
         now = time.perf_counter()
         self.elapsed, taken, self._since = self.elapsed + now - self._since, now - self._since, now
         if not self._waiting:
@@ -115,15 +115,15 @@ class Store:
         except (OSError, TightropeError) as error:
             if not self._told:
                 self._warn(
-                    f"finished runs are not kept in {self.folder} ({error}); the work goes on, but"
-                    " would start again if it were killed"
+                    f"finished runs cannot be kept in {self.folder} ({error}); the work continues,"
+                    " but would have to start again after a kill"
                 )
             self._told = True
             return
         self._number, self._waiting, self._told = self._number + 1, [], False
 
     def remove(self) -> None:
-        """Forget everything: the work is done and its results are elsewhere."""
+        """Delete all parts, once the work is done and its results are saved elsewhere."""
         self._waiting = []
         self._remove_parts()
 
@@ -140,7 +140,7 @@ class Store:
     def _remove_parts(self) -> None:
         for path in self._paths():
             path.unlink(missing_ok=True)
-        for path in self.folder.glob(".part-*"):  # what a killed write left
+        for path in self.folder.glob(".part-*"):  # left by a write that was killed
             path.unlink(missing_ok=True)
 
     def _remove_folder(self) -> None:
@@ -153,7 +153,7 @@ class Store:
 
 
 def _take(file: Any, folder: Path) -> None:
-    """Lock the folder for this process; where there are no such locks, trust the user."""
+    """Lock the folder for this process; on systems without such locks, do nothing."""
     try:
         import fcntl
     except ImportError:  # not a POSIX system
@@ -175,7 +175,7 @@ def _take(file: Any, folder: Path) -> None:
 def _packed(
     chunks: list[tuple[Place, Runs, float]], elapsed: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A part's header and arrays: the runs of each job together."""
+    """A part's header and arrays, with each job's runs joined."""
     jobs: dict[str, list[tuple[Place, Runs, float]]] = {}
     for chunk in chunks:
         jobs.setdefault(chunk[0][0], []).append(chunk)
@@ -200,7 +200,7 @@ def _read(path: Path) -> tuple[float, list[tuple[Place, Runs, float]]]:
 
 
 def _split(chunks: list[Any], joined: dict[str, Runs]) -> Iterator[tuple[Place, Runs, float]]:
-    """The chunks that lie behind one another in their job's runs."""
+    """The chunks, cut from their jobs' joined runs."""
     first = dict.fromkeys(joined, 0)
     for digest, run, count, seconds in chunks:
         at = first[digest]

@@ -1,4 +1,4 @@
-"""How single runs go over time."""
+"""Trajectories: a run's totals and queues over time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Trajectory", "trajectory"]
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How some runs went, thinned to T points, in the user's units. M penalties, R runs."""
+    """The totals and queues of R runs at T steps, in the user's units; M penalties."""
 
     step: npt.NDArray[np.int64]  # [T] pulls so far
     cost: Floats  # [R, T]
@@ -41,10 +41,10 @@ def trajectory(
     seed: int = 0,
     points: int = 200,
 ) -> Trajectory:
-    """The cost, reward, penalty and queue of a few runs over time, at about ``points`` moments.
+    """The cost, reward, penalty and queue of a few runs, at about ``points`` steps.
 
-    The same runs as :func:`simulate` makes with this seed; a run that is done stays as it ended.
-    Every policy has one; one that cannot be compiled goes in plain Python.
+    These are the runs that :func:`simulate` makes with this seed; after its end a run keeps its
+    final values. Policies that cannot be compiled run in plain Python.
     """
     [budget], numbers = budget_list([budget], require_problem(problem)), run_numbers(runs)
     if not points >= 2:
@@ -75,7 +75,7 @@ def trajectory(
 
 
 def _compiled(plan: SingleRunPlan, run: int, stride: int) -> Iterator[Runs]:
-    """What the run has brought at the start and after every ``stride`` steps."""
+    """The run's totals at the start and after every ``stride`` steps."""
     state, stop, until = SingleRun(plan, np.array([run])), np.zeros(1, np.uint8), 0
     while True:
         state.advance(until, stop)

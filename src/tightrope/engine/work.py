@@ -1,6 +1,6 @@
-"""Work: the runs of some jobs, cut into chunks, made by threads here or by a cluster.
+"""Work: the runs of several jobs, cut into chunks and made by threads or on a cluster.
 
-All jobs' first runs come first, so that work that is interrupted has whole runs of every policy.
+The first runs of all jobs come first, so that interrupted work has finished runs of every policy.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ class Chunk:
 
     @property
     def weight(self) -> float:
-        """About how many seconds it takes a processor."""
+        """About how many seconds it takes one CPU."""
         return self.job.seconds * len(self.runs)
 
     @property
     def place(self) -> Place:
-        """How the store calls it."""
+        """Its key in the store."""
         return self.job.digest, int(self.runs[0]), len(self.runs)
 
 
-Keep = Callable[[int, Runs, float], None]  # takes a chunk just finished: its place, runs, seconds
+Keep = Callable[[int, Runs, float], None]  # receives a finished chunk: its place, runs, seconds
 Compile = Callable[[Job], None]  # called before a job's first chunk
-Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chunks, which are to do
+Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chunks, places to do
 
 
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
-    """Chunks by groups of runs, each group with every job that has such runs."""
+    """All jobs' chunks, ordered by run numbers: every job's first runs come first."""
     width = max(job.chunk for job in jobs)
     most = max(len(job.numbers) for job in jobs)
     chunks = []
@@ -59,7 +59,7 @@ def cut(jobs: Sequence[Job]) -> list[Chunk]:
 
 
 class Work:
-    """The chunks of some jobs, those finished and those to do; what a store holds is finished."""
+    """The chunks of some jobs, finished or not; those found in the store count as finished."""
 
     def __init__(self, jobs: Sequence[Job], store: Store | None) -> None:
         self.jobs, self.chunks, self.store = jobs, cut(jobs), store
@@ -79,24 +79,24 @@ class Work:
 
     @property
     def share_done(self) -> float:
-        """How much of it is finished, by weight."""
+        """The finished share of the work, by weight."""
         total = sum(chunk.weight for chunk in self.chunks)
         return sum(self.chunks[at].weight for at in self.done) / total
 
     def run(self, runner: Runner, progress: Progress, title: str) -> bool:
-        """Do what is to do; whether all is done: Ctrl-C ends it, with what is finished then."""
+        """Run the unfinished chunks; returns whether all are finished. Ctrl-C ends it early."""
         total = sum(chunk.weight for chunk in self.chunks)
         before = total * self.share_done
         if before and self.store and progress is not False:
             share = percent(before / total)
-            print(f"going on from {share}, kept in {self.store.folder}", file=sys.stderr)
+            print(f"continuing from {share}, kept in {self.store.folder}", file=sys.stderr)
         start = time.perf_counter()
         if self.store:
             self.store.start()
         with reporting(progress, total, title) as tell:
 
             def keep(at: int, runs: Runs, seconds: float) -> None:
-                if at in self.done:  # the second time, after an interruption
+                if at in self.done:  # kept already, before an interruption
                     return
                 self.done[at] = (runs, seconds)
                 if self.store:
@@ -120,28 +120,28 @@ class Work:
             self.compile_seconds[job] = job.compile()
 
     def finished_runs(self, jobs: Iterable[Job]) -> Numbers:
-        """Those of the runs that all of these jobs have finished."""
+        """The numbers of the runs that all of these jobs have finished."""
         mine = set(jobs)
         missing = [chunk.runs for at in self.todo if (chunk := self.chunks[at]).job in mine]
         numbers = next(iter(mine)).numbers
         return np.setdiff1d(numbers, np.concatenate(missing)) if missing else numbers
 
     def runs_of(self, job: Job, kept: Numbers) -> Runs:
-        """A job's runs with the numbers ``kept``, in order."""
+        """A job's runs with the numbers ``kept``, in run order."""
         parts = [
             self.done[at][0][np.isin(self.chunks[at].runs, kept)] for at in self._finished[job]
         ]
         return Runs.join(parts, axis=0)
 
     def seconds_of(self, job: Job) -> float:
-        """A job's share of the elapsed time."""
+        """A job's share of the elapsed time, in seconds."""
         busy = sum(seconds for _, seconds in self.done.values())
         mine = sum(self.done[at][1] for at in self._finished[job])
         return mine * max(self.elapsed, 0.0) / busy if busy else 0.0
 
     @cached_property
     def _finished(self) -> dict[Job, list[int]]:
-        """The places of each job's finished chunks, once nothing more is done."""
+        """The places of each job's finished chunks; cached, so use it after the work has ended."""
         found: dict[Job, list[int]] = {job: [] for job in self.jobs}
         for at in sorted(self.done):
             found[self.chunks[at].job].append(at)
@@ -151,7 +151,7 @@ class Work:
 def run_chunks(
     chunks: Sequence[Chunk], todo: Sequence[int], keep: Keep, compile: Compile, threads: int
 ) -> None:
-    """Run the chunks at the places ``todo``; Ctrl-C is raised once the finished ones are kept."""
+    """Run the chunks at the places ``todo``; on Ctrl-C, keep the finished ones and raise it."""
     stop = np.zeros(1, np.uint8)
     pending: dict[Future[tuple[Runs | None, float]], int] = {}
     places = iter(todo)
@@ -161,7 +161,7 @@ def run_chunks(
         at = next(places, None)
         if at is not None:
             job = chunks[at].job
-            compile(job)  # in this thread, which Ctrl-C reaches
+            compile(job)  # in this thread, because Ctrl-C interrupts only the main thread
             pending[pool.submit(job.plan.run, chunks[at].runs, stop)] = at
 
     def gather(futures: Iterable[Future[tuple[Runs | None, float]]]) -> None:

@@ -1,8 +1,9 @@
 """The paper's experiments by name, and :func:`reproduce`, which runs and reports them.
 
-An experiment is a file with constants and an analysis (``figure1``, ``growing_arms``, ``tradeoff``,
-``erratum``); ``claims`` judges what the paper says. Beside them the arena (``arena`` and
-``arena_*``) and ``tuning``. All of them ask ``engine.simulation.make`` for runs and read results.
+An experiment is a module with constants and an analysis (``figure1``, ``growing_arms``,
+``tradeoff``, ``erratum``); ``claims`` checks the paper's claims. The arena (``arena`` and
+``arena_*``) and ``tuning`` are here too. All of them get their runs from
+``engine.simulation.make``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["EXPERIMENTS", "Call", "Evidence", "Experiment", "Report", "reproduce
 
 ALL = "all"
 
-# One more experiment is one more file and one more name here.
+# To add an experiment, write its module and list it here.
 EXPERIMENTS: Mapping[str, Experiment] = {
     experiment.name: experiment
     for experiment in (FIGURE1, FIGURE2, FIGURE3, FIGURE4, FIGURE5, ERRATUM)
@@ -42,17 +43,16 @@ def reproduce(
 ) -> Report:
     """Simulate the paper's experiments and write figures, tables and one page to ``out``.
 
-    ``experiment`` is ``"all"``, a name of ``EXPERIMENTS`` or one's own. ``runs`` per point;
-    ``backend`` and ``progress`` as in ``simulate``, one bar for all of it. Written at the end,
-    each file whole: ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
-    ``index.html``.
+    ``experiment`` is ``"all"``, a name in ``EXPERIMENTS``, or an ``Experiment``. ``runs`` is per
+    point of a curve; ``backend`` and ``progress`` as in ``simulate``, with one bar for everything.
+    At the end it writes ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
+    ``index.html``, each atomically.
 
-    Finished parts of the work are kept in ``out/.partial`` until then. After Ctrl-C, which is
-    raised, or a power cut the same call goes on from there, to the same bytes; ``fresh`` starts
-    again.
+    Until then, finished runs are kept in ``out/.partial``. After Ctrl-C, which is raised, or a
+    power cut, the same call continues from there and writes the same bytes; ``fresh`` starts again.
     """
     return run(
-        _found(experiment),
+        _experiments(experiment),
         runs=runs,
         seed=seed,
         out=out,
@@ -62,7 +62,7 @@ def reproduce(
     )
 
 
-def _found(experiment: str | Experiment) -> list[Experiment]:
+def _experiments(experiment: str | Experiment) -> list[Experiment]:
     if isinstance(experiment, Experiment):
         return [experiment]
     if experiment == ALL:

@@ -37,32 +37,52 @@ from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
 
-__all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies"]
+__all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies", "facts_of", "scenes_of"]
 
 PROBLEMS = (
     "paper",
-    "paper-arms-10",
-    "paper-arms-50",
-    "paper-arms-100",
+    "paper-arms-100",  # one of paper-arms-K: the others differ in their number of arms alone
     "arena-random-5",
     "arena-random-10",
     "arena-random-30",
     "arena-continuous-8",
     "arena-tight",
+    "arena-slim-3",
+    "arena-slim-8",
     "arena-free",
     "arena-cheap",
+    "arena-uneven-5",
+    "arena-uneven-10",
+    "arena-rare",
+    "arena-rare-5",
+    "arena-rare-10",
+    "arena-small-5",
+    "arena-small-10",
+    "arena-safe-5",
+    "arena-safe-20",
+    "arena-near-6",
+    "arena-near-20",
+    "arena-mixture-4",
+    "arena-mixture-8",
+    "arena-apart-4",
+    "arena-apart-8",
     "arena-two-limits",
     "arena-three-limits",
     "advertising",
     "hiring",
     "wireless",
+    "routing-1",
+    "routing-2",
+    "routing-3",
+    "routing-4",
+    "routing-5",
     "arena-abrupt",
     "arena-drift",
 )
-BUDGETS = (100.0, 300.0, 1000.0, 10_000.0, 100_000.0)  # in largest costs of one pull
+BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
-FEWEST_RUNS = 24  # at large budgets
+FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
 FULL_BUDGET = 10_000.0  # from here on fewer runs
 
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
@@ -124,10 +144,10 @@ def _forgetful() -> list[str]:
 def runs_at(runs: int, budget: float) -> int:
     """How many of ``runs`` are made at a budget in largest costs.
 
-    All up to 10^4; beyond that fewer, in proportion, but not below 24.
+    All up to 10^4; beyond that fewer, in proportion, but not below 75.
 
     >>> [runs_at(200, budget) for budget in (100, 1e4, 1e5)]
-    [200, 200, 24]
+    [200, 200, 75]
     """
     return min(runs, max(FEWEST_RUNS, int(runs * FULL_BUDGET / budget)))
 
@@ -154,7 +174,7 @@ def arena(
     """
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     sizes = budget_list(budgets or BUDGETS)
-    scenes = _scenes(problems or PROBLEMS)
+    scenes = scenes_of(problems or PROBLEMS)
     named = _named_policies(policies or default_policies())
     matches, left_out = _matches(scenes, named, sizes, () if policies else _forgetful())
     requests = [match.request(wanted) for match in matches]
@@ -166,7 +186,7 @@ def arena(
     require_writable(out)
     with Store(Path(out) / PARTS, fresh=fresh) as store:
         rows = _rows(matches, _made(requests, settings, store))
-        facts, budget = _facts(rows, wanted, seed), judged(rows, VERDICT)
+        facts, budget = facts_of(rows, wanted, seed), judged(rows, VERDICT)
         files = write(make_folder(out), rows, scenes, facts, budget, left_out)
         store.remove()
     return _arena(rows, left_out, files)
@@ -183,7 +203,7 @@ def _arena(rows: Sequence[ArenaRow], left_out: Sequence[str], files: Sequence[Pa
     return Arena(rows, verdicts(rows, budget), budget, left_out, files)
 
 
-def _scenes(problems: Problems) -> dict[str, Scene]:
+def scenes_of(problems: Problems) -> dict[str, Scene]:
     """The problems by name, each feasible."""
     known, scenes = ready_names(), {}
     if isinstance(problems, Mapping):
@@ -270,7 +290,7 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow
     )
 
 
-def _facts(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
+def facts_of(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
     problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}

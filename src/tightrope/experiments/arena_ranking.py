@@ -1,9 +1,10 @@
 """Who is ahead: the arena's rule, from rows alone.
 
-On each problem and budget the policies that keep the limit come first, by regret, without what they
-earned by penalties beyond it; those that break it come after all of them, by how much. Policies
-that the runs cannot tell from the first of a group (their difference is within 1.96 combined
-standard errors) share its rank. Policies that know the means are shown and not ranked.
+On each problem and budget the policies that are shown to keep the limit (``arena_rows`` says when)
+come first, by regret, without what they earned by penalties beyond it. All others come after them,
+by the 99th percentile of their violation. Policies that the runs cannot tell from the first of a
+group (their difference is within 1.96 combined standard errors) share its rank. Policies that know
+the means are shown and not ranked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import hypot
 from statistics import median
 
-from tightrope.experiments.arena_rows import ArenaRow
+from tightrope.experiments.arena_rows import FAR, TOLERANCE, ArenaRow
 from tightrope.statistics import NORMAL_95
 
 __all__ = ["Standing", "at_place", "judged", "percent", "ranked", "standings", "verdict"]
@@ -41,9 +42,9 @@ def at_place(rows: Iterable[ArenaRow], problem: str, budget: float) -> list[Aren
 def _ranked_once(rows: Sequence[ArenaRow]) -> list[ArenaRow]:
     playing = [row for row in rows if not row.knows_means]
     keepers = sorted((row for row in playing if row.keeps), key=_reward)
-    breakers = sorted((row for row in playing if not row.keeps), key=_excess)
+    others = sorted((row for row in playing if not row.keeps), key=_tail)
     found = _shared(keepers, _reward, _reward_error, 1)
-    found += _shared(breakers, _excess, _excess_error, 1 + len(keepers))
+    found += _shared(others, _tail, _tail_error, 1 + len(keepers))
     aside = [row for row in rows if row.knows_means]
     return found + [replace(row, rank=None, tied=False) for row in aside]
 
@@ -57,12 +58,12 @@ def _reward_error(row: ArenaRow) -> float:
     return row.earned_se or 0.0
 
 
-def _excess(row: ArenaRow) -> float:
-    return row.violation_share
+def _tail(row: ArenaRow) -> float:
+    return row.violation_p99_share
 
 
-def _excess_error(row: ArenaRow) -> float:
-    return (row.violation_se or 0.0) / (row.limit or 1.0)
+def _tail_error(row: ArenaRow) -> float:
+    return (row.violation_p99_se or 0.0) / (row.limit or 1.0)
 
 
 def _shared(
@@ -97,15 +98,18 @@ def verdict(rows: Sequence[ArenaRow]) -> str:
     """One sentence or two on one problem at one budget, from its ranked rows."""
     playing = [row for row in rows if not row.knows_means]
     keepers = [row for row in playing if row.keeps]
-    breakers = [row for row in playing if not row.keeps]
+    breakers = [row for row in playing if row.kept == "breaks"]
+    unclear = [row for row in playing if row.kept == "unclear"]
     if not playing:
         return "Only policies that know the laws were run."
-    return " ".join(filter(None, [_leaders(keepers), _broken(breakers, keepers)]))
+    if len(keepers) == len(playing) > 1:
+        return f"{_leaders(keepers)} Nobody breaks it."
+    return " ".join(filter(None, [_leaders(keepers), _broken(breakers), _unclear(unclear)]))
 
 
 def _leaders(keepers: Sequence[ArenaRow]) -> str:
     if not keepers:
-        return "No policy keeps the limit."
+        return "No policy is shown to keep the limit."
     ahead = [row for row in keepers if row.rank == 1]
     behind = [row for row in keepers if row.rank != 1]
     names = _listed([row.policy for row in ahead])
@@ -114,20 +118,33 @@ def _leaders(keepers: Sequence[ArenaRow]) -> str:
     if len(ahead) > 1:
         text += " (no telling them apart)"
     if not behind:
-        return f"{text}; no other policy keeps it." if len(ahead) == 1 else f"{text}."
+        return f"{text}; no other policy is shown to keep it." if len(ahead) == 1 else f"{text}."
     return f"{text}; next is {behind[0].policy}{_of_optimum(behind[0])}."
 
 
 def _of_optimum(row: ArenaRow) -> str:
     share = row.regret_share
-    return "" if share is None else f", {percent(share)} of OPT(B)"
+    return "" if share is None or not row.regret_tells else f", {percent(share)} of OPT(B)"
 
 
-def _broken(breakers: Sequence[ArenaRow], keepers: Sequence[ArenaRow]) -> str:
+def _broken(breakers: Sequence[ArenaRow]) -> str:
     if not breakers:
-        return "Nobody breaks it." if len(keepers) > 1 else ""
-    told = [f"{row.policy} (by {percent(row.violation_share)})" for row in breakers]
+        return ""
+    told = [f"{row.policy} ({_how(row)})" for row in breakers]
     return f"{_listed(told)} {'breaks' if len(told) == 1 else 'break'} it."
+
+
+def _how(row: ArenaRow) -> str:
+    """By how much on average; where that is nothing, how often by much."""
+    if row.violation_share > TOLERANCE:
+        return f"by {percent(row.violation_share)}"
+    return f"by more than {percent(FAR)} in {percent(row.broken_far)} of the runs"
+
+
+def _unclear(rows: Sequence[ArenaRow]) -> str:
+    if not rows:
+        return ""
+    return f"The runs do not show whether {_listed([row.policy for row in rows])} would."
 
 
 def percent(share: float) -> str:
@@ -155,8 +172,9 @@ class Standing:
     problems: int
     keeps: int
     first: int  # how often its rank is 1, shared or not
-    regret_share: float | None  # median where it keeps the limit
+    regret_share: float | None  # median where it keeps the limit and regret tells something
     worst: float  # the largest mean violation, as a share of the limit
+    worst_p99: float  # the largest 99th percentile of a run's violation, likewise
     broken: float  # the mean over problems of P(limit broken)
 
 
@@ -177,7 +195,8 @@ def _order(one: Standing) -> tuple[float, ...]:
 
 
 def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
-    kept = [row.regret_share for row in rows if row.keeps and row.regret_share is not None]
+    telling = [row for row in rows if row.keeps and row.regret_tells]
+    regrets = [row.regret_share for row in telling if row.regret_share is not None]
     return Standing(
         policy=label,
         knows=rows[0].knows,
@@ -185,7 +204,8 @@ def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
         problems=len(rows),
         keeps=sum(row.keeps for row in rows),
         first=sum(row.rank == 1 and row.keeps for row in rows),
-        regret_share=median(kept) if kept else None,
+        regret_share=median(regrets) if regrets else None,
         worst=max(row.violation_share for row in rows),
+        worst_p99=max(row.violation_p99_share for row in rows),
         broken=sum(row.broken for row in rows) / len(rows),
     )

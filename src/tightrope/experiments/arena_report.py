@@ -25,34 +25,44 @@ from tightrope.report.page import Findings, Picture
 from tightrope.report.panels import Curve, Panel, Reference
 from tightrope.report.styles import Style, styles
 from tightrope.report.table import write_csv
+from tightrope.theory.learning import learning_limit
 
 __all__ = ["FILES", "panels", "standings_html", "verdicts", "write"]
 
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
-HOLLOW = "hollow: breaks the limit"
+HOLLOW = "hollow: not shown to keep the limit"
+LONGEST_SOURCE = 40_000  # characters of a problem's TOML on the page
+LEARNING = "C log B: limit of learning, for large B"
 NOTHING = "–"
 
 TITLE = "The arena: every policy on every problem"
 LEAD = (
     "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
-    " and draws. A policy that breaks the limit is never ranked above one that keeps it. Policies"
-    " that know the laws are shown for comparison and not ranked; what a learner is told of the"
-    " arms stands beside its name."
+    " and draws. Who is not shown to keep the limit, on average and in nearly every run, is never"
+    " ranked above one who is. Policies that know the laws are shown for comparison and not ranked;"
+    " what a learner is told of the arms stands beside its name."
 )
 PICTURES_LEAD = (
     "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
-    " keeps the limit; lower is better. A hollow marker breaks the limit, which pays: its regret"
-    " may be below 0. The axis is logarithmic beyond ±1 %."
+    " keeps the limit; lower is better. Behind a hollow marker the limit is not shown to be kept."
+    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %. For B"
+    " large enough no consistent policy that keeps the limit has regret below (C - o(1)) log B, the"
+    " limit of learning; at these budgets it may: see docs/learning-limit.md."
 )
 NOTES = [
-    "Keeps: the lower end of the 95 % interval of the mean violation is at most 0.001 of the limit,"
-    " for every limit. So a policy is said to break the limit only where the runs show it; few runs"
-    " are lenient. The mean violation and P(limit broken) stand beside it.",
-    "Rank: among those that keep the limit by regret, then those that break it by how much. What a"
-    " mean penalty beyond the limit, but within the tolerance, earned at the limit's price does not"
-    " count. = is a tie: within 1.96 combined standard errors of the first that has the rank.",
+    "Keeps: the runs show, by the upper ends of 95 % intervals, that the mean violation is at most"
+    " 0.001 of the limit, for every limit, and that less than 5 % of the runs go beyond a limit by"
+    " more than 5 % of it. Noise and few runs make neither of them easier; below 73 runs nobody is"
+    " shown to keep a limit. Breaks: the lower end of one of the two is above. Else it is unclear.",
+    "Rank: those that keep the limit by regret, then all others by the 99th percentile of their"
+    " violation. What a mean penalty beyond the limit, but within the tolerance, earned at the"
+    " limit's price does not count. = is a tie: within 1.96 combined standard errors of the first"
+    " that has the rank.",
+    "Regret is quoted, in verdicts and medians, where it says something: where there are more than"
+    " two arms and their rates of penalty and reward do not lie on one line (with M limits: more"
+    " than M + 1, not on one plane). Elsewhere it only mirrors the violation.",
     "Regret is against OPT(B), the exact optimum of all policies that know the laws and keep the"
     " expected penalty within c B. Where no policy can (the last pull may go beyond the budget)"
     " there is none. What is earned is estimated with less noise than by the mean of the rewards:"
@@ -82,7 +92,7 @@ def write(
     left_out: Sequence[str],
 ) -> list[Path]:
     """Everything is made first and written then; the page comes last."""
-    drawn = panels(rows)
+    drawn = panels(rows, scenes)
     figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
     page = render_board(_board(rows, scenes, drawn, facts, budget, left_out))
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
@@ -104,7 +114,7 @@ def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
     return {name: verdict(at_place(rows, name, budget)) for name in problems}
 
 
-def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
+def panels(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Panel]:
     """Small multiples: one panel per problem."""
     labels = list(dict.fromkeys(row.policy for row in sorted(rows, key=_order)))
     looks, limits = styles(labels), _limits(rows)
@@ -117,7 +127,10 @@ def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
             title=name,
             y_label="regret / OPT(B)",
             curves=[one for one in curves if len(one.x)],
-            references=[Reference("stationary", "OPT(B)", np.zeros(1))],
+            references=[
+                Reference("stationary", "OPT(B)", np.zeros(1)),
+                *_learning_line(mine, scenes[name]),
+            ],
             x_log=len(budgets) > 1,
             x_ticks=5 if max(budgets) >= 10.0 * min(budgets) else None,
             y_share=STRAIGHT,
@@ -126,6 +139,19 @@ def panels(rows: Sequence[ArenaRow]) -> list[Panel]:
         )
         found.append(panel)
     return found
+
+
+def _learning_line(rows: Sequence[ArenaRow], scene: Scene) -> list[Reference]:
+    """The limit of learning over OPT(B) at the budgets of one problem's rows, if there is one."""
+    if scene.changes:
+        return []
+    limit = learning_limit(scene.problem)
+    places = sorted({(row.budget, row.cost_budget, row.optimum) for row in rows if row.optimum})
+    shares = [(limit.regret(cost) or 0.0) / best for _, cost, best in places]
+    if not limit.constant or not places:
+        return []
+    budgets = np.array([budget for budget, _, _ in places])
+    return [Reference("learning", LEARNING, np.array(shares), budgets)]
 
 
 def _limits(rows: Sequence[ArenaRow]) -> tuple[float, float]:
@@ -175,8 +201,18 @@ def _board(
         tables=[_standings(rows, budget), _numbers(rows, budget)],
         notes=[*NOTES, *left_out],
         files=FILES[:-1],
-        sources=[(f"Problem {name}: {s.about}", s.problem.to_toml()) for name, s in scenes.items()],
+        sources=[(f"Problem {name}: {s.about}", _source(s)) for name, s in scenes.items()],
     )
+
+
+def _source(scene: Scene) -> str:
+    """The problem's TOML; of a long one, made of many rows, the beginning."""
+    text = scene.problem.to_toml()
+    if len(text) <= LONGEST_SOURCE:
+        return text
+    shown = text[: text.rindex("\n", 0, LONGEST_SOURCE // 10)]
+    more = text.count("\n") - shown.count("\n") - 1
+    return f"{shown}\n# ... and {more:,} more lines: tightrope problems {scene.name}\n"
 
 
 def _picture(panel: Panel) -> Picture:
@@ -222,12 +258,15 @@ def _standings(rows: Sequence[ArenaRow], budget: float) -> Tableau:
     found = standings(rows, budget)
     headings = [
         Heading("policy", number=False),
-        Heading("keeps the limit", "on how many of the problems that it was run on"),
+        Heading("keeps the limit", "shown on how many of the problems that it was run on"),
         Heading("rank 1", "how often it keeps the limit with the lowest regret, ties included"),
         Heading(
-            "median regret", "as a share of OPT(B), over the problems where it keeps the limit"
+            "median regret",
+            "as a share of OPT(B), over the problems where it keeps the limit and regret says"
+            " something: see the notes",
         ),
         Heading("worst violation", "the largest mean violation on any problem, as a share of c"),
+        Heading("worst 99th percentile", "of a run's violation, on any problem, as a share of c"),
         Heading("P(limit broken)", "the share of runs that break a limit, averaged over problems"),
     ]
     return Tableau(
@@ -255,6 +294,7 @@ def standings_html(rows: Sequence[ArenaRow], budget: float) -> str:
         ),
         html.HtmlColumn("median regret", [_percent(one.regret_share) for one in found]),
         html.HtmlColumn("worst violation", [percent(one.worst) for one in found]),
+        html.HtmlColumn("worst 99th percentile", [percent(one.worst_p99) for one in found]),
         html.HtmlColumn("P(limit broken)", [percent(one.broken) for one in found]),
     ]
     problems = len({row.problem for row in rows})
@@ -281,6 +321,7 @@ def _standing_cells(one: Standing) -> list[Cell]:
         Cell(NOTHING) if one.knows_means else Cell(str(one.first), one.first),
         Cell(NOTHING) if one.regret_share is None else _share_cell(one.regret_share),
         _share_cell(one.worst),
+        _share_cell(one.worst_p99),
         _share_cell(one.broken),
     ]
 
@@ -291,7 +332,7 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
         Heading("budget", "in largest costs of one pull", filters=True, picked=f"{budget:,g}"),
         Heading("rank", "within the problem and budget; = is a tie, – knows the laws"),
         Heading("policy", number=False, filters=True),
-        Heading("limit", "keeps or breaks: see the notes", number=False, filters=True),
+        Heading("limit", "keeps, breaks or unclear: see the notes", number=False, filters=True),
         Heading("regret", "OPT(B) less the mean reward, ± half of its 95 % interval"),
         Heading("of OPT(B)", "the regret as a share of OPT(B)"),
         Heading(
@@ -304,6 +345,7 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
             "the share of runs whose penalty exceeds c B for some limit, and"
             " its 95 % interval (Wilson)",
         ),
+        Heading("P(by more than 5 %)", "likewise, of runs whose penalty exceeds it by 5 %"),
         Heading("runs", "of this policy at this budget"),
         Heading(
             "time per decision", "nanoseconds of wall-clock time a simulated pull; see the notes"
@@ -321,22 +363,26 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
 
 def _cells(row: ArenaRow) -> list[Cell]:
     rank = NOTHING if row.rank is None else f"{row.rank}{'=' * row.tied}"
-    low, high = row.broken_interval
-    keeps = Cell("keeps", tone="good") if row.keeps else Cell("breaks", tone="bad")
     return [
         Cell(row.problem),
         Cell(f"{row.budget:,g}", row.budget),
         Cell(rank, row.rank),
         Cell(_title(row.policy, row.knows)),
-        keeps,
+        Cell(row.kept, tone={"keeps": "good", "breaks": "bad"}.get(row.kept, "")),
         Cell(_with_error(row.regret, row.regret_interval), row.regret),
         Cell(NOTHING) if row.regret_share is None else _share_cell(row.regret_share),
         Cell(_violation_text(row), row.violation_share),
         _share_cell(row.violation_p99_share),
-        Cell(f"{percent(row.broken)} ({100 * low:.1f} – {100 * high:.1f})", row.broken),
+        _odds_cell(row.broken, row.broken_interval),
+        _odds_cell(row.broken_far, row.broken_far_interval),
         Cell(f"{row.runs:,}", row.runs),
         Cell(f"{row.decision_ns:,.3g} ns", row.decision_ns),
     ]
+
+
+def _odds_cell(share: float, interval: tuple[float, float]) -> Cell:
+    low, high = interval
+    return Cell(f"{percent(share)} ({100 * low:.1f} – {100 * high:.1f})", share)
 
 
 def _violation_text(row: ArenaRow) -> str:

@@ -1,7 +1,17 @@
 """What the arena measures of a policy on a problem at a budget: one row, in the user's units.
 
-Letters: R runs, K arms, M limits. The *worst limit* is the one whose violation's interval starts
+Letters: R runs, K arms, M limits. The *worst limit* is the one whose violation's interval ends
 highest, relative to the limit itself.
+
+A policy *keeps* the limits if the runs show both of these, with intervals of 95 %:
+
+- its mean violation is at most ``TOLERANCE`` of the limit, for every limit: the upper end is;
+- less than a share ``MOST_FAR`` of its runs go beyond some limit by more than ``FAR`` of it: the
+  upper end of Wilson's interval is at most that.
+
+Both go by upper ends, so noise or fewer runs never make a keeper of a policy that is none. None of
+its runs far beyond is enough from 73 runs on. It *breaks* a limit if the runs show the contrary of
+one of the two, by lower ends; else it is *unclear*, and ranked as if it broke it.
 """
 
 from __future__ import annotations
@@ -25,13 +35,17 @@ from tightrope.statistics import (
     Interval,
     estimate,
     quantile,
+    quantile_error,
     wilson,
 )
 
-__all__ = ["TOLERANCE", "ArenaRow", "Scene", "row_of"]
+__all__ = ["FAR", "MOST_FAR", "TOLERANCE", "ArenaRow", "Scene", "row_of"]
 
-TOLERANCE = 0.001  # of the limit: a violation that counts as none
+TOLERANCE = 0.001  # of the limit: a mean violation that counts as none
+FAR = 0.05  # of the limit: a run that goes further beyond it is a bad one
+MOST_FAR = 0.05  # of the runs: as many may be bad
 ROUNDING = 1e-9  # of what is allowed: sums of floats
+ON_A_PLANE = 1e-9  # of the largest reward rate: an arm this near to the others' plane is on it
 POINTS = 2**14  # of a law, for its variance
 
 
@@ -75,6 +89,17 @@ class Scene:
         allowed = np.array(self.problem.limits) * budget
         return float(np.maximum(penalty - allowed, 0.0) @ self.prices)
 
+    @cached_property
+    def regret_tells(self) -> bool:
+        """Whether regret says more than the violation does.
+
+        With one limit: there are more than two arms, and their rates of penalty and reward do not
+        lie on one line. On a line r = a + b y whatever is earned is a B + b times the penalty, so
+        who incurs what the limit allows has no regret, whichever arms it pulls. With M limits: more
+        than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase.
+        """
+        return any(_off_one_plane(phase.problem) for phase in self.problem.phases)
+
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
         _ = self.prices  # the oracle raises
@@ -115,6 +140,17 @@ class Scene:
             return None
 
 
+def _off_one_plane(problem: Problem) -> bool:
+    """Whether the reward rates are no linear function of the penalty rates, and a constant."""
+    moments = problem.moments
+    if problem.arm_count < problem.penalty_count + 2:
+        return False
+    plane = np.column_stack([np.ones(problem.arm_count), moments.penalty_rate / moments.limits])
+    fit, *_ = np.linalg.lstsq(plane, moments.reward_rate)
+    off = np.abs(moments.reward_rate - plane @ fit).max()
+    return bool(off > ON_A_PLANE * moments.reward_rate.max())
+
+
 def _spreads(arm: Arm, problem: Problem) -> Floats:
     """The standard deviation [M] of a pull's penalty less the limit times its cost, normalised."""
     uniforms = (np.arange(POINTS) + 0.5) / POINTS
@@ -141,13 +177,14 @@ class ArenaRow:
     ranked. ``optimum``: OPT(B), in units of reward, None where no policy keeps the limits.
     ``reward_rate``: reward per unit of cost. ``earned``: a run's reward, with less noise than the
     mean of the rewards; ``counted``: without what penalties beyond the limits earned. ``regret``:
-    the optimum less what is earned; ``regret_share``: of the optimum.
+    the optimum less what is earned; ``regret_share``: of the optimum; ``regret_tells``: whether
+    regret says more than the violation on this problem (see ``Scene``).
 
     Of the worst limit, ``worst_limit`` (from 1; None without limits): ``limit``, ``violation`` per
     unit of cost; ``_share`` is relative to the limit. ``violation_p99``: the 99th percentile over
-    runs. ``broken``: the share of runs that break any limit, with Wilson's interval. ``keeps``:
-    the mean violation's interval reaches down to the tolerance, for every limit. ``violations``:
-    the mean violation by the limits' names.
+    runs, with its standard error. ``broken``: the share of runs that break any limit, with Wilson's
+    interval; ``broken_far``: that break one by more than ``FAR`` of it. ``keeps``: see the module.
+    ``violations``: the mean violation by the limits' names.
 
     ``steps``: all pulls of all runs. ``decision_ns``: nanoseconds of elapsed time per pull.
     ``rank``: from 1, None if not ranked; ``tied``: another has the same.
@@ -170,6 +207,7 @@ class ArenaRow:
     regret_se: float | None
     regret_interval: Interval | None
     regret_share: float | None
+    regret_tells: bool
     worst_limit: int | None
     limit: float
     violation: float
@@ -178,9 +216,12 @@ class ArenaRow:
     violation_share: float
     violation_share_interval: Interval | None
     violation_p99: float
+    violation_p99_se: float | None
     violation_p99_share: float
     broken: float
     broken_interval: Interval
+    broken_far: float
+    broken_far_interval: Interval
     keeps: bool
     violations: Mapping[str, float]
     steps: int
@@ -188,6 +229,17 @@ class ArenaRow:
     backend: str
     rank: int | None = None
     tied: bool = False
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the runs show that it breaks a limit, on average or in too many runs."""
+        low, _ = self.violation_share_interval or (-1.0, 0.0)
+        return low > TOLERANCE or self.broken_far_interval[0] > MOST_FAR
+
+    @property
+    def kept(self) -> str:
+        """``keeps``, ``breaks`` or ``unclear``."""
+        return "keeps" if self.keeps else "breaks" if self.breaks else "unclear"
 
     def as_dict(self) -> dict[str, Any]:
         """A dictionary that JSON takes: intervals are lists."""
@@ -223,6 +275,7 @@ def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> Ar
         regret_se=None if best is None else earned.error,
         regret_interval=None if best is None or ends is None else (best - ends[1], best - ends[0]),
         regret_share=None if best is None else 1.0 - earned.mean / best,
+        regret_tells=scene.regret_tells,
         **_violation(problem, runs.penalty, budget),
         steps=steps,
         decision_ns=1e9 * record.seconds[0] / steps,
@@ -235,23 +288,23 @@ def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, An
     limits = np.array(problem.limits)
     shares = penalty * np.array(problem.scales.penalties) / (limits * budget) - 1.0  # [R, M]
     if not len(limits):
-        return _described(None, Estimate(-1.0), np.full(len(penalty), -1.0))
+        nothing = _described(None, Estimate(-1.0), np.full(len(penalty), -1.0))
+        return {**nothing, "keeps": True, "violations": {}}
     estimates = [estimate(shares[:, m]) for m in range(len(limits))]
-    starts = [(one.interval or (one.mean,))[0] for one in estimates]
-    worst = int(np.argmax(starts))
+    ends = [(one.mean + one.reach, one.mean) for one in estimates]
+    worst = ends.index(max(ends))
     told = _described(worst, estimates[worst], shares.max(axis=1), float(limits[worst]))
     means = [one.mean * limit for one, limit in zip(estimates, problem.limits, strict=True)]
     named = dict(zip(problem.limit_names, means, strict=True))
-    return {**told, "keeps": bool(max(starts) <= TOLERANCE), "violations": named}
+    keeps = ends[worst][0] <= TOLERANCE and told["broken_far_interval"][1] <= MOST_FAR
+    return {**told, "keeps": keeps, "violations": named}
 
 
 def _described(
     worst: int | None, share: Estimate, runs: Floats, limit: float = 0.0
 ) -> dict[str, Any]:
     """``runs`` [R]: each run's own violation of its worst limit, as a share of the limit."""
-    broken = int(np.count_nonzero(runs > ROUNDING))
-    ends, tail = share.interval, quantile(runs, 0.99)
-    low, high = wilson(broken, len(runs))
+    ends, tail, tail_error = share.interval, quantile(runs, 0.99), quantile_error(runs, 0.99)
     return {
         "worst_limit": None if worst is None else worst + 1,
         "limit": limit,
@@ -261,9 +314,15 @@ def _described(
         "violation_share": share.mean,
         "violation_share_interval": ends,
         "violation_p99": tail * limit,
+        "violation_p99_se": None if tail_error is None else tail_error * limit,
         "violation_p99_share": tail,
-        "broken": broken / len(runs),
-        "broken_interval": (float(low), float(high)),
-        "keeps": True,
-        "violations": {},
+        **_beyond("broken", runs, 0.0),
+        **_beyond("broken_far", runs, FAR),
     }
+
+
+def _beyond(name: str, runs: Floats, margin: float) -> dict[str, Any]:
+    """The share of runs [R] whose violation is above ``margin``, with Wilson's interval."""
+    count = int(np.count_nonzero(runs > margin + ROUNDING))
+    low, high = wilson(count, len(runs))
+    return {name: count / len(runs), f"{name}_interval": (float(low), float(high))}

@@ -1,6 +1,6 @@
-"""An experiment is data and an analysis: what to simulate, and how to read what came of it.
+"""Experiments: what to simulate, as data, and an analysis of the results.
 
-The sweep is constants. The analysis gets the :class:`Evidence` and never runs anything.
+The analysis gets the :class:`Evidence` and never simulates.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Call:
         return ready_problem(self.problem)
 
     def request(self, runs: int) -> Request:
-        """What to ask the engine for."""
+        """The request for the engine."""
         policies = {policy.label: policy for policy in self.policies}
         return Request(self.load(), policies, self.budgets, np.arange(runs))
 
     def outside_theory(self) -> dict[tuple[str, float], str]:
-        """What the paper's theorems do not cover, by policy and budget."""
+        """Warnings about numbers outside the paper's theorems, by policy and budget."""
         policies = {policy.label: policy for policy in self.policies}
         return outside_theory(self.load(), policies, self.budgets)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a sweep brought: its calls and the results of each."""
+    """A sweep's calls and the results of each."""
 
     calls: Sequence[Call]
     results: Sequence[Results]
@@ -71,9 +71,8 @@ class Evidence:
 class Experiment:
     """A sweep and its analysis.
 
-    ``name``: for the shell, and of its files. ``lead``: what it shows, in a few sentences.
-    ``panels``: the picture, in rows of ``columns``. ``notes``: what a reader must know of the
-    numbers.
+    ``name``: in the shell and of its files. ``lead``: what it shows, in a few sentences.
+    ``panels``: the figure, in rows of ``columns``. ``notes``: how to read the numbers.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The erratum: LyOn's index as printed (eqn:ly-index) against the one its proof uses.
+"""The erratum: LyOn's index as printed (Definition 8) against the one its proof uses.
 
-G budgets, R runs, K arms.
+Letters: G budgets, R runs, K arms.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ POLICIES = {
     "LyOn, index of the proof": LyOn(),
     "LyOn, index as printed": LyOn(penalty_bonus="as-printed"),
 }
-LOCKED = 0.9  # of a run's pulls on one arm; pi* gives no arm more than 0.61
+LOCKED = 0.9  # share of a run's pulls on one arm; pi* gives no arm more than 0.61
 
 
 def locked(evidence: Evidence, policy: LyOn) -> npt.NDArray[np.bool_]:
-    """Which runs are locked, and on which arm [G, R, K]: more than 0.9 of a run's pulls."""
+    """Whether each run is locked on each arm [G, R, K]: more than 0.9 of its pulls."""
     pulls = evidence.results[0][policy.label].runs.pulls
     shares: Floats = pulls / pulls.sum(axis=-1, keepdims=True)
     return shares > LOCKED
@@ -62,7 +62,7 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 
 def notes(evidence: Evidence) -> list[str]:
-    """What locked means, and what the rest of the runs do."""
+    """What locked means, and how the other runs do."""
     return [
         "A run is locked when more than 0.9 of all its pulls, exploration included, went to one"
         " arm; π* gives arm 1 a share of 0.39 of the pulls, arm 2 0.61. " + _gap(evidence),
@@ -72,7 +72,7 @@ def notes(evidence: Evidence) -> list[str]:
         " run there.",
         _others(evidence),
         "Either arm's reward rate is its penalty rate plus 0.5, so (a) is (b) plus 1.3 + 0.5 / B in"
-        " expectation, whatever the policy: all that the printed sign earns above π* is earned by"
+        " expectation, under every policy: whatever the printed sign earns above π*, it earns by"
         " breaking the limit.",
         "The band of (c) is Wilson's 95 % interval.",
     ]
@@ -95,7 +95,7 @@ def _locked_curves(evidence: Evidence) -> list[Curve]:
 
 
 def _gap(evidence: Evidence) -> str:
-    """How sharply 0.9 divides the runs, and whether any run is locked on arm 2."""
+    """How clearly the threshold 0.9 separates the runs, and how many are locked on arm 2."""
     made = [evidence.results[0][policy.label].runs.pulls for policy in POLICIES.values()]
     shares = np.concatenate([(one[..., 0] / one.sum(axis=-1)).ravel() for one in made])
     free, held = shares[shares <= LOCKED], shares[shares > LOCKED]
@@ -106,7 +106,7 @@ def _gap(evidence: Evidence) -> str:
 
 
 def _others(evidence: Evidence) -> str:
-    """The violation of the runs that are not locked, beside the proof's index."""
+    """The violation of the runs that are not locked, compared with the proof's index."""
     results = evidence.results[0]
     proof, printed = POLICIES.values()
     free = ~locked(evidence, printed)[-1].any(axis=-1)
@@ -117,7 +117,7 @@ def _others(evidence: Evidence) -> str:
         f"At B = {budget:,g} the index as printed locks {(~free).mean():.1%} of the runs, and the"
         f" violation averages {over[1].mean():+.4f}; among the runs that are not locked it is"
         f" {among}, with the proof's index {over[0].mean():+.4f} over all runs. The printed sign"
-        " explores less: it does well where that suffices, and nothing repairs it where not."
+        " explores less: in some runs that is enough, and the others never recover."
     )
 
 
@@ -126,7 +126,7 @@ ERRATUM = Experiment(
     title="Erratum: the sign of the penalty's bonus in LyOn's index",
     lead="The paper prints LyOn's index with the exploration bonus of the penalty added. Its text"
     " calls the index a lower confidence bound, and its proof subtracts the bonus. With the printed"
-    " sign a good part of the runs locks on arm 1, which breaks the limit for ever; v₀ = 1,"
+    " sign many runs lock on arm 1, which breaks the limit at any budget; v₀ = 1,"
     " δ₀ = 0.5, Figure 1's arms.",
     sweep=(Call(PROBLEM, tuple(POLICIES.values()), BUDGETS),),
     panels=panels,

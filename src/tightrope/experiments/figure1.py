@@ -15,6 +15,7 @@ from tightrope.report.panels import (
     optimum_line,
     stationary_line,
 )
+from tightrope.theory.formulas import constants, lyoff_delta0, lyon_delta0
 
 __all__ = ["FIGURE1"]
 
@@ -22,7 +23,7 @@ PROBLEM = "paper"
 DELTA0 = (0.5, 15.0)  # panels a-c, panels d-f
 BUDGETS = (*range(1000, 10_001, 1000), *range(20_000, 60_001, 10_000))
 STATIONARY = Stationary()  # pi*
-ARM = 0  # whose share of the pulls is shown
+ARM = 0  # the arm whose share of the pulls is shown
 METRICS = {  # what each panel shows: its title, its vertical axis, the part of a list
     "reward_rate": ("Reward rate", "reward / B", None),
     "violation": ("Constraint violation", "penalty / B − c", None),
@@ -31,7 +32,7 @@ METRICS = {  # what each panel shows: its title, its vertical axis, the part of 
 
 
 def learners(delta0: float) -> dict[str, LyOff | LyOn]:
-    """The paper's two policies by the names it gives them."""
+    """The paper's two policies by their names in the paper."""
     return {"LyOff": LyOff(v0=1.0, delta0=delta0), "LyOn": LyOn(v0=1.0, delta0=delta0, alpha=2.0)}
 
 
@@ -46,15 +47,20 @@ def panels(evidence: Evidence) -> list[Panel]:
 
 def notes(evidence: Evidence) -> list[str]:
     """How to read the numbers."""
+    known = constants(evidence.results[0].problem)
+    offline, online = (found(known, BUDGETS[-1], 1.0)[0] for found in (lyoff_delta0, lyon_delta0))
     return [
         "Regret is measured against OPT(B), the exact optimum over all causal policies that keep"
         " the expected penalty at or below c B. A policy that breaks the limit can earn more, so"
         " its regret can be negative: read it beside the violation.",
         "A run ends with the pull that first exceeds the budget, and that pull counts: with these"
         " arms every run spends B + 1. So π* itself breaks the limit by c / B.",
-        "Where no band is seen around a curve, the 95 % interval is narrower than the line.",
+        "Where no band is visible around a curve, the 95 % interval is narrower than the line.",
         "Time allocation is the share of pulls, averaged over runs; of its cost, π* spends 0.3 on"
         " arm 1.",
+        f"For a violation below 0 the corrected proofs ask for δ₀ above {offline:.1f} (LyOff,"
+        f" Proposition 2) and {online:.1f} (LyOn, Theorem 1). So no theorem covers LyOn in panels"
+        " (d) to (f), where δ₀ = 15: its violation there is an observation.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Orders of growth, fitted: weighted straight lines on log-log scales, with honest intervals."""
+"""Fit orders of growth: weighted straight lines on log-log scales, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.special import stdtrit
 from tightrope.results import Floats
 from tightrope.statistics import NORMAL_95, standard_error
 
-__all__ = ["FEWEST", "Fit", "power_law", "slope_weights"]
+__all__ = ["FEWEST", "Fit", "power_law"]
 
-FEWEST = 3  # points of a line that can be told from a curve
-CLEAR = 3.0  # standard errors from 0: below that, the logarithm of a mean means little
+FEWEST = 3  # points needed for a fit
+CLEAR = 3.0  # standard errors from 0 that a mean must have for its logarithm to be useful
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Fit:
 
 
 def power_law(x: Floats, samples: Floats) -> Fit | None:
-    """Fit the means of ``samples`` [G, R] to a power of ``x`` [G]; None where that makes no sense.
+    """Fit the means of ``samples`` [G, R] to a power of ``x`` [G]; None if too few points are left.
 
-    Only the last points in a row that are clearly not 0 and of one sign are used. Runs with the
-    same number share their random numbers at all budgets, so the slope's error comes from each
-    run's own part in it, not from errors taken as independent. Where the points stray from the line
-    by more than their errors explain, the interval grows by as much.
+    Only the last consecutive points that are clearly not 0 and of one sign are used. Runs with the
+    same number share their random numbers at all budgets, so the error of the slope is computed
+    from each run's own slope, not from independent errors. If the points deviate from the line by
+    more than their errors explain, the interval is widened by that factor.
     """
     if samples.shape[1] < 2:
         return None
@@ -60,7 +60,7 @@ def power_law(x: Floats, samples: Floats) -> Fit | None:
     if len(x) < FEWEST:
         return None
     relative = np.maximum(error / np.abs(mean), 1e-9)
-    slopes = slope_weights(np.log(x), relative)
+    slopes = _slope_weights(np.log(x), relative)
     chi_square = _strays(np.log(x), np.log(np.abs(mean)), relative)
     parts = slopes @ (samples / mean[:, None])
     slope_error = float(standard_error(parts))
@@ -72,7 +72,7 @@ def power_law(x: Floats, samples: Floats) -> Fit | None:
 
 
 def _tail(mean: Floats, error: Floats) -> slice:
-    """The points that are clear of 0, up to the last such, as far back as the sign is its own."""
+    """The last consecutive points that are clearly not 0 and have the same sign."""
     clear = np.flatnonzero(np.abs(mean) > CLEAR * error)
     if not len(clear):
         return slice(0)
@@ -82,19 +82,19 @@ def _tail(mean: Floats, error: Floats) -> slice:
     return slice(int(others[-1]) + 1 if len(others) else 0, end)
 
 
-def slope_weights(x: Floats, error: Floats) -> Floats:
+def _slope_weights(x: Floats, error: Floats) -> Floats:
     """The slope of the weighted line through points at ``x`` [G], as weights [G] of their y."""
     weights: Floats = np.linalg.pinv(_design(x, error))[1] / error
     return weights
 
 
 def _strays(x: Floats, y: Floats, error: Floats) -> float:
-    """The sum of the squared residuals of the weighted line, in errors."""
+    """The sum of squared residuals of the weighted line, in units of the standard errors."""
     design = _design(x, error)
     residual = y / error - design @ (np.linalg.pinv(design) @ (y / error))
     return float(residual @ residual)
 
 
 def _design(x: Floats, error: Floats) -> Floats:
-    """A level and a slope [G, 2], each point weighted by its error."""
+    """The design matrix [G, 2] of level and slope, each point divided by its error."""
     return np.column_stack([np.ones_like(x), x]) / error[:, None]

@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of the paper (fig:increasing_K): LyOn with 2 to 100 arms, two delta0."""
+"""Figures 2 and 3 of the paper: LyOn with 2 to 100 arms, two delta0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tightrope.report.styles import LINES, Style
 
 __all__ = ["FIGURE2", "FIGURE3"]
 
-LOOKS = {  # by the number of arms; the colours darken, so that they keep their order in grey
+LOOKS = {  # by the number of arms; colours get darker, so that their order is visible in grey
     2: Style("#e0a000", "o", LINES[0]),
     10: Style("#e8702a", "s", LINES[0]),
     20: Style("#c8434f", "^", LINES[0]),
@@ -24,7 +24,7 @@ BUDGETS = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 
 
 def settings(delta0: float) -> list[Setting]:
-    """LyOn on each number of arms."""
+    """One setting of LyOn per number of arms."""
     policy = LyOn(v0=1.0, delta0=delta0, alpha=2.0)
     return [
         Setting(f"arms-{count}", f"K = {count}", f"paper-arms-{count}", policy, style)
@@ -46,12 +46,12 @@ def notes(evidence: Evidence) -> list[str]:
         " axis, are chosen here.",
         _exploration(evidence),
         _kept(evidence),
-        "Where no band is seen around a curve, the 95 % interval is narrower than the line.",
+        "Where no band is visible around a curve, the 95 % interval is narrower than the line.",
     ]
 
 
 def _exploration(evidence: Evidence) -> str:
-    """What learning every arm a little costs, where that is most."""
+    """The cost of the initial exploration with the most arms at the smallest budget."""
     call = evidence.calls[-1]
     problem, budget = call.load(), min(call.budgets)
     each = set_up(call.policies[0], problem, budget).explore
@@ -63,7 +63,7 @@ def _exploration(evidence: Evidence) -> str:
 
 
 def _kept(evidence: Evidence) -> str:
-    """From which budget on the limit is kept beyond doubt, for each number of arms."""
+    """The budget from which the violation's interval is below 0, for each number of arms."""
     first = []
     for call in evidence.calls:
         rows = evidence.rows_of(call.problem, call.policies[0])
@@ -96,14 +96,14 @@ FIGURE2 = _experiment(
     "fig2",
     2,
     0.5,
-    "More arms first break the limit by more, and earn more by it; with the budget all come back"
-    " towards π*.",
+    "With more arms the limit is first broken by more, and the reward is higher for it; as the"
+    " budget grows, all curves approach π*.",
 )
 FIGURE3 = _experiment(
     "fig3",
     3,
     15.0,
-    "Against the cost of learning stands a large δ₀: the violation turns negative, the later the"
-    " more arms there are (with 100 arms beyond B = 100,000), and the reward falls below π*'s"
-    " before it comes back.",
+    "A large δ₀ makes up for the cost of learning: the violation becomes negative, later with more"
+    " arms (with 100 arms beyond B = 100,000), and the reward falls below π*'s before it returns"
+    " to it.",
 )

@@ -1,12 +1,12 @@
-"""How a claim is checked: each function reads the evidence and says what it found.
+"""Checks of claims: each function reads the evidence and returns a measurement and a verdict.
 
-None: the evidence has nothing to say on the claim, because a policy or a problem is missing.
+It returns None if the evidence lacks a policy or a problem that the claim is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from operator import attrgetter
 from typing import Any
@@ -14,14 +14,20 @@ from typing import Any
 import numpy as np
 
 from tightrope.experiments.base import Evidence
-from tightrope.experiments.fits import FEWEST, Fit, power_law, slope_weights
+from tightrope.experiments.fits import FEWEST, Fit, power_law
 from tightrope.experiments.tracks import Track, tracks
+from tightrope.optimum.exact import cost_of_a_run, optimum
 from tightrope.policies import LyOff, LyOn, Policy, Stationary
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
 from tightrope.results import Floats
 from tightrope.statistics import Estimate, estimate, standard_error
 from tightrope.theory.formulas import (
+    TheoryConstants,
     constants,
+    lyoff_regret,
+    lyoff_schedule,
+    lyon_regret,
+    lyon_schedule,
     printed_offline_threshold,
     printed_online_threshold,
 )
@@ -32,7 +38,8 @@ Quantity = Callable[[Track], Floats]  # [G, R] of a track
 MANY = 3.5  # standard errors: what chance alone does not bring among a hundred comparisons
 TOLERANCE = 0.02  # of an exponent: finite budgets bend the line a little
 CLOSE = 0.1  # half an interval that says something of an exponent
-NEGLIGIBLE = 0.1  # of a slope against sqrt(B), where the orders in question have some units
+EXACT = 1e-8  # relative: OPT(B) is exact to 1e-9
+LARGE = (1e12, 1e24, 1e48)  # budgets at which the theorems' lower-order terms are gone
 
 reward_gap: Quantity = attrgetter("reward_gap")
 share_gap: Quantity = attrgetter("share_gap")
@@ -42,7 +49,7 @@ regret: Quantity = attrgetter("regret")
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found, at length and in few words, and the verdict."""
+    """A measurement, as a long and a short text, and the verdict."""
 
     text: str
     short: str
@@ -57,17 +64,17 @@ class Wanted:
     parameters: tuple[tuple[str, Any], ...] = ()
 
     def all(self, evidence: Evidence) -> list[Track]:
-        """Where the evidence has them, at the budgets that the theorems cover."""
+        """The matching tracks of the evidence, at the budgets that the theorems cover."""
         found = tracks(evidence, self.kind, **dict(self.parameters))
         return [track.where(track.inside) for track in found if track.inside.any()]
 
     def one(self, evidence: Evidence) -> Track | None:
-        """The first of them."""
+        """The first matching track, or None."""
         return next(iter(self.all(evidence)), None)
 
 
 def converges(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> Measured | None:
-    """Whether the distance to 0 falls as the budget grows."""
+    """Whether the quantity approaches 0 as the budget grows."""
     track = wanted.one(evidence)
     if track is None:
         return None
@@ -102,7 +109,7 @@ def order(
 
 
 def _reaches(fit: Fit | None, claimed: float, at_most: bool) -> str:
-    """Whether an exponent is at most (or at least) the claimed one; an open case must be close."""
+    """Whether an exponent is at most (or at least) the claimed one, as a verdict."""
     if fit is None:
         return UNKNOWN
     excess = fit.exponent - claimed if at_most else claimed - fit.exponent
@@ -111,8 +118,48 @@ def _reaches(fit: Fit | None, claimed: float, at_most: bool) -> str:
     return HOLDS if excess < -fit.reach or fit.reach <= CLOSE else UNKNOWN
 
 
+def nearly_linear(evidence: Evidence, wanted: Wanted) -> Measured | None:
+    """Whether the violation is O~(1/B): 1/B times any power of log B.
+
+    Over a range of budgets log^p(B) / B falls like B^(p / log B - 1), so an exponent between -1
+    and 0 does not decide; 0 or more refutes, -1 or less confirms.
+    """
+    track = wanted.one(evidence)
+    if track is None:
+        return None
+    fit = power_law(track.budgets, track.violation)
+    text = f"{_ends(track, track.violation)}; {_power(fit)}"
+    if fit is None:
+        return Measured(text, "no clear trend", UNKNOWN)
+    verdict = FAILS if fit.low >= 0.0 else _reaches(fit, -1.0, True)
+    logs = power_law(np.log(track.budgets), track.violation * track.budgets[:, None])
+    if verdict != FAILS or fit.low >= 0.0 or logs is None:
+        return Measured(text, f"B^({fit})", verdict)
+    power = f"{logs.exponent:.1f}"
+    text += f". log^p(B) / B with p = {power} falls as fast here. {_would_settle(track)}"
+    return Measured(text, f"B^({fit}), as log^{power}(B) / B falls", UNKNOWN)
+
+
+def _would_settle(track: Track) -> str:
+    """What larger budgets would show of LyOn's violation, if it is O~(1/B) and if it is not."""
+    last = float(track.budgets[-1])
+    limit = float(track.best.multiplier[0] * track.v[-1] / last - track.delta[-1])
+    text = (
+        f"What would settle it: budgets up to the square of these, {last**2:.1e}. There the"
+        " exponent is half as far from −1 if the claim is true."
+    )
+    if limit <= 0.0:
+        return text
+    factor = float(track.violation[-1].mean()) / limit
+    return text + (
+        " If instead the queue settles at V × multiplier, the violation tends to V × multiplier /"
+        f" B − δ, which is of order √(log B / B). At B = {last:,.0f} that is {limit:.4f}; measured"
+        f" is {factor:.2f} times as much, and this factor would tend to 1"
+    )
+
+
 def _with_choice(track: Track) -> tuple[Track, str]:
-    """The budgets at which some arm keeps the limit as tightened, if they are enough for a fit."""
+    """The track at budgets where some arm keeps the tightened limit, if enough for a fit."""
     if track.feasible.all() or track.feasible.sum() < FEWEST:
         return track, ""
     first = track.budgets[track.feasible][0]
@@ -151,7 +198,7 @@ def grows_with_arms(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> M
     if len(found) < 2:
         return None
     values = [quantity(track)[0] for track in found]
-    # The same run numbers, but other arms: differences as if independent, which is safe.
+    # The run numbers are the same, but the arms differ: treat them as independent, to be safe.
     steps = [_difference(one, other) for one, other in pairwise(map(estimate, values))]
     listed = ", ".join(
         f"{_number(estimate(v))} (K = {track.problem.arm_count})"
@@ -163,7 +210,7 @@ def grows_with_arms(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> M
 
 
 def _difference(one: Estimate, other: Estimate) -> Estimate:
-    """Of two means as if independent; without an error where either has none."""
+    """The difference of two means, treated as independent."""
     step = other.mean - one.mean
     if one.error is None or other.error is None:
         return Estimate(step)
@@ -171,7 +218,7 @@ def _difference(one: Estimate, other: Estimate) -> Estimate:
 
 
 def converges_for_all(evidence: Evidence, wanted: Wanted, quantity: Quantity) -> Measured | None:
-    """Whether the distance to 0 falls with the budget for every number of arms."""
+    """Whether the quantity approaches 0 as the budget grows, for every number of arms."""
     found = wanted.all(evidence)
     if not found:
         return None
@@ -207,8 +254,8 @@ def arms_order(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 ALIKE = (
-    "All arms here have the same reward less priced penalty, so regret is the violation with the"
-    " other sign, whatever the policy: it does not show what learning costs"
+    "All arms here have the same reward minus priced penalty, so under every policy regret is the"
+    " violation with the opposite sign: it does not show the cost of learning"
 )
 
 
@@ -230,44 +277,83 @@ def negative_regret(evidence: Evidence, wanted: Wanted) -> Measured | None:
     return Measured(text, short, _reaches(fit, 0.5, True))
 
 
-def price_of_learning(evidence: Evidence, known: Wanted, learned: Wanted) -> Measured | None:
-    """The learner's regret relative to that with known means, against sqrt(K log B)."""
+def bound_of_learning(evidence: Evidence, known: Wanted, learned: Wanted) -> Measured | None:
+    """How LyOn's regret bound compares with LyOff's times sqrt(K log B): computed, not simulated.
+
+    For the problem's K and for a hundred times as many arms with the same constants.
+    """
     one, other = known.one(evidence), learned.one(evidence)
     if one is None or other is None or one.budgets[-1] != other.budgets[-1]:
         return None
-    budget, arms = float(one.budgets[-1]), one.problem.arm_count
+    found = constants(one.problem)
+    counts = found.arm_count, 100 * found.arm_count
+    rows = [
+        [_bound_ratio(replace(found, arm_count=count), budget, other.policy) for budget in LARGE]
+        for count in counts
+    ]
+    starts = rows[0][0], min(rows[0][0], rows[1][0])
+    grows = any(
+        ratio > (1.0 + TOLERANCE) * start
+        for start, row in zip(starts, rows, strict=True)
+        for ratio in row
+    )
+    listed = "; ".join(
+        f"K = {count}: {', '.join(f'{ratio:.2f}' for ratio in row)}"
+        for count, row in zip(counts, rows, strict=True)
+    )
     mine, theirs = estimate(one.regret[-1]), estimate(other.regret[-1])
-    allowed = float(np.sqrt(arms * np.log(budget)))
-    ratio = theirs.mean / mine.mean
-    reach = abs(ratio) * float(np.hypot(mine.reach / mine.mean, theirs.reach / theirs.mean))
     text = (
-        f"regret at B = {budget:,.0f}: LyOff {_number(mine)}, LyOn {_number(theirs)}, a"
-        f" factor of {ratio:.2f} ± {reach:.2f}; √(K log B) is {allowed:.2f}"
+        "the corrected bounds' ratio divided by √(K log B), at B ="
+        f" {', '.join(f'{budget:.0e}' for budget in LARGE)}: {listed}."
+        f" {'It grows' if grows else 'It does not grow: the order is right, with this constant'}."
+        f" The claim says nothing of the regrets themselves: at B = {one.budgets[-1]:,.0f} they are"
+        f" {_number(mine)} (LyOff) and {_number(theirs)} (LyOn)"
     )
-    verdict = UNKNOWN if mine.sign < 1 or reach > allowed else HOLDS if ratio <= allowed else FAILS
-    return Measured(text, f"factor {ratio:.2f} ± {reach:.2f} of {allowed:.2f}", verdict)
+    largest = max(max(row) for row in rows)
+    short = f"ratio of the bounds at most {largest:.1f} √(K log B)"
+    return Measured(text, short, FAILS if grows else HOLDS)
 
 
-def bounded(evidence: Evidence, what: str) -> Measured | None:
-    """Whether pi*'s regret, or its violation times B, is O(1): no growth against sqrt(B)."""
-    track = Wanted(Stationary).one(evidence)
-    if track is None or len(track.budgets) < FEWEST:
+def _bound_ratio(known: TheoryConstants, budget: float, learner: Any) -> float:
+    """LyOn's regret bound over LyOff's, with a learner's parameters, in units of sqrt(K log B)."""
+    v0, delta0 = learner.v0, learner.delta0
+    online = lyon_regret(known, budget, *lyon_schedule(budget, v0, delta0), learner.alpha)
+    offline = lyoff_regret(known, budget, *lyoff_schedule(budget, v0, delta0))
+    return online / offline / float(np.sqrt(known.arm_count * np.log(budget)))
+
+
+def exact_gap(evidence: Evidence, what: str) -> Measured | None:
+    """pi*'s regret, or its violation times B, computed exactly against the constant of its proof.
+
+    By Wald pi* earns r(p*) E[cost of a run] and incurs y(p*) E[cost]; OPT(B) is computed. Where
+    a run's cost is not known exactly, it lies between B and B + the largest cost.
+    """
+    track = Wanted(Stationary, (("shares", None),)).one(evidence)
+    if track is None:
         return None
-    values = track.regret if what == "regret" else track.violation * track.budgets[:, None]
-    slope = _slope(np.sqrt(track.budgets), values)
-    last = estimate(values[-1])
+    problem, best = track.problem, track.best
+    spent = np.array([cost_of_a_run(problem, float(budget)) for budget in track.budgets])
+    if what == "regret":
+        most = np.array([optimum(problem, float(budget)) for budget in track.budgets])
+        ends, constant = most[:, None] - best.reward_rate * spent[:, ::-1], best.reward_rate
+    else:
+        allowed = problem.limits[0] * track.budgets
+        ends, constant = best.penalty_rate[0] * spent - allowed[:, None], problem.limits[0]
+        most = allowed
+    constant *= problem.scales.cost
+    slack = EXACT * most
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    same = high - low <= float(slack.max())
+    shown = f"{high:+.4g}" if same else f"between {low:+.4g} and {high:+.4g}"
+    shown = shown.replace("-", "−")
     text = (
-        f"{what} {_number(last)} at B = {track.budgets[-1]:,.0f}; its slope against √B is"
-        f" {_number(slope)}"
+        f"computed exactly: {what} is {shown} at all {len(track.budgets)} budgets from"
+        f" {track.budgets[0]:,.0f} to {track.budgets[-1]:,.0f}; at most {constant:.4g} is proved"
+        " for every budget"
     )
-    clear = slope.reach < NEGLIGIBLE
-    verdict = FAILS if slope.sign > 0 else HOLDS if clear else UNKNOWN
-    return Measured(text, f"slope in √B: {_number(slope)}", verdict)
-
-
-def _slope(x: Floats, values: Floats) -> Estimate:
-    """The slope of the weighted line through the means, with each run's own part in it."""
-    return estimate(slope_weights(x, np.maximum(values.std(axis=1), 1e-12)) @ values)
+    above = ends > (constant + slack)[:, None]
+    verdict = FAILS if above[:, 0].any() else UNKNOWN if above[:, 1].any() else HOLDS
+    return Measured(text, f"exactly {shown}" if same else shown, verdict)
 
 
 def queue(evidence: Evidence, wanted: Wanted) -> Measured | None:
@@ -293,7 +379,7 @@ def queue(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 def _threshold(track: Track) -> Floats:
-    """l* at each budget, as printed: lemma:drift-bound-offline, lemma:drift-bound."""
+    """l* at each budget, as printed in Lemma 3 and Lemma 6."""
     known, offline = constants(track.problem), isinstance(track.policy, LyOff)
     printed = printed_offline_threshold if offline else printed_online_threshold
     return np.array([printed(known, float(v)) for v in track.v])
@@ -302,7 +388,7 @@ def _threshold(track: Track) -> Floats:
 def monotone(
     evidence: Evidence, kind: type[LyOff | LyOn], parameter: str, direction: int
 ) -> Measured | None:
-    """Whether reward and violation both go one way with a parameter, the other held."""
+    """Whether reward and violation are monotone in a parameter, all others fixed."""
     found = Wanted(kind).all(evidence)
     pairs = [
         (one, other)
@@ -327,7 +413,7 @@ def monotone(
 
 
 def _next(one: Any, other: Any, parameter: str, policies: Sequence[Any]) -> bool:
-    """Whether ``other`` is the next larger value of the parameter, all else the same."""
+    """Whether ``other`` has the next larger value of the parameter and is otherwise the same."""
     held = "delta0" if parameter == "v0" else "v0"
     low, high = getattr(one, parameter), getattr(other, parameter)
     between = [low < getattr(p, parameter) < high for p in policies]
@@ -346,7 +432,7 @@ def _scores(before: Floats, after: Floats, one: Track, other: Track) -> list[flo
 
 
 def as_printed(evidence: Evidence) -> Measured | None:
-    """The violation with the index as printed, beside that of the proof."""
+    """The violation with the index as printed, compared with the proof's index."""
     printed = Wanted(LyOn, (("penalty_bonus", "as-printed"),)).one(evidence)
     proof = Wanted(LyOn, (("penalty_bonus", "optimistic"),)).one(evidence)
     if printed is None or proof is None:
@@ -368,7 +454,7 @@ def _falls(fit: Fit | None) -> str:
 
 
 def _all(signs: Sequence[int]) -> str:
-    """Holds where every sign is 1, fails where one is -1."""
+    """The verdict: holds if every sign is 1, fails if one is -1."""
     if any(sign < 0 for sign in signs):
         return FAILS
     return HOLDS if all(sign > 0 for sign in signs) else UNKNOWN
@@ -386,7 +472,7 @@ def _power(fit: Fit | None, base: str = "B") -> str:
 
 
 def _number(value: Estimate) -> str:
-    """With as many decimals as the interval is worth."""
+    """An estimate as text, with as many decimals as its interval justifies."""
     if not 0.0 < value.reach < np.inf:
         return f"{value.mean:+,.4g}".replace("-", "−")
     decimals = int(np.clip(1 - np.floor(np.log10(value.reach)), 0, 6))

@@ -23,21 +23,21 @@ from tightrope.report.styles import Style
 
 __all__ = ["ALIKE", "Setting", "pair", "sweep"]
 
-METRICS = {  # what each panel shows: its title, its vertical axis
+METRICS = {  # each panel's title and vertical axis
     "reward_rate": ("Reward rate", "reward / B"),
     "violation": ("Constraint violation", "penalty / B − c"),
 }
 ALIKE = (
-    "Every arm of these figures has the same mean reward as mean penalty. So the expected reward"
-    " rate is c plus the violation whatever the policy, and the two panels show one curve twice:"
-    " no reward is to be had here without its penalty. The exact optimum is c B, and π* has the"
+    "Every arm of these figures has a mean reward equal to its mean penalty. So the expected reward"
+    " rate is c plus the violation under every policy, and the two panels show the same curve"
+    " twice: there is no reward without its penalty. The exact optimum is c B, and π* has the"
     " rate c."
 )
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One curve: a policy on a ready problem. ``label``: without colons but before a variant."""
+    """One curve: a policy on a ready problem. A colon in ``label`` starts the variant's name."""
 
     label: str
     name: str
@@ -47,7 +47,7 @@ class Setting:
 
 
 def sweep(settings: Sequence[Setting], budgets: tuple[float, ...]) -> tuple[Call, ...]:
-    """A call a problem, with the policies of its settings."""
+    """One call per problem, with the policies of its settings."""
     problems = dict.fromkeys(setting.problem for setting in settings)
     return tuple(
         Call(problem, tuple(s.policy for s in settings if s.problem == problem), budgets)
@@ -56,7 +56,7 @@ def sweep(settings: Sequence[Setting], budgets: tuple[float, ...]) -> tuple[Call
 
 
 def pair(evidence: Evidence, settings: Sequence[Setting], what: str, **axes: Any) -> list[Panel]:
-    """(a) the reward rate, (b) the violation; ``what``: said in both titles."""
+    """(a) the reward rate, (b) the violation; ``what`` is added to both titles."""
     return [
         Panel(
             title=f"({letter}) {title}, {what}",
@@ -77,7 +77,7 @@ def _curve(evidence: Evidence, setting: Setting, metric: str) -> Curve:
 
 
 def _references(evidence: Evidence, metric: str) -> list[Reference]:
-    """Each problem's own; one line where they agree."""
+    """The references of all problems, without duplicates."""
     if metric == "violation":
         return limit_line(metric)
     found: dict[tuple[str, bytes], Reference] = {}

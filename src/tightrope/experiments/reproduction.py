@@ -1,4 +1,4 @@
-"""Running experiments and writing one report of them."""
+"""Run experiments and write one report about them."""
 
 from __future__ import annotations
 
@@ -33,28 +33,29 @@ __all__ = ["PARTS", "Finding", "Report", "make_folder", "require_writable", "run
 
 PAGE = "index.html"
 CLAIMS = "claims.csv"
-PARTS = ".partial"  # the folder of finished parts, below the report's
+PARTS = ".partial"  # subfolder of the report's folder for finished runs
 PICTURES = ("png", "svg", "pdf")
 
-TITLE = "The paper's simulations, and what they say of its claims"
+TITLE = "The paper's simulations, and what they say about its claims"
 LEAD = (
     "Cayci, Zheng, Eryilmaz: A Lyapunov-Based Methodology for Constrained Optimization with Bandit"
-    " Feedback (AAAI 2022). Every figure is simulated anew, with 95 % intervals; every claim that"
-    " the text makes of its simulations, and every order its results state, stands beside what was"
-    " measured here."
+    " Feedback (AAAI 2022). Every figure is simulated again, with 95 % intervals. Every claim that"
+    " the text makes about its simulations, and every order of growth in its results, is compared"
+    " with measurements."
 )
 CLAIMS_LEAD = (
     "Exponents are slopes of weighted straight lines on log-log scales, weighted by the standard"
     " errors over runs; ± is half of the 95 % interval, widened where the points stray from the"
-    " line by more than the runs explain. A claimed order is taken at its word: the exponent's"
-    " interval must reach it, to within 0.02. A verdict is about these budgets and runs; what"
-    " happens at larger ones nobody has simulated here."
+    " line by more than the runs explain. A claimed order holds if the exponent's interval reaches"
+    " it, to within 0.02. What can be computed exactly (π*'s regret and violation, the ratio of two"
+    " bounds) is computed, not simulated. All other verdicts are about these budgets and runs only;"
+    " larger budgets were not simulated."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """One experiment's evidence and what is to be known about it."""
+    """One experiment with its evidence and notes."""
 
     experiment: Experiment
     evidence: Evidence
@@ -63,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What was found, the verdicts on the paper's claims, and the files that say so."""
+    """The findings, the verdicts on the paper's claims, and the files written."""
 
     findings: Sequence[Finding]
     claims: Sequence[Verdict]
@@ -105,14 +106,14 @@ def run(
     requests = [call.request(count) for experiment in experiments for call in experiment.sweep]
     with Store(Path(out) / PARTS, fresh=fresh) as store:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideTheoryWarning)  # said once, above
+            warnings.simplefilter("ignore", OutsideTheoryWarning)  # already issued above
             results = iter(make(requests, settings, store, whole=True))
         found = []
         for experiment in experiments:
             evidence = Evidence(experiment.sweep, [next(results) for _ in experiment.sweep])
             found.append(Finding(experiment, evidence, _notes(experiment, evidence)))
         if len(found) > 1 and progress is not False:
-            print("writing the report", file=sys.stderr)  # some seconds per picture
+            print("writing the report", file=sys.stderr)  # a figure takes a few seconds
         claims = judge({one.experiment.name: one.evidence for one in found})
         files = _write(found, claims, out)
         store.remove()
@@ -120,7 +121,7 @@ def run(
 
 
 def _warn(experiments: Sequence[Experiment]) -> None:
-    """What lies outside the theory, once for all sweeps: in full for one experiment alone."""
+    """Warn once for all sweeps about points outside the theory; in full for one experiment."""
     told = {one.name: found for one in experiments if (found := _caveats(one.sweep))}
     if not told:
         return
@@ -134,7 +135,7 @@ def _warn(experiments: Sequence[Experiment]) -> None:
 
 
 def _caveats(sweep: Sequence[Call]) -> list[str]:
-    """What lies outside the theory, each sentence once."""
+    """The sentences about points outside the theory, without duplicates."""
     return list(dict.fromkeys(text for call in sweep for text in caveats(call.outside_theory())))
 
 
@@ -147,7 +148,7 @@ def _notes(experiment: Experiment, evidence: Evidence) -> list[str]:
 
 
 def require_writable(out: str | os.PathLike[str]) -> None:
-    """Fail before the work, not after it."""
+    """Raise an ``InputError`` before the work if ``out`` cannot be written."""
     path = os.path.abspath(out)
     while not os.path.exists(path):
         path = os.path.dirname(path)
@@ -156,7 +157,7 @@ def require_writable(out: str | os.PathLike[str]) -> None:
 
 
 def make_folder(out: str | os.PathLike[str]) -> Path:
-    """The folder of the report, made if need be."""
+    """The report's folder, created if necessary."""
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -168,7 +169,7 @@ def make_folder(out: str | os.PathLike[str]) -> Path:
 def _write(
     found: Sequence[Finding], claims: Sequence[Verdict], out: str | os.PathLike[str]
 ) -> list[Path]:
-    """Everything is made first and written then; the page, which names the others, comes last."""
+    """Render everything, then write it; the page, which links the other files, comes last."""
     panels = [one.experiment.panels(one.evidence) for one in found]
     figures = [draw(some, one.experiment.columns) for one, some in zip(found, panels, strict=True)]
     page = render_book(_book(found, panels, claims))
@@ -219,7 +220,7 @@ def _picture(panel: Panel) -> Picture:
 
 
 def _facts(experiment: Experiment, evidence: Evidence) -> list[tuple[str, str]]:
-    """What was run, so that anyone can run it again."""
+    """The facts needed to repeat the runs."""
     budgets = sorted({budget for results in evidence.results for budget in results.budgets})
     policies = dict.fromkeys(label for results in evidence.results for label in results.labels)
     return [

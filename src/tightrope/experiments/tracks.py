@@ -1,7 +1,7 @@
-"""What one policy did on one problem, run by run, for claims to be checked against.
+"""Tracks: one policy's runs on one problem, for checking claims.
 
-Letters: G budgets, R runs. In the user's units, which are the normalised ones in the paper's
-problems.
+Letters: G budgets, R runs. Numbers are in the user's units, which for the paper's problems are the
+normalised ones.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ class Track:
 
     @property
     def reward_gap(self) -> Floats:
-        """[G, R] reward rate less that of pi*."""
+        """[G, R] reward rate minus that of pi*."""
         return self.runs.reward / self.budgets[:, None] - self.best.reward_rate
 
     @property
     def share_gap(self) -> Floats:
-        """[G, R] the first arm's share of the pulls less that of pi*."""
+        """[G, R] the first arm's share of the pulls minus that of pi*."""
         pulls = self.runs.pulls
         share: Floats = pulls[:, :, 0] / pulls.sum(axis=2)
         return share - float(self.best.pull_share[0])
 
     @property
     def violation(self) -> Floats:
-        """[G, R] penalty per unit of budget, less the limit."""
+        """[G, R] penalty per unit of budget, minus the limit."""
         return self.runs.penalty[:, :, 0] / self.budgets[:, None] - self.problem.limits[0]
 
     @property
     def regret(self) -> Floats:
-        """[G, R] OPT(B) less the reward."""
+        """[G, R] OPT(B) minus the reward."""
         best = [optimum(self.problem, float(budget)) for budget in self.budgets]
         return np.array(best)[:, None] - self.runs.reward
 
     @property
     def lagrangian_regret(self) -> Floats:
-        """[G, R] regret, with what the violation is worth given back at pi*'s multiplier."""
+        """[G, R] regret + multiplier * violation * B, with pi*'s multiplier."""
         worth = self.best.multiplier[0] * self.budgets[:, None]
         return self.regret + worth * self.violation
 
@@ -79,41 +79,41 @@ class Track:
 
     @cached_property
     def v(self) -> Floats:
-        """[G] V, the weight of reward against the queue."""
+        """[G] V, the weight of the reward relative to the queue."""
         setups = [set_up(self.policy, self.problem, float(budget)) for budget in self.budgets]
         return np.array([setup.constants[0] for setup in setups])
 
     @cached_property
     def delta(self) -> Floats:
-        """[G] how far the limit is tightened."""
+        """[G] delta, by which the limit is tightened."""
         setups = [set_up(self.policy, self.problem, float(budget)) for budget in self.budgets]
         return np.array([self.problem.limits[0] - setup.allowance[0] for setup in setups])
 
     @property
     def arms_alike(self) -> bool:
-        """Whether reward less priced penalty is the same for all arms: none is worse to pull."""
+        """Whether reward rate minus priced penalty rate is the same for all arms."""
         moments = self.problem.moments
         value = moments.reward_rate - self.best.multiplier[0] * moments.penalty_rate[:, 0]
         return bool(np.ptp(value) < 1e-9)
 
     @property
     def inside(self) -> npt.NDArray[np.bool_]:
-        """[G] whether delta is below the limit, as the theorems ask."""
+        """[G] whether delta is below the limit, as the theorems require."""
         return self.delta < self.problem.limits[0]
 
     @property
     def feasible(self) -> npt.NDArray[np.bool_]:
-        """[G] whether some arm keeps the limit as it is tightened."""
+        """[G] whether some arm keeps the tightened limit."""
         least = float(self.problem.moments.penalty_rate[:, 0].min())
         return self.delta < self.problem.limits[0] - least
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Track:
-        """The same at some of the budgets."""
+        """The same track at the ``chosen`` budgets."""
         return Track(self.problem, self.policy, self.budgets[chosen], self.runs[chosen])
 
 
 def tracks(evidence: Evidence, kind: type[Policy], **parameters: Any) -> list[Track]:
-    """Every policy of a kind with these parameters, in the order of the sweep."""
+    """The tracks of all policies of a kind with these parameters, in the order of the sweep."""
     found = []
     for call, results in zip(evidence.calls, evidence.results, strict=True):
         budgets = np.array(results.budgets)

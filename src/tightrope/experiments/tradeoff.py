@@ -1,4 +1,4 @@
-"""Figures 4 and 5 of the paper (fig:tradeoff_delta_V_*): a grid of v0 and delta0 for each policy.
+"""Figures 4 and 5 of the paper: a grid of v0 and delta0 for each policy.
 
 The paper does not say which v0 and delta0 it shows; these are chosen so that the violation is
 positive, near 0 and negative.
@@ -26,7 +26,7 @@ SHADES: dict[type[LyOff | LyOn], dict[float, str]] = {  # by v0; at 1 the policy
 
 
 def settings(kind: type[LyOff | LyOn]) -> list[Setting]:
-    """The grid."""
+    """The grid of settings."""
     return [
         Setting(
             f"v0={v0:g}:delta0={delta0:g}",
@@ -52,7 +52,7 @@ def notes(evidence: Evidence, kind: type[LyOff | LyOn]) -> list[str]:
         " chosen here, the budgets are Figure 1's, on a logarithmic axis.",
         QUEUE[kind],
         ALIKE,
-        "Where no band is seen around a curve, the 95 % interval is narrower than the line.",
+        "Where no band is visible around a curve, the 95 % interval is narrower than the line.",
     ]
 
 
@@ -70,7 +70,7 @@ def _experiment(number: int, kind: type[LyOff | LyOn], budgets: str) -> Experime
     return Experiment(
         name=f"fig{number}",
         title=f"Figure {number}: the trade-off between reward and violation under {kind.__name__}",
-        lead="Two arms, a limit of 0.8 on the penalty per unit of cost. The shade tells v₀, the"
+        lead="Two arms, a limit of 0.8 on the penalty per unit of cost. The shade shows v₀, the"
         " line and the marker δ₀. A larger v₀ or a smaller δ₀ earns more and breaks the limit by"
         f" more; a smaller v₀ or a larger δ₀ keeps it {budgets}.",
         sweep=sweep(settings(kind), BUDGETS),

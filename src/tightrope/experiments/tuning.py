@@ -1,10 +1,11 @@
-"""Tuning: v0 and delta0 for a problem of the user's own, found by simulation.
+"""Tuning: find v0 and delta0 for a problem by simulation.
 
-A coarse grid first, then two finer ones around the best so far; every setting meets the same draws
-(common random numbers), so differences between settings are sharper than the settings' own errors.
-delta is searched as a share of the tightest limit, since that is where the theory allows it. The
-setting that is chosen earns the most among those whose violation is below the allowed one with 95 %
-confidence; it is then run again on other draws, because the best of many looks better than it is.
+A coarse grid is followed by two finer ones around the best setting so far. All settings use the
+same draws (common random numbers), so differences between settings have smaller errors than the
+settings themselves. delta is searched as a share of the tightest limit, because the theory requires
+it to be below the limit. The chosen setting earns the most among those whose violation is below the
+allowed one with 95 % confidence. It is then run again on new draws, because the best of many
+estimates is biased upwards.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from tightrope.summary import SummaryRow
 __all__ = ["TunedRow", "Tuning", "tune"]
 
 V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
-SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of the tightest limit: delta
-FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # of v0 and of delta, in the two finer grids
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # values of delta, relative to the tightest limit
+FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # factors of v0 and delta in the two finer grids
 LARGEST_SHARE = 0.95
-COARSE = 4  # the coarse grid takes a fourth of the runs
-FRESH = 2**32  # the final runs' numbers start here: draws that no setting was chosen on
+COARSE = 4  # the coarse grid uses a fourth of the runs
+FRESH = 2**32  # first run number of the final runs: draws not used in the search
 
-# In settings at the full number of runs; how many of the coarse ones are worth them is a guess.
+# The work for the progress bar, in settings at the full number of runs: a rough guess.
 WORK = len(V0) * len(SHARES) * (1 / COARSE + 1) + sum(len(f) ** 2 for f in FACTORS) + 1
 
 Tunable = Any  # a policy with v0 and delta0
@@ -55,11 +56,11 @@ Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
 
 @dataclass(frozen=True)
 class TunedRow(SummaryRow):
-    """What a setting brought: a summary, and ``v0`` and ``delta0`` to three digits."""
+    """A setting's summary row, with ``v0`` and ``delta0`` to three digits."""
 
     v0: float = 0.0
     delta0: float = 0.0
-    setting: Setting = (0.0, 0.0)  # as it was asked for
+    setting: Setting = (0.0, 0.0)  # unrounded
 
     @property
     def worst(self) -> float:
@@ -71,16 +72,16 @@ class TunedRow(SummaryRow):
         return all(one.mean + one.reach <= max_violation for one in self.violation)
 
     def as_dict(self) -> dict[str, Any]:
-        """A dictionary that JSON takes."""
+        """The row as a JSON-ready dictionary."""
         return {**super().as_dict(), "v0": self.v0, "delta0": self.delta0}
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What was found: every setting tried, the frontier, and the one chosen, run afresh.
+    """The result of tuning: all settings tried, the frontier, and the chosen one, run again.
 
-    ``coarse`` are the rows of the first grid, on fewer runs; ``chosen`` is on draws of its own.
-    ``feasible`` is False if no setting kept to ``max_violation``: then the least violating one is
+    ``coarse`` are the rows of the first grid, with fewer runs; ``chosen`` is on new draws.
+    ``feasible`` is False if no setting kept ``max_violation``; the least violating one is then
     chosen.
     """
 
@@ -95,15 +96,15 @@ class Tuning:
 
     @property
     def frontier(self) -> list[TunedRow]:
-        """The settings that no other beats in both reward and violation, by violation."""
+        """The settings that no other beats in both reward and violation, sorted by violation."""
         return _frontier(self.rows)
 
     def panels(self) -> list[Panel]:
-        """Reward against violation, and the violation by setting: this problem's Figures 4, 5."""
+        """Two panels: reward against violation, and the violation by setting."""
         return [self._trade_off(), self._settings()]
 
     def _trade_off(self) -> Panel:
-        """The frontier. With two arms every policy lies on one line: reward follows violation."""
+        """Reward against violation; with two arms, all policies lie on one line."""
         curves = [
             _points("uniform-random", "settings tried", [*self.coarse, *self.rows], line=False),
             _points(self.policy.name, f"frontier of {self.policy.name}", self.frontier),
@@ -121,7 +122,7 @@ class Tuning:
         return Panel(title, "reward / budget", curves, references, x_label=x_label, x_ticks=5)
 
     def _settings(self) -> Panel:
-        """The violation as v0 grows, a curve for some of the first grid's delta0."""
+        """The violation against v0, with a curve for some values of delta0 of the first grid."""
         curves = []
         for share in SHARES[::2]:
             rows = [row for row in self.coarse if row.setting[1] == share]
@@ -146,11 +147,11 @@ def tune(
     checkpoint: str | os.PathLike[str] | None = None,
     fresh: bool = False,
 ) -> Tuning:
-    """Find v0 and delta0 that earn the most while the violation stays at or below the allowed.
+    """Find the v0 and delta0 that earn the most with a violation of at most ``max_violation``.
 
-    ``policy`` gives the other parameters: ``LyOn()`` unless said otherwise. ``max_violation`` is in
-    penalty per unit of budget, above the limit; negative to stay below it. ``checkpoint`` names a
-    folder for finished runs: after an interruption the same call goes on from there; ``fresh``
+    ``policy`` gives the other parameters; by default it is ``LyOn()``. ``max_violation`` is in
+    penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
+    folder for finished runs: after an interruption, the same call continues from there; ``fresh``
     starts again.
     """
     base = _tunable(LyOn() if policy is None else policy)
@@ -192,7 +193,7 @@ def tune(
 
 
 def _tunable(policy: Policy) -> Any:
-    """``policy`` without a V or delta of its own, if it has v0 and delta0 to find."""
+    """``policy`` without fixed V and delta; raises unless it has v0 and delta0."""
     known = {one.name for one in fields(policy)} if is_dataclass(policy) else set[str]()
     if not {"v0", "delta0"} <= known:
         raise PolicyError(f"policy {policy.label} cannot be tuned; it has no v0 and delta0")
@@ -208,7 +209,7 @@ class _Search:
     store: Store | None
 
     def policy(self, v0: float, share: float) -> Tunable:
-        """The setting as a policy: delta0 from the share of the tightest limit that delta takes."""
+        """The policy with this v0, and with delta equal to ``share`` of the tightest limit."""
         scaled = self.budget / self.problem.scales.cost
         limits = self.problem.moments.limits
         with_unit = set_up(replace(self.base, delta0=1.0), self.problem, scaled)
@@ -224,8 +225,8 @@ class _Search:
         numbers = np.arange(first, first + runs)
         request = Request(self.problem, policies, [self.budget], numbers)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideTheoryWarning)  # settings are tried to see
-            warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # said once is enough
+            warnings.simplefilter("ignore", OutsideTheoryWarning)  # the search tries any setting
+            warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # already issued once
             quiet = Settings(self.seed, progress=False)
             (results,) = make([request], quiet, self.store, whole=True)
         return [
@@ -244,7 +245,7 @@ def _fields(row: SummaryRow) -> dict[str, Any]:
 
 
 def _best(rows: Sequence[TunedRow], max_violation: float) -> TunedRow:
-    """The highest reward among the settings that keep to it; else the least violating."""
+    """The row with the highest reward among those that keep it; else the least violating one."""
     kept = [row for row in rows if row.keeps(max_violation)]
     if kept:
         return max(kept, key=lambda row: row.reward_rate.mean)
@@ -252,7 +253,7 @@ def _best(rows: Sequence[TunedRow], max_violation: float) -> TunedRow:
 
 
 def _frontier(rows: Sequence[TunedRow]) -> list[TunedRow]:
-    """The rows that no other beats in both reward and violation, by violation."""
+    """The rows that no other beats in both reward and violation, sorted by violation."""
     kept: list[TunedRow] = []
     for row in sorted(rows, key=lambda row: (row.worst, -row.reward_rate.mean)):
         if not kept or row.reward_rate.mean > kept[-1].reward_rate.mean:
@@ -261,7 +262,7 @@ def _frontier(rows: Sequence[TunedRow]) -> list[TunedRow]:
 
 
 def _around(best: Setting, factors: Sequence[float], rows: Sequence[TunedRow]) -> list[Setting]:
-    """The settings about ``best`` that have not been tried."""
+    """The settings around ``best`` that have not been tried."""
     v0, share = best
     shares = [min(LARGEST_SHARE, max(share, SHARES[1]) * factor) for factor in factors]
     tried = {row.setting for row in rows}
@@ -270,7 +271,7 @@ def _around(best: Setting, factors: Sequence[float], rows: Sequence[TunedRow]) -
 
 
 def _short(value: float) -> float:
-    """Three digits: settings are to be read and typed."""
+    """The value rounded to three significant digits, easy to read and type."""
     return float(f"{value:.3g}")
 
 

@@ -1,7 +1,7 @@
-"""What is compiled: one step of a run, and the loops around it: SIMD lanes, one run, GPU, live.
+"""Compiled code (numba): one step of a run, and the loops around it.
 
-What lives here: the step's functions (``step``), what a run remembers (``run_state``), the loops
-(``simd``, ``single_run``, ``cuda_few``, ``cuda_group``, ``cuda_thread``, ``live``), how the
-smallest index is found (``argmin``) and random words (``rng``). Only engines and ``live`` call it;
-a policy never has to. A change here must leave the golden files as they are.
+The modules: ``step`` has the functions of a step, ``run_state`` the memory of a run, ``argmin``
+finds the smallest index, ``rng`` makes random words. The loops are ``simd``, ``single_run``,
+``cuda_few``, ``cuda_group``, ``cuda_thread`` and ``live``. Only ``engine`` and the package ``live``
+use this package; policies do not. A change here must not change the golden files.
 """

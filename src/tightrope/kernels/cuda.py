@@ -1,4 +1,4 @@
-"""What the GPU's kernels share: how parts are compiled for a device, a thread's step functions."""
+"""Common parts of the GPU kernels: compiling functions for a device, a thread's step functions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = [
     "device_target",
 ]
 
-TILE = 32  # runs side by side in global memory: a warp's, so that its threads read neighbours
+TILE = 32  # runs interleaved in global memory: those of a warp, for coalesced reads
 
 
 def device_options(**options: Any) -> dict[str, Any]:
-    """Options that the simulator does not know."""
+    """Compile options; empty for the CUDA simulator, which does not know them."""
     return {} if config.ENABLE_CUDASIM else options
 
 
 def device_part(digest: str) -> Callable[..., Any]:
-    """What compiles a function of the kernel with this digest for the device, to be inlined.
+    """A decorator that compiles a function of the kernel with this digest as inlined device code.
 
-    ``fastmath`` means approximate division and square roots in single precision here, nothing
-    else: no reordering, and infinities stay what they are.
+    Here ``fastmath`` only means approximate division and square roots in single precision: nothing
+    is reordered, and infinities are kept.
     """
 
     def jit(one: Callable[..., Any]) -> Any:
@@ -54,13 +54,12 @@ def _maximum(new, old):
 
 
 def device_learn(target: Target) -> Any:
-    """As ``Target.learn``, in a form that a GPU's compiler likes better.
+    """As ``Target.learn``, in a form that GPU compilers optimise better.
 
-    All totals are added up before the first term is renewed, so that neighbours in memory are read
-    and written at once; and what follows from an arm's cost stands twice, for a cost above 0 and
-    for none, so that the compiler sees what the terms share. (Its parameters are many because those
-    of ``Target.learn`` are.) Measured on an H200, LyOn with 50
-    arms: 1.78e10 steps per second against 1.53e10.
+    All totals are updated before the first term, so that neighbouring numbers are read and written
+    together; and there are two branches, for a cost above 0 and for cost 0, so that the compiler
+    finds the terms' common expressions. It has many parameters because ``Target.learn`` has them.
+    Measured on an H200, LyOn with 50 arms: 1.78e10 steps per second instead of 1.53e10.
     """
     number, channels, learns = target.number, target.channels, target.policy.learns
     add, put, renew = target.part(target.add), target.part(target.put), target.renew()

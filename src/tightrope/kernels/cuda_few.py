@@ -1,7 +1,7 @@
 """The GPU's kernel for few arms: one thread per run, its arms in registers.
 
-Letters: K arms, M penalties (at least 1), R runs of one launch. K is a constant of the kernel,
-every loop over arms unrolls, and the arm just pulled is picked out by selection.
+Letters: K arms, M penalties (at least 1), R runs per launch. K is a compile-time constant, so that
+loops over arms unroll; the arm just pulled is found by selecting among all arms.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from tightrope.policies.base import IndexPolicy
 
 __all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
 
-REGISTERS = 40  # up to here a thread keeps its arms' numbers to itself: 3 arms and one limit
+REGISTERS = 40  # most numbers that a thread keeps in registers: 3 arms with one limit
 _MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """What a kernel for an index policy is compiled for."""
+    """The parameters for which an index policy's kernel is compiled."""
 
     policy: type[IndexPolicy]
     penalties: int
     arms: int  # 0: read at run time
-    bits: int  # of a word that decide an outcome of 0 or 1; 0: outcomes are not all 0 or 1
+    bits: int  # bits of a word that are compared for zero-one outcomes; 0 for other outcomes
     dtype: type
-    tabled: bool  # whether the policy's clock is read from a table, as all runs share it
+    tabled: bool  # whether the policy's clock is read from a table, shared by all runs
 
     @property
     def term_rows(self) -> int:
-        """How many terms an arm has: a level and a width for the reward and each penalty."""
+        """Terms per arm: a level and a width for the reward and each penalty."""
         return 2 * (1 + self.penalties)
 
     @property
     def book_rows(self) -> int:
-        """How many numbers an arm's book has: pulls, cost, reward, penalties."""
+        """Totals per arm (its *book*): pulls, cost, reward, penalties."""
         return 3 + self.penalties
 
     @property
     def end_rows(self) -> int:
-        """What a run ends with: cost, totals, queues, the largest they were."""
+        """Final numbers per run: cost, totals, queues, largest queues."""
         return 2 + 3 * self.penalties
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from every other kernel."""
+        """A hash that identifies the kernel."""
         policy = self.policy
         facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled)
         return fingerprint(policy.functions(), (*facts, policy.learns, policy.random))
@@ -89,12 +89,12 @@ def clock_at(spec: DeviceKernel) -> Any:
 
 
 def _by_selection(spec: DeviceKernel) -> dict[str, Any]:
-    """How to reach the rows of the arm just pulled: all arms' rows are gone through."""
+    """Functions that access the rows of the arm just pulled by going through all arms."""
     few, term_rows, book_rows = spec.arms, spec.term_rows, spec.book_rows
     one, zero, channels = spec.dtype(1), spec.dtype(0), 2 + spec.penalties
 
     def add(book, at, stride, row, more, arm):
-        """A multiplication by 0 or 1 is exact, and cheaper than a selection."""
+        """Multiply by 0 or 1, which is exact and cheaper than a selection."""
         total = zero
         for k in range(few):
             mine = one if arm == int32(k) else zero
@@ -121,10 +121,9 @@ def _by_selection(spec: DeviceKernel) -> dict[str, Any]:
 def build_few(spec: DeviceKernel) -> Any:
     """The kernel, compiled when it is first launched.
 
-    Its arguments: the runs' generators [4, R] (``seeds``, ``policy_words``), the ``law`` of the
-    outcomes, the terms that arms ``start`` with [K * rows]; what comes out: pulls and cost of each
-    arm in ``counts`` [K, 2, R], the rest in ``ends`` [rows, R]; the clock's table, the policy's
-    numbers.
+    Input: the runs' generators [4, R] (``seeds``, ``policy_words``), the ``law`` of the outcomes,
+    the arms' initial terms ``start`` [K * rows], the table of clocks, the policy's numbers. Output:
+    pulls and cost of each arm in ``counts`` [K, 2, R], all else in ``ends`` [rows, R].
     """
     play, number = _play(spec), numba.from_dtype(spec.dtype)
     term_size, book_size = spec.arms * spec.term_rows, spec.arms * spec.book_rows
@@ -149,12 +148,12 @@ def build_few(spec: DeviceKernel) -> Any:
                 play(terms, book, run, seeds, policy_words, law, counts, ends, clocks, game)
 
     numbers = term_size + book_size
-    capped = device_options(max_registers=64) if numbers <= 24 else {}  # a better order, measured
+    capped = device_options(max_registers=64) if numbers <= 24 else {}  # measured to be faster
     return cuda.jit(fastmath=True, **capped)(few_arms)
 
 
 def _play(spec: DeviceKernel) -> Any:
-    """One run: decide, draw, learn, settle, until its cost exceeds the budget or clocks run out.
+    """One run: decide, draw, learn, settle, until the budget or the table of clocks ends.
 
     It is long because a thread's numbers stay in registers only within one function.
     """
@@ -208,7 +207,7 @@ def _play(spec: DeviceKernel) -> Any:
                 uniform = number(coin(word_of(own_words, 0, 1, toss)))
             arm = decide(terms, state, now, uniform, constants)
             step = uint32(step + uint32(1))
-            now = now_at(clocks, wide, step)  # of the next step, read while this one is going on
+            now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
             draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
             weyl = (weyl + law_step) & _MASK
             learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
@@ -220,7 +219,7 @@ def _play(spec: DeviceKernel) -> Any:
 
 
 def _decide(spec: DeviceKernel, target: Any) -> Any:
-    """The arm with the smallest index, lowest number on ties."""
+    """The arm with the smallest index; ties go to the lowest number."""
     few, rows, number, index = (
         spec.arms,
         spec.term_rows,
@@ -240,7 +239,7 @@ def _decide(spec: DeviceKernel, target: Any) -> Any:
 
 
 def _report(spec: DeviceKernel) -> Any:
-    """Write what came out: the rows of ``ends`` are cost, totals, queues, the largest queues."""
+    """Write the results: the rows of ``ends`` are cost, totals, queues, largest queues."""
     number, few, rows = numba.from_dtype(spec.dtype), spec.arms, spec.book_rows
     penalties, channels = spec.penalties, 1 + spec.penalties
 

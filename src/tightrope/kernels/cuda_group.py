@@ -1,12 +1,12 @@
 """The GPU's kernel for more arms: a group of G threads per run, its arms in shared memory.
 
-Letters: K arms, M penalties (at least 1), R runs of one launch, G threads of a group, a power of 2.
-An arm's numbers are its terms, then its book. They lie in pieces of 16 bytes: a run's memory is
-[pieces, K, numbers of a piece], so that a thread takes a piece in one instruction, and the threads
-of a group, whose arms are neighbours, take neighbouring pieces: no two meet in a bank. Arm k
-belongs to thread k % G. It alone reads and writes the arm's numbers, so nobody waits for anybody.
-All threads of a group draw the same words, and so know outcomes, queues and cost; the smallest
-index goes round by shuffles.
+Letters: K arms, M penalties (at least 1), R runs per launch, G threads per group, a power of 2.
+An arm's numbers are its terms, then its totals (its *book*). They are stored in pieces of 16 bytes:
+a run's memory is [pieces, K, numbers per piece]. A thread loads a piece in one instruction, and the
+threads of a group, whose arms are neighbours, load neighbouring pieces without bank conflicts. Arm
+k belongs to thread k % G. Only this thread reads and writes the arm's numbers, so no barrier is
+needed. All threads of a group draw the same words and compute the same outcomes, queues and cost;
+the smallest index is found by shuffles.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from tightrope.kernels.step import Target, coin_of, next_word
 
 __all__ = ["Shape", "build_group", "shape_for"]
 
-BYTES = 16  # of a piece: the widest load from shared memory
-BLOCKS = (128, 64, 32)  # threads
-BLOCK_BYTES = 48 * 1024  # of shared memory that a block gets unasked
-DEVICE_BYTES = 227 * 1024  # of a multiprocessor, for all its blocks and 1 KB for each
-FEWEST_WARPS = 8  # on a multiprocessor: with fewer, more threads per run are faster (measured)
-FEWEST_AT_ONCE, MOST_AT_ONCE = 8, 16  # arms that a thread reads before it compares the first
-WARP = np.uint32(0xFFFFFFFF)  # all threads of one
+BYTES = 16  # per piece: the widest load from shared memory
+BLOCKS = (128, 64, 32)  # threads per block that are tried
+BLOCK_BYTES = 48 * 1024  # shared memory of a block without a special request
+DEVICE_BYTES = 227 * 1024  # shared memory of a multiprocessor; each block takes 1 KB more
+FEWEST_WARPS = 8  # per multiprocessor: with fewer, larger groups are faster (measured)
+FEWEST_AT_ONCE, MOST_AT_ONCE = 8, 16  # arms that a thread loads before it compares the first
+WARP = np.uint32(0xFFFFFFFF)  # mask of all threads of a warp
 _MASK = np.uint64(0xFFFFFFFF)
 
 
 class Shape(NamedTuple):
-    """How a kernel is launched: threads of a group and of a block, pieces from run to run."""
+    """A kernel's launch shape: threads per group and per block, pieces per run."""
 
     group: int
     block: int
@@ -45,29 +45,29 @@ class Shape(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Bytes of a block."""
+        """Bytes of shared memory per block."""
         return BYTES * self.pieces * (self.block // self.group)
 
     def blocks(self, runs: int) -> int:
-        """How many for so many runs."""
+        """The number of blocks for ``runs``."""
         return -(-runs * self.group // self.block)
 
 
 class Layout:
-    """Where the numbers of an arm are, for a kernel."""
+    """The layout of an arm's numbers in a kernel's memory."""
 
     def __init__(self, penalties: int, dtype: type) -> None:
         self.wide = BYTES // np.dtype(dtype).itemsize
         self.penalties = penalties
         self.term_rows = 2 * (1 + penalties)
-        self.pieces = -(-(self.term_rows + 3 + penalties) // self.wide)  # of an arm
-        self.end_pieces = -(-(1 + 2 * penalties) // self.wide)  # what a run ended with
+        self.pieces = -(-(self.term_rows + 3 + penalties) // self.wide)  # per arm
+        self.end_pieces = -(-(1 + 2 * penalties) // self.wide)  # of a run's final numbers
 
     def run_pieces(self, arms: int, group: int) -> int:
-        """Pieces from one run's memory to the next one's.
+        """Pieces per run, with padding.
 
-        Eight threads are served at once. With groups of fewer, runs side by side must not lie in
-        the same banks.
+        Eight threads are served at once. In smaller groups, neighbouring runs must not start in
+        the same bank.
         """
         size = self.pieces * arms + self.end_pieces
         return size + ((group - size) % 8 if group < 8 else 0)
@@ -75,7 +75,7 @@ class Layout:
 
 def shape_for(arms: int, penalties: int, dtype: type) -> Shape | None:
     """The smallest group that keeps a multiprocessor busy; None if a run has too many arms."""
-    if config.ENABLE_CUDASIM:  # it has no shuffles, and a group of one needs none
+    if config.ENABLE_CUDASIM:  # the simulator has no shuffles, and a group of one needs none
         pieces = Layout(penalties, dtype).run_pieces(arms, 1)
         return Shape(1, 32, pieces, arms_at_once(arms, 1)) if 32 * pieces < 2**20 else None
     found = None
@@ -90,13 +90,13 @@ def shape_for(arms: int, penalties: int, dtype: type) -> Shape | None:
 
 
 def _resident_runs(pieces: int, group: int, block: int) -> int:
-    """Runs at once on a multiprocessor with blocks of this size."""
+    """Concurrent runs per multiprocessor with blocks of this size."""
     size = BYTES * pieces * (block // group)
     return 0 if size > BLOCK_BYTES else DEVICE_BYTES // (size + 1024) * (block // group)
 
 
 def arms_at_once(arms: int, group: int) -> int:
-    """How many arms a thread should look at at once, so that the last round is nearly full."""
+    """Arms that a thread loads at once, chosen so that the last round is nearly full."""
     own = -(-arms // group)
     if own <= MOST_AT_ONCE:
         return own
@@ -106,7 +106,7 @@ def arms_at_once(arms: int, group: int) -> int:
 def build_group(spec: DeviceKernel, shape: Shape) -> Any:
     """The kernel, compiled when it is first launched.
 
-    Its arguments are those of few arms', but that ``counts`` is [R, 2, K].
+    Its arguments are those of ``cuda_few.build_few``, except that ``counts`` is [R, 2, K].
     """
     maker = _Maker(spec, shape)
     play, number, group = maker.play(), maker.number, shape.group
@@ -146,10 +146,10 @@ class _Maker:
         self.place = self.part(self._place)
 
     def _place_of(self) -> Any:
-        """Where a row is: ``at`` is the arm's first piece, ``stride`` the number of arms.
+        """The place of a row: ``at`` is the arm's first piece, ``stride`` the number of arms.
 
-        Places are unsigned: numba would look for negative ones. They are a multiple of a piece
-        plus a constant, so that the compiler sees that neighbours may be read at once.
+        Places are unsigned, because numba checks signed ones for negative values. They are a
+        multiple of a piece plus a constant, so that the compiler can merge loads of neighbours.
         """
         wide, wide64 = self.layout.wide, np.uint64(self.layout.wide)
 
@@ -160,7 +160,7 @@ class _Maker:
 
     @cached_property
     def target(self) -> Target:
-        """The step functions; an arm's totals stand behind its terms."""
+        """The step functions; an arm's totals follow its terms."""
         place, term_rows = self.place, self.layout.term_rows
 
         def add(numbers, at, stride, row, more, arm):
@@ -180,12 +180,12 @@ class _Maker:
         return device_target(spec.policy, spec.penalties, spec.dtype, spec.digest, **ways)
 
     def play(self) -> Any:
-        """One run, by all threads of its group: decide, draw, learn, settle, to the budget's end.
+        """One run, by all threads of its group: decide, draw, learn, settle, until the budget ends.
 
-        A warp goes on until the last of its runs is done, so that all its threads take part in
-        every shuffle: with the group's own mask the device would look for its members at every
-        step. Of a run that is done its end is kept, and its arms change no more. It is long, with
-        many parameters, because a thread's numbers stay in registers only within one function.
+        A warp continues until the last of its runs is done, so that all its threads take part in
+        every shuffle; shuffles with the group's own mask would be slower. When a run is done, its
+        final numbers are stored, and its arms no longer change. It is long, with many parameters,
+        because a thread's numbers stay in registers only within one function.
         """
         spec, number, part, target = self.spec, self.number, self.part, self.target
         penalties, channels, random = spec.penalties, 2 + spec.penalties, spec.policy.random
@@ -253,7 +253,7 @@ class _Maker:
             while True:
                 if not done and (spent > budget or step >= last):
                     keep(numbers, first, lane, count, spent, state)
-                    done, mine = True, int32(-1)  # it owns no arm any longer
+                    done, mine = True, int32(-1)  # from now on it learns for no arm
                 if everywhere(done):
                     break
                 if random:
@@ -261,7 +261,7 @@ class _Maker:
                     uniform = number(coin(word_of(own_words, 0, 1, toss)))
                 arm = decide(numbers, first, lane, state, now, uniform, constants, count)
                 step = min(uint32(step + step_one), last)
-                now = now_at(clocks, wide, step)  # of the next step, read while this one goes on
+                now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
                 draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one)
                 weyl = (weyl + law_step) & _MASK
                 if int32(arm & owner_bits) == mine:
@@ -288,7 +288,7 @@ class _Maker:
         return part(play)
 
     def _fill(self) -> Any:
-        """A thread's own arms, as they are at first."""
+        """Initialise the thread's own arms."""
         place, number, group = self.place, self.number, self.shape.group
         terms, rows = self.layout.term_rows, self.layout.term_rows + self.spec.book_rows
 
@@ -303,9 +303,9 @@ class _Maker:
         return self.part(fill)
 
     def _decide(self) -> Any:
-        """The arm with the smallest index, lowest number on ties; all threads of the group get it.
+        """The arm with the smallest index, lowest number on ties; every thread gets the result.
 
-        Only the last round may look beyond the last arm, at books: it throws that away.
+        Only the last round can read beyond the last arm; it ignores those values.
         """
         number, infinity, smallest = self.number, self.spec.dtype(np.inf), self._smallest()
         index, group, at_once = self.target.index(), self.shape.group, self.shape.at_once
@@ -356,7 +356,7 @@ class _Maker:
         return self.part(smallest)
 
     def _everywhere(self) -> Any:
-        """Whether something holds for all threads of the warp; the simulator's know themselves."""
+        """Whether ``done`` holds for all threads of the warp; in the simulator, for this thread."""
 
         def everywhere(done):
             return cuda.all_sync(WARP, done)
@@ -367,7 +367,7 @@ class _Maker:
         return self.part(here if config.ENABLE_CUDASIM else everywhere)
 
     def _keep(self) -> Any:
-        """Put a run's end behind its arms: its cost, the queues, the largest they were."""
+        """Store a run's final cost, queues and largest queues after its arms."""
         penalties, wide = self.spec.penalties, np.uint64(self.layout.wide)
         pieces = np.uint64(self.layout.pieces)
 
@@ -382,7 +382,7 @@ class _Maker:
         return self.part(keep)
 
     def _report(self) -> Any:
-        """Write what came out: arms by their threads, the rest by the group's first.
+        """Write the results: arms by their threads, the rest by the group's first thread.
 
         The rows of ``ends`` are cost, totals, queues, the largest queues.
         """
@@ -416,7 +416,7 @@ class _Maker:
         return self.part(report)
 
     def _meet(self) -> Any:
-        """Wait for the group's threads, and see what they wrote; the simulator's group is one."""
+        """Synchronise the group's threads and memory; in the simulator a group is one thread."""
         group, lanes = self.shape.group, 2**self.shape.group - 1
 
         def meet():

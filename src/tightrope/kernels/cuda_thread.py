@@ -1,9 +1,9 @@
 """The GPU's kernel for any policy: one thread per run.
 
-The loop and the functions of ``single_run``, compiled for a device: for policies that choose over
-the whole state, those that forget, and arms that change. What a step reads of every arm lies in
-shared memory, where it fits; what it reads of one arm in the thread's own memory, or, where that
-is too much, in global memory, the numbers of a warp's runs side by side.
+The loop and the functions of ``single_run``, compiled for a device: for choice policies, for
+policies that forget, and for arms that change. Numbers that a step reads of every arm are in shared
+memory if they fit. Numbers that it reads of one arm are in the thread's local memory or, if there
+are too many, in global memory, where the runs of a warp are interleaved.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tightrope.policies.state import (
 
 __all__ = ["Numbers", "build_thread"]
 
-SHARED_BYTES = 48 * 1024  # of shared memory that a block gets unasked
-MOST_THREADS = 64  # of a block with shared memory
+SHARED_BYTES = 48 * 1024  # shared memory of a block without a special request
+MOST_THREADS = 64  # per block with shared memory
 WARP = 32
 FEWEST_THREADS = 32  # fewer are slower than threads with nothing in shared memory (H200)
-OWN_NUMBERS = 4096  # that a thread keeps to itself: 32 KB
+OWN_NUMBERS = 4096  # most numbers in a thread's local memory: 32 KB
 
 
 def _record(spec: Spec) -> type:
-    """What a thread remembers; a step reads all of the first three, and of the rest one arm's."""
+    """A thread's record; a step reads all of the first three fields, and one arm of the rest."""
     plain = Annotated[Array, 1]
     first = [("run", plain), ("terms", plain), ("scratch", _scratch_type(spec))]
     rest = [("book", plain), ("history", plain), ("state", State)]
@@ -52,11 +52,11 @@ def _scratch_type(spec: Spec) -> Any:
 
 
 class Numbers:
-    """The numbers that a run starts with, field after field of its record, and where they lie."""
+    """A run's initial numbers, in the order of its record's fields, and their layout."""
 
     def __init__(self, spec: Spec, fresh: RunState) -> None:
         arms = len(fresh["totals"])
-        terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # of the arms alone
+        terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # without the sieve's
         scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
         first = [fresh["run"], terms, *_cut(_scratch_type(spec), scratch, arms, spec.limited)]
         rest = [fresh["totals"], fresh["history"], *_cut(State, fresh["state"], arms, spec.limited)]
@@ -69,24 +69,24 @@ class Numbers:
 
 
 class Layout(NamedTuple):
-    """How a thread's numbers lie."""
+    """Where a thread's numbers are."""
 
     sizes: tuple[int, ...]  # of the fields
     shared: int  # how many of the fields are in shared memory
-    threads: int  # of a block that has them there
-    own: bool  # whether a thread keeps the others to itself; else they are in global memory
+    threads: int  # per block, if some are in shared memory
+    own: bool  # whether the other fields are in local memory; else in global memory
 
     @property
     def beyond(self) -> int:
-        """How many numbers are not in shared memory."""
+        """The count of numbers that are not in shared memory."""
         return sum(self.sizes[self.shared :])
 
     def place(self, field: int) -> str:
-        """The text that makes a field's array.
+        """The source text that makes a field's array.
 
         Each field has an array of its own, so that the compiler knows that a store to one changes
-        no other. In shared memory a thread's numbers are an odd number apart: then those of a warp
-        with the same index are in different banks.
+        no other. In shared memory, threads are an odd number of numbers apart, which avoids bank
+        conflicts within a warp.
         """
         size = self.sizes[field]
         if field < self.shared:
@@ -107,11 +107,11 @@ def _cut(record: type, block: Any, arms: int, penalties: int) -> list[Any]:
 def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
     """The kernel, compiled when it is first launched.
 
-    Its arguments: ``memory`` [tiles, numbers, TILE] for what is in global memory, the runs'
-    generators [4, R], the laws, the starts of phases, the numbers that a run starts with, the
-    constants; out come pulls and cost of each arm in ``counts`` [K, 2, R] and the columns of
-    ``Ends`` in ``ends`` [columns, R]. A thread makes one run after another. The number of ``arms``
-    and the ``layout`` are constants of the kernel.
+    Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
+    [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
+    and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
+    [columns, R]. A thread makes one run after another. The number of ``arms`` and the ``layout``
+    are compile-time constants.
     """
     digest = fingerprint([], (spec.digest, bernoulli, arms, layout, "device"))
     part = device_part(digest)
@@ -156,7 +156,7 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
 
 
 def _text(record: type, layout: Layout, names: dict[str, Any]) -> str:
-    """The functions whose text depends on the fields: what copies and what makes their arrays."""
+    """Source text of the functions that depend on the fields: they make and copy the arrays."""
     names["__name__"] = __name__
     fields = [name for name, _ in record_fields(record)]
     copies = [f"first = copy(mine.{name}, fresh, first)" for name in fields]
@@ -190,7 +190,7 @@ def _own_terms(mine):
 
 
 def _report(spec: Spec, part: Any) -> Any:
-    """Write what came out."""
+    """Write the results."""
     layout, at = Run.of(spec.penalties), Ends.of(spec.penalties)
     penalties, rows, spent, peak = spec.penalties, 3 + spec.penalties, layout.spent, layout.peak
     totals, queue, end_peak = at.totals, at.queue, at.peak

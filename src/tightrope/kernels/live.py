@@ -1,4 +1,4 @@
-"""The compiled calls of a live run: tell an outcome and decide again, or ask for an arm."""
+"""Compiled functions of a live run: ``tell`` takes an outcome, ``ask`` returns the next arm."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tightrope.kernels.spec import Spec
 
 __all__ = ["NOTHING", "REFUSED", "calls", "in_range"]
 
-NOTHING, REFUSED = -1, -2  # no arm yet; an outcome out of range
+NOTHING, REFUSED = -1, -2  # returned for: no decision yet; an outcome out of range
 
 
 @lru_cache(maxsize=64)
 def calls(spec: Spec) -> tuple[Any, Any]:
-    """``tell(block, arm, cost, reward, penalty)`` and ``ask(block)``, both to the next arm.
+    """``tell(block, arm, cost, reward, penalty)`` and ``ask(block)``; both return the next arm.
 
-    With one penalty at most, that is a number; with more, an array.
+    ``penalty`` is a number if there is at most one limit, else an array.
     """
     tell, ask = (compile_kernel(part(spec), spec.digest) for part in (_tell, _ask))
     block = types.Array(types.uint8, 1, "C")
@@ -31,7 +31,7 @@ def calls(spec: Spec) -> tuple[Any, Any]:
 
 
 def in_range(value: Any, scale: Any) -> Any:
-    """Whether an outcome can be; not a number is not."""
+    """Whether an outcome is in [0, scale]; False for nan."""
     return 0.0 <= value <= scale
 
 
@@ -55,7 +55,7 @@ def _tell(spec: Spec) -> Any:
     incurred = spec.formula(of_one if single else of_several)
 
     def tell(block, arm, cost, reward, penalty):
-        """Take the outcome of a pull, or refuse it and change nothing; the next arm if known."""
+        """Take a pull's outcome, or refuse it without any change; returns the next arm if known."""
         address = block.ctypes.data
         run, counts = run_of(address), counts_of(address)
         allowed = (
@@ -85,7 +85,7 @@ def _ask(spec: Spec) -> Any:
     memory_at, counts_of, random = memory_of(spec), view(spec, Field.COUNTS), spec.words > 0
 
     def ask(block):
-        """The arm of the next decision: each in turn at first, then the policy's."""
+        """The next arm: each arm in turn during exploration, then the policy's choice."""
         address = block.ctypes.data
         memory, counts = memory_at(address), counts_of(address)
         asked = counts[ASKED]

@@ -1,9 +1,9 @@
-"""Random numbers: a small generator a run, seeded from (seed, run), the same bits everywhere.
+"""Random numbers: one small generator per run, seeded from (seed, run), the same bits everywhere.
 
-Marsaglia's xorshift128 with a Weyl sequence added to its output. A step takes one word for each
-outcome (cost, reward, penalties) whatever the arm, so policies face common random numbers and
-results do not depend on threads, splits or order. A policy's own choices come from a second
-stream. Seeds go through splitmix64, so neighbouring runs share nothing.
+The generator is Marsaglia's xorshift128 with a Weyl sequence added to its output. A step takes one
+word per outcome (cost, reward, penalties) for every arm, so that policies face common random
+numbers and results do not depend on threads, splits or order. A policy's own choices use a second
+stream. Seeds are hashed by splitmix64, so that neighbouring runs are independent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOW = np.uint64(_MASK)
 
 
 def seed_words(seed: int, stream: int, runs: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """The generators' first states [4, R] for run numbers [R]; ``seed`` in [0, 2^64)."""
+    """The generators' initial states [4, R] for run numbers [R]; ``seed`` in [0, 2^64)."""
     words: npt.NDArray[np.uint32] = np.empty((4, len(runs)), np.uint32)
     _seed(np.uint64(seed), np.uint64(stream), runs, words)
     return words
@@ -38,7 +38,7 @@ def _fill(seed: Any, stream: Any, runs: Any, words: Any) -> None:
     for at in range(len(runs)):
         first = _splitmix(key + np.uint64(runs[at]) * _RUN)
         second = _splitmix(first + _GOLDEN)
-        words[0, at] = np.uint32(first & _LOW) | np.uint32(1)  # four zeros would stay there
+        words[0, at] = np.uint32(first & _LOW) | np.uint32(1)  # a state of four zeros never changes
         words[1, at] = np.uint32(first >> np.uint64(32))
         words[2, at] = np.uint32(second & _LOW)
         words[3, at] = np.uint32(second >> np.uint64(32))
@@ -56,7 +56,7 @@ def _splitmix(x: Any) -> Any:
 
 
 class Generator:
-    """One run's stream in plain Python, word for word what the kernels draw."""
+    """One run's stream in plain Python; it draws the same words as the kernels."""
 
     def __init__(self, seed: int, stream: int, run: int) -> None:
         self._state = [int(w) for w in seed_words(seed, stream, np.array([run]))[:, 0]]
@@ -71,7 +71,7 @@ class Generator:
         return self._state[3] + self._weyl & _MASK
 
     def uniform(self) -> float:
-        """A number in [0, 1), a multiple of 2^-31: what an outcome is drawn from."""
+        """A number in [0, 1), a multiple of 2^-31, for drawing an outcome."""
         return (self.word() >> 1) * 2.0**-31
 
     def coin(self) -> float:

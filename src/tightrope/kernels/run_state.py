@@ -1,12 +1,13 @@
-"""All that one run or one live campaign remembers: named arrays in one block of memory.
+"""The memory of one run or one live campaign: named arrays in one block.
 
-Letters: K arms, M penalties (at least 1: a problem without a limit gets an idle one), C = 1 + M
-channels beside the cost, N places. A *place* holds a copy of an arm's terms; the first K places are
-the arms themselves, in order, and the sieve's levels own the rest (see ``argmin.sieve``).
+Letters: K arms, M penalties (at least 1: a problem without limits gets one that is always 0),
+C = 1 + M channels besides the cost, N places. A *place* holds a copy of an arm's terms; the first K
+places are the arms themselves, in order, and the others belong to the sieve's levels (see
+``argmin.sieve``).
 
-The block starts with a table of where each array is, relative to its own start. So it can be
-copied, compared, saved and restored as it is, and a call from Python into compiled code passes one
-array: each one more would cost as much as a whole decision between two arms.
+The block starts with a table of the arrays' offsets from the block's start. So it can be copied,
+compared, saved and restored as it is, and a call from Python into compiled code passes one array:
+each further argument would cost as much as a decision between two arms.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ __all__ = [
     "view",
 ]
 
-BLOCK = 16  # places compared at once; every level starts and ends at a multiple of it
+BLOCK = 16  # places compared at once; every level starts and ends at a multiple of this
 CACHE_LINE = 64  # bytes
-LARGEST = 2**24  # an arm's number is exact in single precision up to here
+LARGEST = 2**24  # arm numbers below this are exact in single precision
 
-# columns of ``links``: where a place's copy is one level down, whose copy it is itself, and
+# columns of ``links``: the place of its copy one level down, the place that it is a copy of, and
 # its neighbours in the chain of arms with the same terms
 BELOW, ABOVE, NEXT, BEFORE = range(4)
-# columns of ``levels``: first place, how many it may hold, how many it holds, how often to go
-# without a look for equal terms, and without the level
+# columns of ``levels``: first place, capacity, number of places used, how many builds to skip
+# looking for equal terms, and how many decisions to skip the level
 START, ROOM, COUNT, PATIENCE, REST = range(5)
-# of ``counts``: arms, pulls to explore, pulls told, decisions asked for, phase of the problem; then
-# the sieve's; then an arm that a policy chose though it does not exist, and whether it did
+# entries of ``counts``: arms, pulls to explore, pulls told, decisions asked for, phase of the
+# problem; then the sieve's; then the number of a nonexistent arm that a policy chose, and 1 if so
 ARMS, EXPLORE, STEP, ASKED, PHASE, DEPTH, LEVELS, SMALLEST, FACTOR, EVALUATED, BUILT, FAILED = (
     range(12)
 )
@@ -63,39 +64,39 @@ class Field(IntEnum):
     """The arrays, in the order of the table."""
 
     PLACES = 0  # [2 C + 1, N] level and width of every channel, then the arm's number
-    TOTALS = 1  # [K, 2 + C] pulls, cost, reward, penalties: all that was seen
-    RUN = 2  # the queues and what goes with them; ``Run`` numbers them
-    CONSTANTS = 3  # the policy's numbers, in the precision at hand
+    TOTALS = 1  # [K, 2 + C] pulls, cost, reward, penalties, of all pulls
+    RUN = 2  # the queues and other numbers of the run, in the order of ``Run``
+    CONSTANTS = 3  # the policy's constants, in the kernel's precision
     WIDE = 4  # the same in double precision
     COUNTS = 5  # see above
-    BEST = 6  # [2, BLOCK] smallest index so far and whose it is
+    BEST = 6  # [2, BLOCK] smallest index so far, and its arm
     LINKS = 7  # [N, 4]
     LEVELS = 8  # [L + 1, 5]
-    WINDOWS = 9  # [L + 1, ...] where each level holds; see ``argmin.sieve``
+    WINDOWS = 9  # [L + 1, ...] where each level is valid; see ``argmin.sieve``
     TABLE = 10  # the sieve's hash table
     SAMPLE = 11  # the sieve's sample of keys, or a block of them
     EDGES = 12  # [S] the envelope's segments
     FIRST = 13  # [S + 2] each segment's first candidate
     CANDIDATES = 14  # the envelope's arms
-    LINES = 15  # [2, K] what each arm's index is made of, for the envelope
+    LINES = 15  # [2, K] each arm's reward part and penalty part, for the envelope
     ROUNDED = 16  # CONSTANTS in double precision
-    WORDS = 17  # [8] the generators: of the outcomes, of the policy
-    STATE = 18  # what a policy that chooses or forgets remembers: a ``State``
+    WORDS = 17  # [8] the generators of outcomes and policy
+    STATE = 18  # the ``State`` of a policy that chooses or forgets
     SCRATCH = 19  # the policy's own record
-    STARTS = 20  # where the fields of STATE start, one after the other
-    OWN_STARTS = 21  # likewise of SCRATCH
+    STARTS = 20  # the offsets of STATE's fields
+    OWN_STARTS = 21  # the offsets of SCRATCH's fields
     HISTORY = 22  # [W, 3 + M] the pulls in a window
     PAIR = 23  # [2] the policy's random words of a step
-    BITS = 24  # PLACES as whole numbers
+    BITS = 24  # the bits of PLACES as integers
     TERMS = 25  # PLACES, flat
     BOOK = 26  # TOTALS, flat
 
 
 class Run(NamedTuple):
-    """Where things are in ``run``; ``step`` settles the first four."""
+    """The offsets in ``run``; ``step.settle`` updates the first four."""
 
     queue: int  # for each penalty
-    lost: int  # what the queues' rounding lost
+    lost: int  # rounding errors of the queues
     peak: int  # the largest queues so far
     spent: int
     outcome: int  # the last pull's cost, reward and penalties
@@ -107,7 +108,7 @@ class Run(NamedTuple):
 
     @classmethod
     def of(cls, penalties: int) -> Run:
-        """For M penalties."""
+        """The offsets for M penalties."""
         sizes = (*[penalties] * 3, 1, 2 + penalties, penalties, 2 + penalties, 1, 1)
         return cls(*(sum(sizes[:at]) for at in range(len(sizes) + 1)))
 
@@ -131,7 +132,7 @@ KINDS: Mapping[Field, type] = {
     Field.STARTS: np.int64,
     Field.OWN_STARTS: np.int64,
     Field.HISTORY: np.float64,
-}  # all others are of the precision at hand
+}  # all others have the kernel's precision
 WHOLE: Mapping[type, type] = {np.float32: np.uint32, np.float64: np.uint64}
 ROWS = {
     Field.PLACES,
@@ -169,7 +170,7 @@ def constants_of(spec: Spec, field: Field) -> Any:
 
 
 class RunState:
-    """The block on Python's side. Its arrays go by name: ``state["totals"]`` is part of it."""
+    """The block as Python sees it; ``state["totals"]`` is a view of one of its arrays."""
 
     def __init__(self, spec: Spec, block: npt.NDArray[np.uint8]) -> None:
         self.spec, self.layout, self.block = spec, Run.of(spec.penalties), block
@@ -196,12 +197,11 @@ class RunState:
         sizes: Sizes | None = None,
         envelope: Envelope | None = None,
     ) -> RunState:
-        """At the start of a run.
+        """The state at the start of a run.
 
-        ``budget`` and ``limits`` [M] are the task's, normalised; ``last`` is the largest cost at
-        which the run goes on, the budget by default. ``scales`` [2 + M] are the largest outcomes
-        in the units in which outcomes are told; ``sizes`` are the sieve's, ``envelope`` is what
-        decisions are read off where that is the method.
+        ``budget`` and ``limits`` [M] are normalised; ``last`` is the largest cost at which the run
+        continues, by default the budget. ``scales`` [2 + M] are the largest outcomes in the units
+        in which outcomes are told. ``sizes`` are for the sieve, ``envelope`` for that method.
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
@@ -242,13 +242,13 @@ class RunState:
 
     @property
     def record(self) -> State:
-        """What a policy that chooses or forgets remembers."""
+        """The ``State`` of a policy that chooses or forgets."""
         made: State = record_maker(State)(self["state"], self["starts"])
         return made
 
     @property
     def scratch(self) -> Any:
-        """The record of a policy that chooses."""
+        """The scratch of a choice policy."""
         own: Any = self.spec.policy
         return record_maker(own.Scratch)(self["scratch"], self["own_starts"])
 
@@ -256,7 +256,7 @@ class RunState:
         return self._arrays[name]
 
     def copy(self) -> RunState:
-        """Another one with the same numbers."""
+        """A copy in memory of its own."""
         return RunState(self.spec, aligned_copy(self.block))
 
     def __eq__(self, other: object) -> bool:
@@ -296,8 +296,8 @@ class RunState:
         levels[0, : COUNT + 1] = 0, _whole_blocks(arms), arms
         for at, room in enumerate(rooms):
             levels[at + 1, [START, ROOM]] = levels[at, START] + levels[at, ROOM], room
-        # Nowhere yet; at first a level is to last as long as it would take to pull all its arms.
-        life = np.array([1e15, *rooms])  # the first is that of all arms: no window is wider
+        # No level is valid yet; at first a level should last for as many pulls as it has arms.
+        life = np.array([1e15, *rooms])  # level 0, all arms, has the widest window
         windows[:, 4] = life
         for m in range(self.spec.penalties):
             windows[:, 8 + 5 * m : 10 + 5 * m] = 0.05 * life[:, np.newaxis]
@@ -307,7 +307,7 @@ class RunState:
 def _shapes(
     spec: Spec, arms: int, setup: Setup, sizes: Sizes, envelope: Envelope | None
 ) -> dict[Field, tuple[int, int]]:
-    """Rows and columns of the fields that are there; one row for those of one dimension."""
+    """Rows and columns of the fields that are used; those of one dimension have one row."""
     rooms = sizes.rooms(arms) if spec.method == SIEVE else []
     places = sum(rooms, _whole_blocks(arms))
     shapes = {
@@ -345,7 +345,7 @@ def _shapes(
 
 
 def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:
-    """Zeros, behind the table that says where the fields are."""
+    """A block of zeros that begins with the table of offsets."""
     table = np.zeros((len(Field), 3), np.int64)
     end = _whole_lines(table.nbytes)
     for field, (rows, columns) in shapes.items():
@@ -366,7 +366,7 @@ class Sizes(NamedTuple):
     smallest: int = 64
 
     def rooms(self, arms: int) -> list[int]:
-        """How many places each level owns: twice what it aims at, since arms join later."""
+        """Each level's capacity in places: twice its target, since arms are added later."""
         aims = []
         aim = arms
         while aim > self.smallest:
@@ -379,15 +379,15 @@ class Sizes(NamedTuple):
         return 1 << (2 * max(rooms, default=1) - 1).bit_length()
 
 
-SAMPLE = 128  # keys that a level's threshold is guessed from
+SAMPLE = 128  # keys from which a level's threshold is estimated
 
 
 def first_terms(
     policy: type[IndexPolicy], penalties: int, dtype: type, setup: Setup
 ) -> npt.NDArray[np.float64]:
-    """The terms at the start, [K, rows] where they are known, else [1, rows] of any arm.
+    """The initial terms: [K, rows] if they are known, else [1, rows], the same for every arm.
 
-    A policy that pulls every arm before it decides need not have any.
+    A policy that explores every arm before it decides need not have any.
     """
     if setup.terms is not None:
         known = np.asarray(setup.terms, np.float64)
@@ -409,7 +409,7 @@ def _whole_lines(size: int) -> int:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
-    """Zeros that start on a cache line: a vector across two of them takes twice as long."""
+    """Zeros aligned to a cache line: vector loads across two lines take twice as long."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.zeros(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
@@ -418,7 +418,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
 
 
 def aligned_copy(block: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The same bytes, on a cache line of their own."""
+    """A copy of the bytes, aligned to a cache line."""
     copy = aligned_zeros(block.shape, np.uint8)
     copy[:] = block
     return copy

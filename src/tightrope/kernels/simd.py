@@ -1,17 +1,17 @@
-"""The CPU's kernel for many runs side by side: one step of all of them at a time, in SIMD lanes.
+"""The CPU kernel that advances many runs together, one per SIMD lane, step by step.
 
-Letters: K arms, M penalties (at least 1), L lanes. The buffers are flat arrays so that LLVM sees
-every distance between two rows:
+Letters: K arms, M penalties (at least 1), L lanes. The buffers are flat arrays, so that LLVM knows
+the distance between any two rows:
 
     terms  [K, rows, L]   each arm's level and width of every channel
     book   [K, rows, L], or [K, L, width] with many arms: each arm's pulls, cost and totals
     lanes  [rows, L]      each run's queues, cost, outcomes (``Layout`` numbers the rows)
     words  [4, L]         each run's generator (``rng``); ``policy_words`` [4, L] the policy's own
 
-A step is: decide, draw, learn, settle (``step``). With few arms, K is a constant of the kernel and
-the arm just pulled is picked out by selection, so that all of it is SIMD code. With more, a lane
-learns on its own, in the place of the arm that it pulled: at K = 10 that takes 6.7 ns per step,
-where copying the arm's rows to the lane for SIMD code took 8.9.
+A step is: decide, draw, learn, settle (``step``). With few arms, K is a compile-time constant and
+the arm just pulled is found by selection, so that everything is SIMD code. With more arms, each
+lane learns by scalar code in the rows of its arm: at K = 10 that takes 6.7 ns per step, while
+copying the rows for SIMD code took 8.9.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tightrope.policies.base import IndexPolicy
 
 __all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
 
-FEW_ARMS = 6  # up to here K is a constant of the kernel; LLVM does not vectorise 8 (31 ns per step)
+FEW_ARMS = 6  # up to here K is a compile-time constant; LLVM does not vectorise 8 (31 ns per step)
 ARMS_AT_ONCE = 4  # compared in one pass over the lanes
-CHECK_EVERY = 32  # steps between looks at whether every lane is done
+CHECK_EVERY = 32  # steps between checks whether every lane is done
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a kernel is compiled for."""
+    """The parameters for which a kernel is compiled."""
 
     policy: type[IndexPolicy]
     penalties: int
@@ -48,27 +48,27 @@ class Kernel:
 
     @property
     def layout(self) -> Layout:
-        """Where its rows are."""
+        """The numbers of a lane's rows."""
         return Layout.of(self.penalties)
 
     @property
     def term_rows(self) -> int:
-        """Level and width of the reward and of each penalty."""
+        """Terms per arm: level and width of the reward and of each penalty."""
         return 2 * (1 + self.penalties)
 
     @property
     def book_rows(self) -> int:
-        """Pulls, cost, reward, penalties."""
+        """Totals per arm: pulls, cost, reward, penalties."""
         return 3 + self.penalties
 
     @property
     def width(self) -> int:
-        """Numbers from one lane's totals to the next one's, with many arms: a power of 2."""
+        """With many arms, the stride between the totals of two lanes: a power of 2."""
         return 1 << (self.book_rows - 1).bit_length()
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from every other kernel: what it is for and the text it is made of."""
+        """A hash of the kernel's parameters and its source text."""
         policy = self.policy
         facts = (
             self.penalties,
@@ -85,14 +85,14 @@ class Kernel:
 class Layout(NamedTuple):
     """First rows of a lane."""
 
-    queue: int  # for each penalty, then what their rounding lost, then the largest they were
+    queue: int  # for each penalty, then their rounding errors, then their largest values
     spent: int
     outcome: int  # the step's cost, reward and penalties
-    alive: int  # 1 while the run goes on, then 0
+    alive: int  # 1 while the run continues, then 0
     best: int  # the smallest index so far
     chosen: int  # the arm that has it
-    uniform: int  # the policy's number of the step
-    rows: int  # how many
+    uniform: int  # the policy's uniform number of the step
+    rows: int  # number of rows
 
     @classmethod
     def of(cls, penalties: int) -> Layout:
@@ -118,7 +118,7 @@ def _kept_larger(new, old):
 
 
 def _target(spec: Kernel) -> Target:
-    """Step functions that find the arm just pulled by selection, or in its lane's copy."""
+    """Step functions that find the arm just pulled by selection or, with many arms, directly."""
     few, number, rows, lanes_count = spec.arms, spec.dtype, spec.book_rows, spec.lanes
     zero, term_rows, channels = number(0), spec.term_rows, 2 + spec.penalties
 
@@ -147,7 +147,7 @@ def _target(spec: Kernel) -> Target:
 
 
 def _kernel(spec: Kernel) -> Any:
-    """The kernel; it has many parameters because arrays of numba come one by one."""
+    """The kernel; it has many parameters because numba takes each array separately."""
     part, number, lanes_count, random = _part(spec), spec.dtype, spec.lanes, spec.policy.random
     clock, advance = part(spec.policy.clock), (_few if spec.arms else _many)(spec)
     guess, alive = _guess(spec), spec.layout.alive * lanes_count
@@ -178,7 +178,7 @@ def _kernel(spec: Kernel) -> Any:
 
 
 def _settle(spec: Kernel, target: Target) -> Any:
-    """Charge the cost, stop the lanes past the budget, and move the queues but while exploring."""
+    """Charge the cost, stop lanes past the budget, and advance the queues unless exploring."""
     layout, lanes_count, number = spec.layout, spec.lanes, spec.dtype
     spent, alive = layout.spent * lanes_count, layout.alive * lanes_count
     outcome, one, zero = layout.outcome * lanes_count, number(1), number(0)
@@ -318,7 +318,7 @@ def _many(spec: Kernel) -> Any:
                     arms[lane] * channels, running,
                 )  # fmt: skip
         for lane in range(lanes_count):
-            arm = uint64(arms[lane])  # numba would look for negative ones, which takes a fifth more
+            arm = uint64(arms[lane])  # numba's check for negative indices would take 20 % longer
             learn(
                 book[arm], lane * width, 1, terms[arm], lane, lanes_count, 0, lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
@@ -329,7 +329,7 @@ def _many(spec: Kernel) -> Any:
 
 
 def _decide_many(spec: Kernel) -> Any:
-    """The arm with the smallest index in every lane, some arms in each pass over the lanes."""
+    """The arm with the smallest index in every lane, a few arms per pass over the lanes."""
     layout, lanes_count, number, part = spec.layout, spec.lanes, spec.dtype, _part(spec)
     index = _target(spec).index()
     uniform, best_row = layout.uniform * lanes_count, layout.best * lanes_count

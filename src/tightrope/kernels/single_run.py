@@ -1,9 +1,9 @@
-"""The loop that makes one run from end to end, and its parts for a run whose outcomes are told.
+"""The loop that makes one run from start to end, and its parts for live runs.
 
-One loop for every policy: those that choose over the whole state, those with an index and few or
-very many arms, those that forget, on arms that stay or change. Compiled for a processor it works on
-a block (``run_state``); compiled for a GPU's thread, on the thread's own slices of memory
-(``cuda_thread``). Letters: K arms, M penalties, C = 2 + M channels, R runs of a call.
+The loop serves every policy: choice policies, index policies with few or very many arms, policies
+that forget, and arms that change. Compiled for a CPU it works on a block (``run_state``); compiled
+for a GPU thread, on the thread's own slices of memory (``cuda_thread``). Letters: K arms, M
+penalties, C = 2 + M channels, R runs per call.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tightrope.policies.state import State, record_maker
 
 __all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of", "over_records"]
 
-CHECK_EVERY = 256  # steps between looks at whether to stop
+CHECK_EVERY = 256  # steps between checks of ``stop``
 
 
 class Memory(NamedTuple):
-    """What a run works on: arrays, or places in a block at ``address``."""
+    """The arrays of a run, or views of the block at ``address``."""
 
-    address: Any  # of the block; 0 where there is none
+    address: Any  # of the block; 0 if there is none
     run: Any  # queues, cost, outcomes: see ``Run``
-    outcome: Any  # [C] the part of ``run`` with the last pull's
+    outcome: Any  # [C] the last pull's outcomes, a part of ``run``
     book: Any  # [K, 1 + C] pulls, cost, reward, penalties of each arm
     terms: Any  # [rows, N] level and width of every channel of each arm
     words: Any  # [8] the generators of outcomes and policy
@@ -53,18 +53,18 @@ class Memory(NamedTuple):
     state: Any  # a ``State``
     scratch: Any  # the policy's record
     history: Any  # the pulls in a window
-    constants: Any  # a tuple, in the precision at hand
+    constants: Any  # a tuple, in the kernel's precision
     wide: Any  # the same in double precision
 
 
 class TermTable(NamedTuple):
-    """What an index policy has for a scratch: its terms."""
+    """The scratch of an index policy: its terms."""
 
     terms: Any
 
 
 class Ends(NamedTuple):
-    """Columns of what a run ends with."""
+    """The columns of a run's final numbers."""
 
     cost: int
     totals: int  # the reward, each penalty
@@ -72,12 +72,12 @@ class Ends(NamedTuple):
     peak: int
     step: int
     wrong: int  # 1 if the policy chose an arm that does not exist
-    wrong_arm: int  # which
+    wrong_arm: int  # the number of that arm
     size: int
 
     @classmethod
     def of(cls, penalties: int) -> Ends:
-        """For M penalties."""
+        """The columns for M penalties."""
         sizes = (1, 1 + penalties, penalties, penalties, 1, 1, 1)
         return cls(*(sum(sizes[:at]) for at in range(len(sizes) + 1)))
 
@@ -86,21 +86,21 @@ class Actions(NamedTuple):
     """The compiled parts of a step that depend on the policy."""
 
     choose: Any  # (memory, step) -> arm
-    learn: Any  # (memory, arm), from the outcomes in ``memory.outcome``
+    learn: Any  # (memory, arm), uses the outcomes in ``memory.outcome``
     settle: Any  # (memory, counting) -> whether the budget allows another pull
-    toss: Any  # (memory, asked): draw the policy's random words
+    toss: Any  # (memory, asked), draws the policy's random words
 
 
 @cache
 def actions(spec: Spec) -> Actions:
-    """For a processor."""
+    """The actions compiled for a CPU."""
     if spec.remembers:
         return over_records(spec, spec.target, spec.formula, spec.part)
     return _over_index(spec)
 
 
 def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
-    """How the run settles and tosses."""
+    """The functions ``settle`` and ``toss``."""
     layout, words = Run.of(spec.penalties), spec.words
     settle, word_of = target.settle(), part(next_word)
     outcome, allowance, budget = layout.outcome, layout.allowance, layout.budget
@@ -122,7 +122,7 @@ def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
 
 
 def _over_index(spec: Spec) -> Actions:
-    """The smallest index, by terms that only a pull of the arm changes."""
+    """Actions of an index policy whose terms change only when their arm is pulled."""
     decide, part, number = decider(spec), spec.formula, spec.dtype
     learn, coin, random = spec.target.learn(), part(coin_of), spec.policy.random
     touched = spec.method == SIEVE and spec.policy.learns
@@ -146,10 +146,11 @@ def _over_index(spec: Spec) -> Actions:
 
 
 def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
-    """Over a ``State``: a policy's own ``choose``, or an index whose terms may be forgotten.
+    """Actions over a ``State``: a policy's own ``choose``, or an index policy that may forget.
 
-    ``part`` compiles a function on its own, to be inlined; ``wrap`` one that is copied into its
-    caller before types are known: each level that compiles on its own optimises all below it again.
+    ``part`` compiles a function separately, to be inlined by LLVM. ``wrap`` copies it into its
+    caller before type inference, which saves time: each separately compiled level optimises
+    everything below it again.
     """
     rows, number = 3 + spec.penalties, target.number
     own = (_chosen if spec.method == CHOICE else _indexed)(spec, target, part, wrap)
@@ -181,7 +182,7 @@ def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
 
 
 def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
-    """Choose and learn of a policy that weighs all arms at once, and has no queues."""
+    """``choose`` and ``learn`` of a choice policy."""
     _, choice, learn = map(part, spec.functions)
 
     def choose(constants, state, scratch, words, run):
@@ -191,7 +192,7 @@ def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
 
 
 def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
-    """Choose and learn of a policy that pulls the arm with the smallest index."""
+    """``choose`` and ``learn`` of an index policy."""
     index, renew, coin = target.index(), target.renew(), part(coin_of)
     clock, learns = part(spec.policy.clock), spec.policy.learns
     channels, infinity, random = 2 + spec.penalties, np.inf, spec.policy.random
@@ -226,10 +227,10 @@ def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
 
 
 def loop(spec: Any, target: Any, wrap: Any, draw: Any, own: Actions) -> Any:
-    """A function that plays a run from ``step`` on; where it stopped, and in which phase.
+    """A function that plays a run from ``step`` on and returns its last step, phase and arm.
 
-    It stops once the budget is spent, at step ``until``, if ``stop[0]`` is set, or at an arm that
-    does not exist: then the last number is that arm, else it is -1 or the arm last pulled.
+    It stops when the budget is spent, at step ``until``, if ``stop[0]`` is set, or if the policy
+    chose an arm that does not exist; the returned arm is then that one, else -1 or the last pulled.
     """
     layout, channels, number = Run.of(spec.penalties), 2 + spec.penalties, target.number
     spent, budget, one = layout.spent, layout.budget, number(1)
@@ -322,11 +323,11 @@ def _scratch_of(spec: Spec) -> Any:
 
 @lru_cache(maxsize=64)
 def kernel(spec: Spec, bernoulli: bool) -> Any:
-    """The processor's kernel: R runs one after another; how many were finished.
+    """The CPU kernel: makes R runs one after another; returns how many were finished.
 
-    Its arguments: the ``block`` to work in, a ``fresh`` one to start each run from (empty: go on
-    with the one run in the block), the generators' ``seeds`` and ``policy_words`` [4, R], the laws,
-    the starts of phases; out come ``ends`` [R, columns of :class:`Ends`], ``counts`` [R, K, 2].
+    Input: the ``block`` to work in, a ``fresh`` block as each run's initial state (if empty, the
+    run in the block is continued), the generators' ``seeds`` and ``policy_words`` [4, R], the laws,
+    the starts of phases. Output: ``ends`` [R, columns of :class:`Ends`], ``counts`` [R, K, 2].
     """
     digest = fingerprint([], (spec.digest, bernoulli))
     return compile_kernel(_single_run(spec, bernoulli), digest)
@@ -362,7 +363,7 @@ def _single_run(spec: Spec, bernoulli: bool) -> Any:
 
 
 def _report(spec: Spec) -> Any:
-    """Write what a run has brought: totals arm after arm, as the lanes add them up."""
+    """Write a run's results; totals are summed arm by arm, in the same order as in the lanes."""
     layout, ends_at = Run.of(spec.penalties), Ends.of(spec.penalties)
     penalties, rows = spec.penalties, 3 + spec.penalties
     spent, peak = layout.spent, layout.peak

@@ -1,4 +1,4 @@
-"""What the compiled parts of a single run are made for."""
+"""The parameters for which the kernels of a single run are compiled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tightrope.policies.parts.forgetting import remember
 
 __all__ = ["CHOICE", "ENVELOPE", "SCAN", "SIEVE", "Spec", "argmin_method", "spec_of"]
 
-# How the arm is found: by a policy's ``choose`` over the whole state, or the smallest index by a
-# look at every arm, on an envelope of lines, or in short lists of those that can still win.
+# How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, on a lower
+# envelope of lines, or in short lists of arms that can still have it.
 CHOICE, SCAN, ENVELOPE, SIEVE = "choice", "scan", "envelope", "sieve"
 PLAIN = "plain"  # by ``decide``, which is not compiled
 
@@ -27,14 +27,13 @@ PLAIN = "plain"  # by ``decide``, which is not compiled
 class Spec:
     """A policy and how its runs are made, one at a time.
 
-    ``penalties``: how many channels there are beside cost and reward, at least 1; ``limited``: how
-    many limits a policy's state knows of. ``constants`` is how many numbers the policy's functions
-    receive, and one more, so that there is always one. ``forgets``: whether what is remembered of
-    the arms is less than all that was seen; ``stateful``: whether an index policy's run is made
-    over a ``State`` though it need not be, as on a GPU.
+    ``penalties``: the number of channels besides cost and reward, at least 1. ``limited``: the
+    number of limits in the policy's state. ``constants``: the number of the policy's constants plus
+    one, so that it is never 0. ``forgets``: whether the policy forgets pulls. ``stateful``: whether
+    an index policy's run uses a ``State`` although it need not, as on a GPU.
     """
 
-    policy: Any  # a class of policies
+    policy: Any  # the policy's class
     penalties: int
     dtype: type
     method: str
@@ -45,7 +44,7 @@ class Spec:
 
     @property
     def channels(self) -> int:
-        """The reward and the penalties."""
+        """The number of channels besides the cost."""
         return 1 + self.penalties
 
     @property
@@ -55,7 +54,7 @@ class Spec:
 
     @property
     def remembers(self) -> bool:
-        """Whether there is a ``State``: for policies that choose over it, and those that forget."""
+        """Whether there is a ``State``: for choice policies and those that forget."""
         return self.forgets or self.stateful or self.method == CHOICE
 
     @property
@@ -65,7 +64,7 @@ class Spec:
 
     @cached_property
     def digest(self) -> str:
-        """What tells it from every other: what it is for and the text it is made of."""
+        """A hash of these parameters and of the source text."""
         policy: Any = self.policy
         facts = (
             self.penalties,
@@ -82,7 +81,7 @@ class Spec:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """What is compiled of the policy."""
+        """The policy's functions that are compiled."""
         policy: Any = self.policy
         chooses = self.method == CHOICE
         return tuple(policy.functions(self.limited) if chooses else policy.functions())
@@ -93,22 +92,22 @@ class Spec:
         return Target(self.policy, self.penalties, self.dtype, self.formula)
 
     def part(self, function: Callable[..., Any]) -> Any:
-        """Compile a part that is copied to where it is called, before types are known.
+        """Compile a small function by copying it into its callers before type inference.
 
-        numba compiles each function on its own and optimises it again with every caller; to
-        copy the small ones early takes half the time.
+        numba compiles each function separately and optimises it again with every caller; copying
+        small functions early halves the time.
         """
         return compile_function(function, self.digest, jit=njit(inline="always", **OPTIONS))
 
     def routine(self, function: Callable[..., Any]) -> Any:
-        """Compile a part that is long or called from several places, and stays on its own."""
+        """Compile a function separately: one that is long or has several callers."""
         return compile_function(function, self.digest, jit=njit(**OPTIONS))
 
     def formula(self, function: Callable[..., Any], dtype: type | None = None) -> Any:
-        """Compile a function of the policy, with its float constants in a precision.
+        """Compile a function of the policy, with its float literals in the precision ``dtype``.
 
-        A policy that chooses works on records, slices of a block that lives longer: to count their
-        users would take seconds of compiling.
+        For choice policies, reference counting is off: their records are slices of a block that
+        outlives them, and counting would add seconds of compiling.
         """
         if self.method == CHOICE:
             return compile_function(function, self.digest, dtype, uncounted)
@@ -116,7 +115,7 @@ class Spec:
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
-    """How to find the smallest index: a look at every arm unless the policy is ``steady``."""
+    """How to find the smallest index: by scanning all arms unless the policy is ``steady``."""
     if not policy.steady or policy.random or setup.forgets:
         return SCAN
     timeless = policy.clock is IndexPolicy.clock
@@ -126,7 +125,7 @@ def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
 
 
 def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
-    """How to make a policy's runs; with ``many_arms`` a decision need not look at all of them."""
+    """The spec of a policy's runs; with ``many_arms``, decisions do not compute every index."""
     penalties = len(setup.allowance)
     kind = type(policy)
     if isinstance(policy, IndexPolicy):

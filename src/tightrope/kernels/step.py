@@ -1,12 +1,12 @@
 """One step of a run, written once: next word, draw, index, learn, settle.
 
-Every function works on places in flat arrays, given as (array, offset, stride): row r of something
-is at ``offset + r * stride``. Stride 1 is one run at a time, stride L the SIMD lanes or a GPU's
-tile, and a thread of a GPU passes arrays of its own. An engine is a loop around these functions.
+Every function works on flat arrays, given as (array, offset, stride): row r is at
+``offset + r * stride``. The stride is 1 for one run at a time and L for SIMD lanes or a GPU's tile;
+a GPU thread passes arrays of its own. An engine is a loop around these functions.
 
-They are made for a :class:`Target`: what compiles them, for which policy, precision and number of
-penalties. Letters: K arms, M penalties (at least 1 for index policies: a problem without a limit
-gets an idle one), C = 2 + M channels (cost, reward, penalties).
+They are compiled for a :class:`Target`: a compiler, a policy, a precision and a number of
+penalties. Letters: K arms, M penalties (at least 1 for index policies: a problem without limits
+gets one that is always 0), C = 2 + M channels (cost, reward, penalties).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MASK = 0xFFFFFFFF
 
 
 def next_word(words: Any, at: Any, stride: Any, weyl: Any) -> Any:
-    """The generator's next 32 bits, of a state of four words; ``weyl`` is WEYL times those drawn.
+    """The next 32 bits of a generator; ``weyl`` is WEYL times the number of words drawn before.
 
-    The last sum is taken in 64 bits and cut, which compilers do in 32: the CUDA simulator, which is
-    numpy, would warn of an overflow.
+    The last sum is computed in 64 bits and truncated, because numpy, in the CUDA simulator, would
+    warn of an overflow; compilers reduce it to 32 bits.
     """
     oldest, newest = words[at], words[at + 3 * stride]
     mixed = uint32(oldest ^ uint32(oldest << uint32(11)))
@@ -42,7 +42,7 @@ def next_word(words: Any, at: Any, stride: Any, weyl: Any) -> Any:
 
 
 def uniform_of(word: Any) -> Any:
-    """A number in [0, 1), a multiple of 2^-31: what an outcome is drawn from."""
+    """A number in [0, 1), a multiple of 2^-31, for drawing an outcome."""
     return float(int32(word >> uint32(1))) * 2.0**-31
 
 
@@ -87,17 +87,17 @@ def _direct_threshold(law, arm, row):
 
 @dataclass(frozen=True)
 class Target:
-    """What step functions are made for.
+    """The machine, policy and precision for which step functions are compiled.
 
-    ``part`` compiles a function (given a number type, its float constants become that type);
-    ``number`` makes numbers of the precision; ``choice(condition, yes, no)`` is how the machine
-    picks one of two numbers, ``larger(new, old)`` how it picks the larger one. ``add``, ``put`` and
-    ``threshold`` reach the rows of the arm just pulled: in their place by default, or by selection
-    where K is a constant of the kernel. ``place(at, stride, row)`` is where a row of an arm's terms
-    is, if not at ``at + row * stride``.
+    ``part`` compiles a function (given a number type, its float literals get that type);
+    ``number`` converts to the precision; ``choice(condition, yes, no)`` selects one of two numbers,
+    ``larger(new, old)`` the larger one. ``add``, ``put`` and ``threshold`` access the rows of the
+    arm just pulled: directly by default, or by selection if K is a compile-time constant.
+    ``place(at, stride, row)`` is the place of a row of an arm's terms, by default
+    ``at + row * stride``.
 
-    The functions have many parameters because every array comes with a place and a stride: that is
-    what lets lanes, runs and threads share them.
+    The functions have many parameters because every array comes with an offset and a stride, so
+    that lanes, single runs and GPU threads can share them.
     """
 
     policy: Any
@@ -113,14 +113,14 @@ class Target:
 
     @property
     def channels(self) -> int:
-        """The cost, the reward and the penalties."""
+        """The number of channels: cost, reward and penalties."""
         return 2 + self.penalties
 
     def draw_bits(self, shift: int = 1, below: bool = False, row_stride: int = 1) -> Any:
-        """Outcomes of 0 or 1: a word against a threshold of the arm's row of the law.
+        """Draw zero-one outcomes by comparing words with thresholds from the arm's row of the law.
 
-        ``running`` is what an outcome of 1 is: 0 for a lane whose run is done. A hit is a word,
-        shifted, at or below its threshold, or ``below`` it (an unsigned comparison).
+        ``running`` is the value of an outcome of 1: 0 in a lane whose run is done. The outcome is 1
+        if the shifted word is at most the threshold or, with ``below``, less than it (unsigned).
         """
         channels, zero, choice = (
             self.channels,
@@ -140,7 +140,7 @@ class Target:
         return self.part(draw)
 
     def draw_cells(self) -> Any:
-        """Any outcome, from the cells of an arm's row: one word per channel, used or not."""
+        """Draw outcomes of any law from the arm's cells; every channel takes one word."""
         channels, number, weyl_step = self.channels, self.number, WEYL
         word_of, uniform = self.part(next_word), self.part(uniform_of)
 
@@ -182,10 +182,10 @@ class Target:
         return self.part(index)
 
     def learn(self) -> Any:
-        """Add a pull's outcomes to the arm's totals, and renew its terms.
+        """Add a pull's outcomes to the arm's totals, and update its terms.
 
         Rows of the totals: pulls, cost, reward, penalties; of the terms: level and width of the
-        reward and of each penalty. ``one`` is what a pull counts: 0 for a lane that is done.
+        reward and of each penalty. ``one`` is added to the pulls: 0 in a lane that is done.
         """
         number, channels, learns = self.number, self.channels, self.policy.learns
         add, put = self.part(self.add or _direct_add), self.part(self.put or _direct_put)
@@ -208,7 +208,7 @@ class Target:
         return self.part(learn)
 
     def renew(self) -> Any:
-        """The level and width of a channel of an arm: 1 the reward, 2 and on the penalties."""
+        """The level and width of an arm's channel: 1 is the reward, 2 + m is penalty m."""
         reward_terms = self.part(self.policy.reward_terms, self.number)
         penalty_terms = self.part(self.policy.penalty_terms, self.number)
 
@@ -222,9 +222,9 @@ class Target:
         return self.part(renew)
 
     def settle(self) -> Any:
-        """Move the queues by a pull's cost and penalties.
+        """Advance the queues by a pull's cost and penalties.
 
-        Rows: the queues, what their rounding lost, the largest they were.
+        Rows: the queues, their rounding errors, their largest values so far.
         """
         penalties, move = self.penalties, self.part(advance, self.number)
         larger = self.part(self.larger or _larger)

@@ -1,7 +1,7 @@
-"""Decisions for a campaign that is really running.
+"""Decisions for live campaigns.
 
-``Controller`` is the door: it asks a policy for arms, is told what happened, and can be saved at
-any moment (``snapshots``). ``plain`` is the same for a policy that cannot be compiled.
+``Controller`` asks a policy for arms, takes the outcomes, and can be saved at any moment
+(``snapshots``). ``plain`` is the implementation for policies that cannot be compiled.
 """
 
 from tightrope.live.controller import Controller

@@ -1,4 +1,4 @@
-"""A live run in plain Python, on the same state: for policies that cannot be compiled."""
+"""A live run in plain Python, on the same state, for policies that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PlainCalls"]
 
 
 class PlainCalls:
-    """``tell`` and ``ask`` as ``kernels.live`` has them."""
+    """``tell`` and ``ask`` in plain Python, with the results of ``kernels.live``."""
 
     def __init__(self, policy: Policy, state: RunState) -> None:
         self._policy, self._state = policy, state
@@ -26,7 +26,7 @@ class PlainCalls:
         self._learn = learn_and_forget(remember, learn)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: Any) -> int:
-        """Take the outcome of a pull, or refuse it and change nothing."""
+        """Take the outcome of a pull, or refuse it without any change; returns the next arm."""
         state, layout = self._state, self._state.layout
         run, counts = state["run"], state["counts"]
         told = np.array([cost, reward, *np.atleast_1d(penalty)])
@@ -58,7 +58,7 @@ class PlainCalls:
         return tuple(self._state["wide"].tolist())
 
     def ask(self) -> int:
-        """The arm of the next decision: each in turn at first, then the policy's."""
+        """The next arm: each arm in turn during exploration, then the policy's choice."""
         state, counts = self._state, self._state["counts"]
         asked = int(counts[ASKED])
         counts[ASKED] += 1

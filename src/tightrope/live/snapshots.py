@@ -1,4 +1,4 @@
-"""A controller as bytes: what it is, a checksum, a line of JSON, and the state as it is."""
+"""A controller as bytes: a magic word, a checksum, a line of JSON, and the state's block."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tightrope.version import __version__
 __all__ = ["pack", "unpack"]
 
 MAGIC = b"tightrope controller\n"
-FORMAT = 1  # a reader refuses what it does not know
+FORMAT = 1  # version of the format; other versions are refused
 
 
 def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -> bytes:
-    """The bytes; ``arm`` is the next decision, if it is made already."""
+    """A controller's snapshot; ``arm`` is the next decision if it was made already."""
     spec, kind = state.spec, type(policy)
     head = {
         "format": FORMAT,
@@ -43,7 +43,7 @@ def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -
 
 
 def sealed(content: bytes) -> bytes:
-    """A snapshot's bytes: what it is and a checksum before the content."""
+    """The content with the magic word and its checksum in front."""
     return MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n" + content
 
 
@@ -55,21 +55,21 @@ NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 
 
 def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, RunState, int]:
-    """What was packed; one line says why bytes cannot be read."""
+    """The arguments of :func:`pack`; raises a one-line ``InputError`` for invalid bytes."""
     if not isinstance(saved, bytes | bytearray | memoryview):
-        raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() gave")
+        raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() returned")
     saved = bytes(saved)
     if not saved.startswith(MAGIC):
-        raise InputError(f"snapshot: {len(saved)} bytes must be what snapshot() gave")
+        raise InputError(f"snapshot: {len(saved)} bytes must be what snapshot() returned")
     _, _, content = saved[len(MAGIC) :].partition(b"\n")
     if saved != sealed(content):
-        raise InputError(f"snapshot: is damaged; {len(saved)} bytes do not have their checksum")
+        raise InputError(f"snapshot: is damaged; the checksum of {len(saved)} bytes is wrong")
     line, _, block = content.partition(b"\n")
     try:
         return _unpacked(json.loads(line), np.frombuffer(block, np.uint8), policy)
     except InputError:
         raise
-    except Exception as error:  # its checksum is right: it was made so
+    except Exception as error:  # the checksum is right, so the snapshot was written like this
         told = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"snapshot: cannot be read ({told:.200})") from error
 
@@ -93,7 +93,7 @@ def _unpacked(
 
 
 def _require_inside(block: npt.NDArray[np.uint8]) -> None:
-    """Raise unless each array of a state lies within it: compiled code would read beyond."""
+    """Raise unless every array of a state lies within the block; compiled code does not check."""
     table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
     for offset, rows, columns in table:
         if min(offset, rows, columns) < 0 or offset + rows * columns > len(block):
@@ -101,7 +101,7 @@ def _require_inside(block: npt.NDArray[np.uint8]) -> None:
 
 
 def _policy(head: dict[str, Any]) -> Policy:
-    """The policy, of a class that this process knows; none is imported for a file's sake."""
+    """The policy, if its class is already imported; a snapshot must not cause imports."""
     module, name = head["policy"]
     for kind in _kinds(Policy):  # type: ignore[type-abstract]
         if (kind.__module__, kind.__qualname__) == (module, name):

@@ -1,8 +1,8 @@
-"""The best that can be earned when the laws are known: pi*, multipliers and the exact OPT(B).
+"""Optima for known laws: pi*, the limits' multipliers, and the exact OPT(B).
 
-What lives here: the best fixed mixture of arms (``pi_star``, the oracle), the most that any
-policy can earn within a budget (``exact``), and what it is computed with (``grid``, ``recursion``).
-From outside take ``optimum`` and ``oracle``.
+``pi_star`` finds the best stationary mixture of arms (``oracle``), ``exact`` the highest expected
+reward of any policy within a budget (``optimum``); ``grid`` and ``recursion`` are used by
+``exact``.
 """
 
 from tightrope.optimum.exact import optimum

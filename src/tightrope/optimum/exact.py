@@ -1,38 +1,38 @@
-"""OPT(B): the highest expected reward of any causal policy that keeps the limits, budget known.
+"""OPT(B): the highest expected reward of any causal policy that keeps the limits.
 
-A policy pulls until its cost first exceeds B and must keep E[total penalty m] <= c_m B for every
-m. Given the arms' laws, what was earned so far tells nothing about the future: of the past only
-the cost matters. So the policies' expected totals (reward, penalties) form a convex set whose
-corners are the policies that choose an arm by the budget left, b. A corner that maximises
-reward - prices . penalties is found by going up from b = 0:
+A policy pulls until its cost first exceeds B and must keep E[total penalty m] <= c_m B for every m.
+Since the laws are known, the past matters only through the cost spent. So the expected totals
+(reward, penalties) of all policies form a convex set whose corners are the policies that choose an
+arm by the budget left, b. A corner that maximises reward - prices . penalties is found by
+recursion from b = 0 upwards:
 
     W(b) = max_k  gain_k + E[W(b - X_k)],    gain_k = E[R_k] - sum_m prices_m E[Y_km],
 
-with W(b) = 0 for b < 0; a cost of 0 leaves b as it is, so an arm is pulled until b changes. For
+with W(b) = 0 for b < 0; a cost of 0 leaves b unchanged, so an arm is pulled until b changes. For
 any prices >= 0,
 
     OPT(B) <= W(B) + sum_m prices_m c_m B,
 
-and any corners found so far bound OPT(B) from below, by their best mixture within the limits (the
-same linear program as the oracle's, with corners in place of arms). That mixture's multipliers
-are the next prices. Each round adds a corner; there are finitely many, and the bounds meet. The
-oracle's multipliers are the first prices, and nearly always the last: far from the end of the
-budget the arms of pi* are all as good as each other, so which of them is pulled there settles the
-penalties and costs nothing. Hence each round adds one corner for every such arm.
+and the best mixture within the limits of the corners found so far is a lower bound (the same linear
+program as the oracle's, with corners in place of arms). The multipliers of that mixture are the
+next prices. Each round adds a corner; there are finitely many, so the bounds meet. The oracle's
+multipliers are the first prices, and nearly always the last: far from the end of the budget the
+arms of pi* are equally good, so the choice among them changes the penalties but not the value.
+Hence each round adds one corner for every such arm.
 
-Where all costs are multiples of one step, b is counted in steps and the result is exact. If every
-cost is 0 or one step, a run spends exactly n = floor(B / step) + 1 steps and OPT(B) is pi*'s
-reward on that, under the limits c_m B / (n step): 1.3 B + 0.5 on the paper's arms for integer B.
-Otherwise b is put on a grid (``_grid``), which is refined until the result settles. The recursion
-stops as soon as W has become a straight line (``_recursion``), so that a large budget takes no
+If all costs are multiples of one step, b is counted in steps and the result is exact. If every cost
+is 0 or one step, a run spends exactly n = floor(B / step) + 1 steps and OPT(B) is pi*'s reward for
+that cost under the limits c_m B / (n step): 1.3 B + 0.5 on the paper's arms for integer B.
+Otherwise b is put on a grid (``grid``), which is refined until the result converges. The recursion
+stops as soon as W has become a straight line (``recursion``), so that a large budget takes no
 longer than a moderate one.
 
-Where the arms change, the best mixtures of the phases are one linear program
-(``oracle.best_phases``), given the cost that each phase takes. If every cost is 0 or one step, the
-n steps are spent one by one whatever is pulled: the phase of each is known beforehand, the arm that
-is pulled until the step is spent earns its rate of that phase, and the program is exact. For other
-costs each phase is given its share of B. That leaves out that the last pull of a phase goes beyond
-it: about one pull's worth per phase, so it is near OPT(B) for large budgets and few changes only.
+If the arms change, the best mixtures of the phases solve one linear program
+(``pi_star.best_phases``), given the cost spent in each phase. If every cost is 0 or one step, the n
+steps are spent one at a time under any policy, so the phase of each step is known beforehand, and
+the program is exact. For other costs each phase is assigned its share of B. This ignores that the
+last pull of a phase can exceed it, by about one pull per phase, so that the result is close to
+OPT(B) only for large budgets and few changes.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ from tightrope.optimum.pi_star import (
 )
 from tightrope.problem import Problem
 
-__all__ = ["optimum"]
+__all__ = ["cost_of_a_run", "optimum"]
 
-CELLS = 64  # of the first grid, up to the largest cost
-FEWEST_CELLS, MOST_CELLS = 32, 2**12  # of the last grid
+CELLS = 64  # cells of the first grid, up to the largest cost
+FEWEST_CELLS, MOST_CELLS = 32, 2**12  # cells of the last grid
 MOST_WEIGHTS = 2**22  # cells times arms
-REFINED = 3e-6  # a relative change that ends the refinement
-CLOSED = 1e-9  # a relative gap between the bounds that ends the rounds, on an exact grid
+REFINED = 3e-6  # the refinement ends at a relative change below this
+CLOSED = 1e-9  # on an exact grid, the rounds end at a relative gap between bounds below this
 MOST_ROUNDS = 500
-TIED = 1e-9  # rates that differ by less, relatively, are as good as each other
-MOST_PERIOD = 16  # largest costs
+TIED = 1e-9  # rates with a smaller relative difference count as equal
+MOST_PERIOD = 16  # longest period, in units of the largest cost
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,8 +74,8 @@ Floats = npt.NDArray[np.float64]
 def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
-    Relative error at most 1e-9 where all costs are multiples of one step, else about 1e-6. Where
-    the arms change: 1e-9 where all costs are 0 or one step, else about one pull's worth per phase.
+    The relative error is at most 1e-9 if all costs are multiples of one step, else about 1e-6. If
+    the arms change: 1e-9 if all costs are 0 or one step, else about one pull's reward per phase.
 
     >>> from tightrope.problem.laws import Bernoulli
     >>> from tightrope.problem import Arm
@@ -93,18 +93,38 @@ def optimum(problem: Problem, budget: float) -> float:
     if not step:
         reward = _refined(task, costs)
     elif step == costs.largest:
-        reward = _by_levels(task, step)
+        reward = _for_unit_costs(task, step)
     else:
         reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
+
+
+def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
+    """The least and the most that a run can cost in all; the same if every cost is 0 or one step.
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> cost_of_a_run(ready_problem("paper"), 1000)
+    (1001.0, 1001.0)
+    """
+    problem.normal_budget(budget)
+    costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
+    step = costs.common_step() if costs.finite else 0.0
+    if step and step == costs.largest:
+        return (_steps_cost(float(budget), step),) * 2
+    return float(budget), float(budget) + costs.largest
+
+
+def _steps_cost(budget: float, step: float) -> float:
+    """What every run costs where every cost is 0 or one step: the last pull counts."""
+    return (last_node(budget, step) + 1) * step
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A problem at a budget. K arms, M penalties; costs in the user's units, the rest normalised.
 
-    ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull. ``allowance`` [M]: the
-    penalties allowed in all. ``pi_star``: the oracle's mixture.
+    ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull. ``allowance`` [M]: the total
+    penalties allowed. ``pi_star``: the oracle's mixture.
     """
 
     problem: Problem
@@ -121,21 +141,21 @@ class _Task:
         return cls(problem, budget, outcomes, allowance, best_arms(problem))
 
     def infeasible(self, prices: Floats, least: float) -> InfeasibleError:
-        """What to raise when the blamed penalties reach ``least`` times what is allowed."""
+        """The error if the blamed penalties are at least ``least`` times their allowance."""
         return _infeasible(self.problem, self.budget, prices, least)
 
 
 def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -> InfeasibleError:
-    """What to raise when the penalties with a price reach ``least`` times what is allowed."""
+    """The error if the penalties with a price are at least ``least`` times their allowance."""
     names = limit_names(problem, np.flatnonzero(prices))
     return InfeasibleError(
         f"budget = {budget!r} with {names}: must be such that some policy keeps the"
-        f" expected penalty within limit times budget; {least:.6g} times that is the least"
+        f" expected penalty within limit times budget; the least possible is {least:.6g} times that"
     )
 
 
 def _over_phases(problem: Problem, budget: float) -> float:
-    """The arms change; normalised."""
+    """OPT(B), normalised, if the arms change."""
     spent = _spent_in_phases(problem, budget) / problem.scales.cost
     allowance = problem.moments.limits * (budget / problem.scales.cost)
     found = best_phases(problem, spent, allowance)
@@ -146,7 +166,7 @@ def _over_phases(problem: Problem, budget: float) -> float:
 
 
 def _spent_in_phases(problem: Problem, budget: float) -> Floats:
-    """The cost that each phase takes [J]: exact where every cost is 0 or one step."""
+    """The cost spent in each phase [J]; exact if every cost is 0 or one step."""
     costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
     step = costs.common_step() if costs.finite else 0.0
     if not step or step != costs.largest:
@@ -156,9 +176,9 @@ def _spent_in_phases(problem: Problem, budget: float) -> Floats:
     return step * np.diff([*first, levels])
 
 
-def _by_levels(task: _Task, step: float) -> float:
-    """Every cost is 0 or one step, so that every run spends the same."""
-    spent = (last_node(task.budget, step) + 1) * step
+def _for_unit_costs(task: _Task, step: float) -> float:
+    """OPT(B) if every cost is 0 or one step, so that every run spends the same."""
+    spent = _steps_cost(task.budget, step)
     moments, limits = task.problem.moments, task.problem.moments.limits * (task.budget / spent)
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
     if mixture is None:
@@ -168,7 +188,7 @@ def _by_levels(task: _Task, step: float) -> float:
 
 
 def _refined(task: _Task, costs: Costs) -> float:
-    """Halve the step until the result settles."""
+    """OPT(B) on grids whose step is halved until the result converges."""
     most_cells = min(MOST_CELLS, max(FEWEST_CELLS, MOST_WEIGHTS // len(costs.laws)))
     step = _first_step(costs, task.budget, costs.largest / min(CELLS, most_cells // 2))
     reward, starts = _on_grid(task, costs, step, ())
@@ -177,15 +197,15 @@ def _refined(task: _Task, costs: Costs) -> float:
         before, (reward, starts) = reward, _on_grid(task, costs, step, starts)
         change = reward - before
         if abs(change) <= REFINED * reward:
-            return reward + change / 3  # the error is of second order, so a quarter is left
+            return reward + change / 3  # the error is of second order: extrapolate
     return reward
 
 
 def _first_step(costs: Costs, budget: float, most: float) -> float:
-    """A step of at most ``most`` that puts on nodes what can be.
+    """A step of at most ``most`` for which the atoms and, if possible, the budget are nodes.
 
-    That is first the atoms, where W jumps, and then the budget: where two arms are as good as each
-    other W has a corner, and the best prices are those that make them so at the budget itself.
+    W jumps at atoms. Where two arms are equally good, W has a kink, and at the best prices that is
+    the case at the budget itself.
     """
     steps = (costs.common_step(budget), costs.common_step(), budget)
     step = next((step for step in steps if step >= most / 16), most)
@@ -201,7 +221,7 @@ def _on_grid(
 class _Search:
     """Corners found so far, [n, 1 + M] totals of reward and penalties, and the upper bound.
 
-    ``gap``: how near the bounds must come to each other, relatively.
+    ``gap``: the relative gap between the bounds at which the search ends.
     """
 
     def __init__(self, task: _Task, grid: CostGrid, gap: float) -> None:
@@ -211,10 +231,10 @@ class _Search:
         self.upper = np.inf
 
     def close(self, starts: Sequence[Floats] = ()) -> tuple[float, list[Floats]]:
-        """The optimum, and the weights of reward and penalties that lead there.
+        """The optimum, and the weights of reward and penalties for which its corners were found.
 
-        ``starts`` are such weights from a similar search; the oracle's come first where none of
-        them weighs the reward, as only such a look gives an upper bound.
+        ``starts`` are such weights from a similar search. If none of them weighs the reward, the
+        oracle's are tried first, because only weights on the reward give an upper bound.
         """
         if not any(weights[0] for weights in starts):
             starts = [np.append(1.0, -self.task.pi_star.multiplier), *starts]
@@ -232,7 +252,7 @@ class _Search:
         )
 
     def _mixture(self) -> Mixture:
-        """The best mixture of corners; looks for more corners until some mixture is allowed."""
+        """The best mixture of corners; adds corners until some mixture keeps the limits."""
         allowance, least = self.task.allowance, -np.inf
         while (mixture := best_mixture(self.corners[:, 0], self.corners[:, 1:], allowance)) is None:
             found = conflict(self.corners[:, 1:], allowance)
@@ -242,7 +262,7 @@ class _Search:
         return mixture
 
     def _look(self, weights: Floats) -> float:
-        """Add the corners for some weights; the highest weighted total of any policy."""
+        """Add the corners for some weights; returns the highest weighted total of any policy."""
         value, corners = self._corners(weights)
         self.corners = np.vstack([self.corners, corners])
         self.sources += [weights] * len(corners)
@@ -251,7 +271,7 @@ class _Search:
         return value
 
     def _corners(self, weights: Floats) -> tuple[float, Floats]:
-        """The highest weighted total, and policies [n, 1 + M] that reach it or nearly so.
+        """The highest weighted total, and the totals [n, 1 + M] of policies at or close to it.
 
         They differ in the arm that they pull far from the end of the budget: the best one, or one
         of pi*'s.
@@ -283,12 +303,12 @@ class _Search:
         """A tenth of the gap, for the weighted total, the reward and the penalties [2 + M]."""
         task = self.task
         reward = task.pi_star.reward * task.budget / task.problem.scales.cost
-        weighted = reward if weights[0] else 1.0  # priced, the limits add up to 1
+        weighted = reward if weights[0] else 1.0  # prices . limits = 1
         return self.gap / 10 * np.array([weighted, reward, *task.allowance])
 
 
 def _period(grid: CostGrid, rates: Floats) -> int:
-    """A number of steps that all costs of the best arms are multiples of, after some time."""
+    """A number of steps of which all costs of the best arms are multiples."""
     best = float(rates.max())
     tied = np.flatnonzero(rates >= best - TIED * abs(best))
     period = lcm(*{grid.period(int(arm)) for arm in tied})

@@ -1,16 +1,16 @@
-"""Costs on a grid: how the chance of every cost is shared out over whole numbers of steps.
+"""Costs on a grid: the probability of every cost, distributed over whole numbers of steps.
 
-With b the budget left, W(b) jumps where a sum of cost atoms equals b (a run goes on while its cost
-is at most the budget) and is smooth in between. So every node n of the grid carries two values, W
-just left of it and W at it, and W is taken as linear between a node's value and the next one's
-left limit. An arm's expected W after one pull from node n is then a weighted sum:
+With b the budget left, W(b) jumps where a sum of cost atoms equals b (a run continues while its
+cost is at most the budget) and is smooth in between. So every node n of the grid has two values, W
+just left of it and W at it, and W is approximated as linear between a node's value and the left
+limit at the next node. An arm's expected W after one pull from node n is then a weighted sum:
 
-- an atom of j steps looks at node n - j, from the side that the pull started on;
-- an atom, or a density, inside the cell from j to j + 1 steps is split over its two ends so that
-  the mean stays what it is (``near``: the left limit at n - j, ``far``: the value at n - j - 1).
+- an atom of j steps contributes the value at node n - j, on the side that the pull started from;
+- an atom, or a density, inside the cell from j to j + 1 steps is split over its two ends such that
+  the mean is kept (``near``: the left limit at n - j, ``far``: the value at n - j - 1).
 
-The error is of second order in the step. Where every cost of every arm is a multiple of one step
-there is nothing to split, only the values at the nodes matter, and the grid is exact.
+The error is of second order in the step. If every cost of every arm is a multiple of one step,
+nothing is split, only the values at the nodes matter, and the grid is exact.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tightrope.problem.laws import Law
 
 __all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
 
-MOST_STEPS = 10_000  # of a lattice, up to the largest cost
-_SAME = 1e-9  # in steps: a cost or a budget as close to a node as this is on it
+MOST_STEPS = 10_000  # of an exact grid, up to the largest cost
+_SAME = 1e-9  # in steps: a cost or a budget this close to a node counts as on it
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 class Weights(NamedTuple):
-    """The chances of K arms' costs, at most J steps each; a tuple, so that kernels can take it.
+    """The probabilities of K arms' costs, of at most J steps; a tuple, so that kernels accept it.
 
     Arm k's atoms on nodes, of 1 step or more, are ``place`` and ``chance`` from ``start[k]`` to
-    ``start[k + 1]``; ``stay`` [K] is its atom at 0. ``near``, ``far`` [K, J] hold what lies between
-    nodes, from J steps down to 1 step, not 0 only in ``[first[k], last[k])``; ``near_stay`` [K] is
-    near's weight of 0 steps.
+    ``start[k + 1]``; ``stay`` [K] is its atom at 0. ``near``, ``far`` [K, J] are the weights of
+    costs between nodes, from J steps down to 1 step, nonzero only in ``[first[k], last[k])``;
+    ``near_stay`` [K] is near's weight of 0 steps.
     """
 
     start: Integers
@@ -55,7 +55,7 @@ class Weights(NamedTuple):
     last: Integers
 
     def only(self, arm: int) -> Weights:
-        """One arm's."""
+        """The weights of one arm."""
         one, two = slice(arm, arm + 1), slice(arm, arm + 2)
         atoms = slice(*self.start[two])
         return Weights(
@@ -75,8 +75,8 @@ class Weights(NamedTuple):
 class CostGrid:
     """The costs of K arms in steps.
 
-    ``step`` and ``mean`` [K], the mean costs as the grid has them, are in units of cost;
-    ``exact`` says that no cost lies between two nodes.
+    ``step`` and ``mean`` [K], the arms' mean costs on the grid, are in units of cost; ``exact``
+    says that no cost lies between two nodes.
     """
 
     step: float
@@ -91,18 +91,18 @@ class CostGrid:
 
     @property
     def weight_count(self) -> int:
-        """How many weights one node's value takes to compute."""
+        """The number of weights in the computation of one node's value."""
         inside = int(np.maximum(self.weights.last - self.weights.first, 0).sum())
         return len(self.weights.place) + 2 * inside + len(self.mean)
 
     def locate(self, budget: float) -> tuple[int, float]:
-        """The last node at or below a budget, and how far beyond it the budget is, in steps."""
+        """The last node at or below a budget, and the distance of the budget to it, in steps."""
         node = last_node(budget, self.step)
         beyond = budget / self.step - node
         return node, 0.0 if self.exact or beyond < _SAME else beyond
 
     def period(self, arm: int) -> int:
-        """The number of steps that all costs of an arm are multiples of."""
+        """The largest number of steps of which all costs of an arm are multiples."""
         weights = self.weights.only(arm)
         return 1 if weights.last[0] > weights.first[0] else gcd(*weights.place.tolist())
 
@@ -119,7 +119,7 @@ class Costs:
 
     @cached_property
     def atoms(self) -> list[tuple[Floats, Floats] | None]:
-        """Values and chances, [K]; None for a continuous law."""
+        """Each arm's values and probabilities, [K]; None for a continuous law."""
         return [law.atoms() for law in self.laws]
 
     @cached_property
@@ -134,9 +134,9 @@ class Costs:
         return max(float(atoms[0][-1]) if atoms else law.high for law, atoms in both)
 
     def common_step(self, *others: float) -> float:
-        """The largest step that every atom, and every other value, is a multiple of.
+        """The largest step of which every atom and every value in ``others`` is a multiple.
 
-        0 if there is no atom, or no such step that the largest atom is ``MOST_STEPS`` of at most.
+        0 if there is no atom, or if the largest atom would be more than ``MOST_STEPS`` steps.
 
         >>> from tightrope.problem.laws import Constant, TwoPoint
         >>> costs = Costs([TwoPoint(0.0, 7.5, p=0.2), Constant(3.0)])
@@ -148,13 +148,13 @@ class Costs:
             return 0.0
         parts = np.append(others, values) / values[-1]
         candidates = np.arange(1, MOST_STEPS + 1)
-        for part in parts[:64]:  # few pass these, so that few are tried on all
+        for part in parts[:64]:  # a cheap filter, so that few candidates are tested on all
             candidates = candidates[_whole(candidates * part)]
         steps = next((int(count) for count in candidates if _whole(count * parts).all()), 0)
         return float(values[-1]) / steps if steps else 0.0
 
     def grid(self, step: float, *, exact: bool) -> CostGrid:
-        """The grid of this step; ``exact`` promises that every cost is a multiple of it."""
+        """The grid with this step; with ``exact``, every cost must be a multiple of it."""
         cells = 0 if exact else ceil(self.largest / step - _SAME)
         both = zip(self.laws, self.atoms, strict=True)
         rows = [_weights(law, atoms, step, cells) for law, atoms in both]
@@ -179,17 +179,17 @@ class Costs:
 
 
 def last_node(budget: float, step: float) -> int:
-    """How many steps fit into a budget; rounding never makes it one less."""
+    """How many steps fit into a budget, safe against rounding down."""
     return floor(budget / step * (1.0 + 1e-15) + _SAME)
 
 
 def _weights(
     law: Law, atoms: tuple[Floats, Floats] | None, step: float, cells: int
 ) -> tuple[Floats, Floats, Floats]:
-    """One law's atoms on nodes [2, n] (places, chances), and ``near``, ``far`` [cells + 1]."""
+    """A law's atoms on nodes [2, n] (places, probabilities), and ``near``, ``far`` [cells + 1]."""
     near, far = np.zeros(cells + 1), np.zeros(cells + 1)
     if atoms is None:
-        edges = np.append(np.arange(cells) * step, np.inf)  # all of the mass, come what may
+        edges = np.append(np.arange(cells) * step, np.inf)  # inf, so that no mass is lost
         below = np.arange(cells)
         mass, mean = np.diff(law.cdf(edges)), np.diff(law.partial_mean(edges)) / step
         nodes = np.zeros((2, 0))
@@ -210,11 +210,11 @@ def _whole(numbers: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _reversed(weights: Floats) -> Floats:
-    """Without the weight of 0 steps, and the largest cost first."""
+    """The weights without that of 0 steps, in descending order of cost."""
     return np.ascontiguousarray(weights[:, :0:-1])
 
 
 def _first_used(weights: Floats) -> Integers:
-    """The first column that is not 0 in each row; the number of columns if there is none."""
+    """The first nonzero column of each row; the number of columns if there is none."""
     end = np.ones((len(weights), 1), dtype=np.bool_)
     return np.asarray(np.argmax(np.hstack([weights > 0.0, end]), axis=1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The oracle: the best stationary randomized policy pi*, and what the limits cost.
+"""The oracle: the best stationary randomized policy pi*, and the limits' multipliers.
 
 A stationary policy that spends the share w_k of its cost on arm k earns sum_k w_k r_k and incurs
 sum_k w_k y_km per unit of cost, so pi* solves a linear program over the simplex (the paper's
@@ -6,14 +6,12 @@ linear-fractional program, with the shares of *pulls* replaced by shares of *cos
 
     maximise sum_k w_k r_k   subject to   sum_k w_k y_km <= c_m,   w >= 0,   sum_k w_k = 1.
 
-The pull shares follow: p_k is proportional to w_k / E[X_k]. The multiplier of limit m is what one
-more unit of penalty m would earn.
+The pull shares follow: p_k is proportional to w_k / E[X_k]. The multiplier of limit m is the
+additional reward per unit of additional penalty m. ``problem.mixtures`` solves the program.
 
-``mixtures`` solves it.
-
-Where the arms change there is no one mixture to ask for. With the cost v_j spent in each phase j
-given, the best mixtures of the phases solve one program over all of them, because the limits hold
-for the totals only (``best_phases``):
+If the arms change, no single mixture is best. Given the cost v_j spent in each phase j, the best
+mixtures of all phases solve one program together, because the limits hold only for the totals
+(``best_phases``):
 
     maximise sum_jk v_j w_jk r_jk   subject to   sum_jk v_j w_jk y_jkm <= a_m,   sum_k w_jk = 1.
 """
@@ -57,7 +55,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-PHASES_TOLD = 2  # in a message
+PHASES_SHOWN = 2  # most phases named in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +82,7 @@ class Oracle:
 class PhaseMixtures:
     """A mixture of the K arms by cost in each of J phases: ``shares`` [J, K], each row sums to 1.
 
-    ``reward``: what they earn in all. ``multiplier`` [M]: what one more unit of each penalty would.
+    ``reward``: their total reward. ``multiplier`` [M]: additional reward per unit of each penalty.
     """
 
     reward: float
@@ -95,7 +93,7 @@ class PhaseMixtures:
 def oracle(problem: Problem) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
-    ProblemError if the arms change: each of ``problem.phases`` has an oracle then.
+    ProblemError if the arms change; take the oracle of each of ``problem.phases`` then.
     """
     mixture, cost_share = best_arms(problem), np.zeros(problem.arm_count)
     cost_share[mixture.members] = mixture.weights
@@ -103,10 +101,10 @@ def oracle(problem: Problem) -> Oracle:
 
 
 def oracle_of_phases(problem: Problem) -> list[Oracle]:
-    """What the best policy pulls in each phase of a problem whose arms change, for large budgets.
+    """The best mixture in each phase of a problem whose arms change, for large budgets.
 
-    The limits hold for the whole budget, so one phase may incur more and another less than they
-    allow; the multipliers are the same for all. InfeasibleError if no mixtures keep the limits.
+    The limits hold for the whole budget, so one phase may exceed them if another stays below; all
+    phases have the same multipliers. InfeasibleError if no mixtures keep the limits.
     """
     best = best_phases(problem, [phase.share for phase in problem.phases])
     if best is None:
@@ -137,7 +135,7 @@ def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracl
 
 
 def best_arms(problem: Problem) -> Mixture:
-    """pi* as a mixture of the arms by cost, in normalised units; the errors of ``oracle``."""
+    """pi* as a mixture of the arms by cost, in normalised units; raises like ``oracle``."""
     require_unchanging(
         problem,
         "oracle: the best stationary policy is defined for",
@@ -154,8 +152,8 @@ def best_arms(problem: Problem) -> Mixture:
 def infeasible(problem: Problem) -> str | None:
     """Why no mixture of the arms keeps the limits, in one line; None if some mixture does.
 
-    It names the limits and the least rates that a mixture can reach. Where the arms change, limits
-    hold for the whole budget: then it is said of all phases, and of each that cannot keep them.
+    The line names the limits and the lowest rates that a mixture can reach. If the arms change, it
+    is about all phases together, and about each phase that cannot keep the limits by itself.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> infeasible(ready_problem("paper")) is None
@@ -175,7 +173,7 @@ def infeasible(problem: Problem) -> str | None:
 
 
 def _why_phases_infeasible(problem: Problem) -> str:
-    """As ``infeasible``, of a problem whose arms change and whose limits cannot be kept."""
+    """As ``infeasible``, for a problem whose arms change and whose limits cannot be kept."""
     least, prices = least_excess(problem, [phase.share for phase in problem.phases])
     names = limit_names(problem, np.flatnonzero(prices))
     reasons = [
@@ -183,19 +181,19 @@ def _why_phases_infeasible(problem: Problem) -> str:
         for number, phase in enumerate(problem.phases, start=1)
         if (reason := infeasible(phase.problem))
     ]
-    if len(reasons) > PHASES_TOLD:
-        reasons[PHASES_TOLD:] = [f"and {len(reasons) - PHASES_TOLD} more phases"]
+    if len(reasons) > PHASES_SHOWN:
+        reasons[PHASES_SHOWN:] = [f"and {len(reasons) - PHASES_SHOWN} more phases"]
     return "; ".join(
         [
             f"{names}: must be such that some mixture of the arms keeps them over all phases;"
-            f" {least:.6g} times that is the least",
+            f" the least possible is {least:.6g} times the limits",
             *reasons,
         ]
     )
 
 
 def _why_infeasible(problem: Problem) -> str:
-    """One line: which limits, and the arm that comes nearest to keeping them."""
+    """One line that names the limits that cannot be kept and the least violating arm."""
     moments = problem.moments
     found = conflict(moments.penalty_rate, moments.limits)
     blamed = np.flatnonzero(found.prices)
@@ -210,7 +208,7 @@ def _why_infeasible(problem: Problem) -> str:
     least = " and ".join(f"{problem.limits[m] * found.excess:.6g}" for m in blamed)
     return (
         f"{which}: must be kept together by some mixture of the arms; the least that a mixture"
-        f" reaches is {least}, and the least violating arm {problem.names[arm]!r} has penalty rates"
+        f" can reach is {least}; the least violating arm {problem.names[arm]!r} has penalty rates"
         f" {' and '.join(f'{r:.6g}' for r in rates)}"
     )
 
@@ -223,10 +221,10 @@ def limit_names(problem: Problem, which: Iterable[int]) -> str:
 def best_phases(
     problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None = None
 ) -> PhaseMixtures | None:
-    """The best mixtures of the phases of a problem, in normalised units; None if none is allowed.
+    """The best mixtures of a problem's phases, in normalised units; None if the limits fail.
 
-    ``spent`` [J]: the cost in each phase, not all 0. ``allowance`` [M]: the most of each penalty in
-    all, positive; the limits times the cost by default.
+    ``spent`` [J]: the cost in each phase, not all 0. ``allowance`` [M]: the largest total of each
+    penalty, positive; by default the limits times the cost.
     """
     reward, relative, phases, allowed = _in_phases(problem, spent, allowance)
     size = float(np.abs(reward).max()) or 1.0
@@ -243,17 +241,17 @@ def best_phases(
 def least_excess(
     problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None = None
 ) -> tuple[float, Floats]:
-    """The largest total penalty relative to its allowance, at its least over all mixtures.
+    """The smallest possible value, over mixtures, of the largest total penalty / allowance.
 
-    As ``best_phases`` has them; above 1 where none is allowed, and 1 less it is the slack. With it
-    the prices [M] of the penalties, not 0 for those that stand in the way.
+    Arguments as for ``best_phases``. It is above 1 if no mixture keeps the limits; 1 minus it is
+    the slack. Also returns the prices [M] of the penalties, nonzero for those to blame.
     """
     reward, relative, phases, allowed = _in_phases(problem, spent, allowance)
     objective = np.append(np.zeros_like(reward), 1.0)
     columns = np.column_stack([relative, -np.ones(len(relative))])
     mass = np.column_stack([phases, np.zeros(len(phases))])
     result = program(objective, columns, np.zeros(len(relative)), mass)
-    if not result.success:  # numbers of very different size: one arm per phase
+    if not result.success:  # badly scaled numbers: take one arm per phase
         worst = relative.max(axis=0).reshape(len(phases), -1)
         arms = worst.argmin(axis=1) + np.arange(len(phases)) * worst.shape[1]
         total = relative[:, arms].sum(axis=1)
@@ -266,10 +264,10 @@ def least_excess(
 def _in_phases(
     problem: Problem, spent: npt.ArrayLike, allowance: npt.ArrayLike | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """The program's numbers for N = J K shares, those of the first phase first.
+    """The linear program over N = J K shares, ordered by phase.
 
-    The reward of each [N], its penalties relative to the allowance [M, N], whether it belongs to
-    each phase [J, N], and the allowance [M].
+    Returns each share's reward [N], its penalties relative to the allowance [M, N], whether it
+    belongs to each phase [J, N], and the allowance [M].
     """
     costs = np.asarray(spent, dtype=np.float64)
     allowed = problem.moments.limits * costs.sum() if allowance is None else allowance

@@ -1,15 +1,15 @@
-"""The recursion over the budget left, node by node; see ``optimum`` for what it solves.
+"""The recursion over the budget left, node by node; see ``exact`` for what it computes.
 
-A *channel* is a total that a run piles up: channel 0 is the one that every node's arm is chosen to
-maximise, the others are the reward and the penalties under those choices. What is stored is each
-channel's *bias*: the expected total from b on, less a chosen rate times b. With channel 0's rate
-the best one, max_k gain_k / cost_k, a pull gains at most 0 in bias, and exactly 0 under the best
-arm. Hence, whatever happens deeper, channel 0's bias stays between its extremes over any stretch
-as long as the largest cost: once those agree, it is that constant for every larger budget.
+A *channel* is a total of a run: channel 0 is the weighted total that the arm at every node is
+chosen to maximise, the others are the reward and the penalties under those choices. Stored is each
+channel's *bias*: the expected total from budget b on, minus a given rate times b. If channel 0's
+rate is the best one, max_k gain_k / cost_k, a pull changes the bias by at most 0 in expectation,
+and by exactly 0 for the best arm. Hence, for every larger budget, channel 0's bias stays between
+its extremes over any stretch as long as the largest cost: once the extremes agree, it is constant.
 
-Where the best arm's costs are all multiples of some p nodes the bias may stay periodic; the same
-then holds for each of the p interleaved stretches, up to an error that grows in proportion to b,
-as b times the rate does.
+If the best arm's costs are all multiples of p nodes, the bias may stay periodic. The same then
+holds for each of the p interleaved stretches, up to an error that grows in proportion to b, as b
+times the rate does.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tightrope.optimum.grid import CostGrid, Weights
 
 __all__ = ["Stretch", "before_start", "run"]
 
-SETTLED = 1e-11  # relative to the gains, of a periodic bias
-MOST_WORK = 5 * 10**9  # products, a few seconds
-_NODE_WORK = 200  # what a node costs besides its products, in products
-_SHORTEST, _LONGEST = 512, 2**16  # nodes between two looks
+SETTLED = 1e-11  # tolerance of a periodic bias, relative to the gains
+MOST_WORK = 5 * 10**9  # multiplications, a few seconds
+_NODE_WORK = 200  # overhead per node, in multiplications
+_SHORTEST, _LONGEST = 512, 2**16  # nodes between two checks of convergence
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -38,8 +38,8 @@ Integers = npt.NDArray[np.int64]
 class Stretch:
     """The biases of C channels at the last nodes up to, not including, ``end``.
 
-    ``left``, ``right`` [C, n]: just left of each node, and at it. ``rate`` [C]: what was taken
-    off, per unit of cost. ``period`` is 0 as long as the biases have not settled.
+    ``left``, ``right`` [C, n]: just left of each node, and at it. ``rate`` [C]: the rates that were
+    subtracted, per unit of cost. ``period`` is 0 until the biases have converged.
     """
 
     left: Floats
@@ -59,19 +59,19 @@ class Stretch:
 
     def _column(self, node: int) -> int:
         back = node - self.end
-        if back >= 0:  # settled: the same phase, one period back from the end or less
+        if back >= 0:  # converged: take the node of the same phase in the last period
             back = back % self.period - self.period
         return int(self.left.shape[1]) + back
 
     def rebased(self, rate: Floats, step: float) -> Stretch:
-        """The same totals, with other rates taken off."""
+        """The same totals with other rates subtracted."""
         count = self.left.shape[1]
         taken = np.outer(self.rate - rate, np.arange(self.end - count, self.end) * step)
         return replace(self, left=self.left + taken, right=self.right + taken, rate=rate, period=0)
 
 
 def before_start(grid: CostGrid, rate: Floats) -> Stretch:
-    """Budgets below 0: nothing more is pulled, all totals are 0."""
+    """The stretch of budgets below 0, where nothing is pulled and all totals are 0."""
     empty = np.zeros((len(rate), grid.reach))
     return Stretch(empty, empty, np.zeros(len(rate)), 0).rebased(rate, grid.step)
 
@@ -79,11 +79,11 @@ def before_start(grid: CostGrid, rate: Floats) -> Stretch:
 def run(
     grid: CostGrid, gains: Floats, start: Stretch, period: int, node: int, tolerance: Floats
 ) -> Stretch:
-    """Go on from ``start`` until a node is passed or the biases have settled.
+    """Continue from ``start`` until ``node`` is passed or the biases have converged.
 
-    ``gains`` [C, K]: the mean outcome of a pull. ``tolerance`` [C]: how much a settled bias may
-    still vary, infinite for a channel that need not settle. Also stops after ``MOST_WORK``; the
-    biases are then off by no more than what they still varied by.
+    ``gains`` [C, K]: the mean outcome of a pull. ``tolerance`` [C]: how much a converged bias may
+    still vary, infinite for a channel that need not converge. Also stops after ``MOST_WORK``; the
+    error of the biases is then at most their remaining variation.
     """
     bias_gains = gains - np.outer(start.rate, grid.mean)
     size = np.abs(gains).max(axis=1) + np.abs(start.rate) * grid.reach * grid.step
@@ -111,14 +111,14 @@ def _spread(stretch: Stretch, kept: int) -> Floats:
 
 
 def _drift(stretch: Stretch, kept: int, period: int) -> Floats:
-    """The same over nodes of the same phase, each side for itself."""
+    """How much each channel's bias varies over nodes of the same phase, per side."""
     both = np.stack([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
     phases = both.reshape(len(both), 2, kept // period, period)
     return np.asarray(np.ptp(phases, axis=2).max(axis=(1, 2)))
 
 
 def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: int) -> Stretch:
-    """``count`` nodes more."""
+    """The stretch after ``count`` more nodes."""
     past = stretch.left.shape[1]
     room = np.zeros((len(gains), count))
     left = np.concatenate([stretch.left, room], axis=1)
@@ -131,8 +131,8 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     return replace(stretch, left=left[:, -kept:], right=right[:, -kept:], end=stretch.end + count)
 
 
-# What takes arrays is inlined: numba counts references at every call, at several times the cost
-# of the call's own work.
+# Functions that take arrays are inlined: numba's reference counting at every call would take
+# several times as long as the function itself.
 _inlined = njit(inline="always")
 
 
@@ -140,7 +140,7 @@ _inlined = njit(inline="always")
 def _inside(
     weights: Floats, arm: int, begin: int, end: int, values: Floats, channel: int, oldest: int
 ) -> float:
-    """What a channel expects after a cost between nodes, from one of its two sides."""
+    """A channel's expected value after a cost between nodes, from one of its two sides."""
     total = 0.0
     if begin < end:
         row, past = weights[arm, begin:end], values[channel, oldest + begin : oldest + end]
@@ -153,7 +153,7 @@ def _inside(
 def _on_nodes(
     place: Integers, chance: Floats, begin: int, end: int, values: Floats, channel: int, node: int
 ) -> float:
-    """What a channel expects after a cost of whole steps."""
+    """A channel's expected value after a cost of whole steps."""
     total = 0.0
     for i in range(begin, end):
         total += chance[i] * values[channel, node - place[i]]
@@ -162,7 +162,7 @@ def _on_nodes(
 
 @_inlined  # type: ignore[untyped-decorator]
 def _leave(total: float, side: int, stay: float, near_stay: float, left: float) -> float:
-    """The bias if an arm is pulled until its cost is not 0, which leaves the bias as it is."""
+    """The bias if an arm is pulled until its cost is not 0."""
     if side == 1:
         return (total + near_stay * left) / (1.0 - stay)
     return total / (1.0 - stay - near_stay)
@@ -188,7 +188,7 @@ def _fill_plain(
             offers[k] += _inside(far, k, first[k], last[k], right, 0, oldest)
         for side in range(1 if exact else 0, 2):
             if side == 0 and at_zero and node == begin:
-                continue  # just below a budget of 0 nothing is pulled: the bias is 0
+                continue  # below a budget of 0 nothing is pulled, and the bias is 0
             values = right if side == 1 else left
             arm, most = 0, -np.inf
             for k in range(arms):
@@ -205,7 +205,7 @@ def _fill_plain(
                 values[c, node] = _leave(bias, side, stay[arm], near_stay[arm], left[c, node])
 
 
-# Sums may be taken in any order, so that they are vectorised.
+# Reordering of sums is allowed, so that LLVM can vectorise them.
 _fill = compile_kernel(
     _fill_plain, fingerprint([_fill_plain], ["recursion"]), fastmath={"reassoc", "nsz"}
 )

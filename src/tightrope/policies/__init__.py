@@ -1,8 +1,8 @@
-"""The policies: those that ship with tightrope by name, and what one's own is made from.
+"""The policies that come with tightrope, and the base classes for your own.
 
-One file per policy; ``parts`` is what several of them share. ``base`` (index policies), ``choice``
-(policies that weigh all arms at once) and ``state`` are what one's own builds on; ``naming`` reads
-names as the shell writes them. Everything here is in normalised units.
+There is one file per policy; code that several policies share is in ``parts``. Your own policy
+subclasses ``IndexPolicy`` (in ``base``) or ``ChoicePolicy`` (in ``choice``, with the arrays of
+``state``). ``naming`` parses names such as ``lyon:delta0=15``. All numbers are in normalised units.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tightrope.policies.ts_lp import TSLP as TSLP
 from tightrope.policies.ucb_bwi import UCBBwI as UCBBwI
 from tightrope.policies.ucb_lp import UCBLP as UCBLP
 
-# One more policy is one more file, and its class here.
+# To add a policy, add its file and list its class here.
 POLICIES: Mapping[str, type[Policy]] = {
     policy.name: policy
     for policy in (

@@ -1,18 +1,19 @@
-"""What a policy is: a frozen dataclass of its parameters, and pure functions over plain numbers.
+"""The base classes of policies: frozen dataclasses of parameters with pure scalar functions.
 
 Everything here is in normalised units: outcomes in [0, 1], the budget in units of the largest
 cost of one pull. Letters: K arms, M penalties.
 
-A policy fixes its constants once for a budget (``setup``, called by :func:`set_up`) and then picks
-an arm at every step. It learns from a :class:`~tightrope.problem.Task`, what is known, unless it
-says that it is an :class:`InformedPolicy`. An :class:`IndexPolicy` pulls the arm with the smallest
+A policy computes its constants once per budget (``setup``, called by :func:`set_up`) and then picks
+an arm at every step. ``setup`` gets a :class:`~tightrope.problem.Task`, which holds no laws of the
+arms; that of an :class:`InformedPolicy` gets the whole :class:`~tightrope.problem.Problem`. An
+:class:`IndexPolicy` pulls the arm with the smallest
 
     reward_index(arm) + sum over m of queue_m * penalty_index(arm, m)
 
-lowest number on ties, where each part is computed from two *terms* of the arm (a level and a
-width) that change only when the arm is pulled. These functions are ``staticmethod``s that use
-nothing but their arguments and ``math``: the SIMD lanes, a CUDA thread, a live campaign and a
-plain Python loop all run the same lines.
+with ties going to the lowest arm number. Each part is computed from two *terms* of the arm, a level
+and a width, that change only when the arm is pulled. These functions are ``staticmethod``s that use
+only their arguments and ``math``, so that SIMD lanes, CUDA threads, live campaigns and a plain
+Python loop all run the same lines.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ __all__ = [
 
 Constants = tuple[float, ...]
 Terms = tuple[float, float]
-SMALLEST, LARGEST = 1e-15, 1e15  # of a parameter, unless it is 0
+SMALLEST, LARGEST = 1e-15, 1e15  # allowed size of a parameter other than 0
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a policy fixes for one task and one budget.
+    """The numbers that a policy computes for one task and one budget.
 
-    ``constants`` are the numbers its functions receive; ``allowance`` [M] is the penalty that a
-    unit of cost drains from each queue (the limit less delta); ``explore`` is how often each arm
-    is pulled, in turn, before the first decision, with the queues at rest; ``terms``
-    [K, 1 + M, 2] are the arms' terms where they are known from the start; ``warning`` is what the
-    user should hear about these numbers. ``window``: only so many pulls are remembered, 0 for all;
-    ``fade``: what is remembered is multiplied by it before a pull is added; see ``forgetting``.
+    ``constants`` are passed to its functions. ``allowance`` [M] is how much penalty a unit of cost
+    drains from each queue (the limit minus delta). ``explore`` is how often each arm is pulled, in
+    turn, before the first decision; the queues do not move meanwhile. ``terms`` [K, 1 + M, 2] are
+    the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
+    is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
+    before a pull is added (see ``forgetting``).
     """
 
     constants: Constants
@@ -71,13 +72,13 @@ class Setup:
 
     @property
     def forgets(self) -> bool:
-        """Whether statistics are of less than all that was seen."""
+        """Whether the policy forgets or discounts old pulls."""
         return self.window > 0 or self.fade < 1.0
 
 
 @dataclass
 class Statistics:
-    """What a run remembers of each arm: pulls [K], cost [K], reward [K], penalty [K][M]."""
+    """A run's totals per arm: pulls [K], cost [K], reward [K], penalty [K][M]."""
 
     pulls: list[float]
     cost: list[float]
@@ -86,11 +87,12 @@ class Statistics:
 
 
 class Policy(ABC):
-    """Anything that picks the next arm. Subclass as a frozen dataclass of parameters.
+    """A rule that picks the next arm. Subclass it as a frozen dataclass of parameters.
 
-    ``name`` is the word for the shell, ``summary`` one line for a list, ``random`` says whether
-    ``decide`` wants a uniform number. ``contestants``, in the shell's words, is how it enters the
-    arena, ``forgetful`` how it enters where arms change, ``colour`` how it is drawn.
+    ``name`` is its name in the shell, ``summary`` one line for lists; ``random`` says whether
+    ``decide`` needs a uniform number. ``contestants`` are the variants that enter the arena, as
+    written in the shell; ``forgetful`` those that enter where arms change. ``colour`` is its colour
+    in figures.
     """
 
     name: ClassVar[str]
@@ -100,7 +102,7 @@ class Policy(ABC):
     forgetful: ClassVar[tuple[str, ...]] = ()
     colour: ClassVar[str | None] = None
 
-    colours: ClassVar[dict[str, str]] = {}  # of all policies that have one, by name
+    colours: ClassVar[dict[str, str]] = {}  # by policy name, for all policies that have one
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -114,7 +116,7 @@ class Policy(ABC):
 
     @property
     def knows(self) -> str:
-        """What it is told of the arms beyond names and scales, in a word or two; "" for nothing."""
+        """What the policy is told about the arms beyond names and scales; "" for nothing."""
         return ""
 
     @abstractmethod
@@ -126,11 +128,11 @@ class Policy(ABC):
         queues: Sequence[float],
         uniform: float,
     ) -> int:
-        """The arm to pull, from 0, after ``step`` remembered pulls; ``uniform`` is in [0, 1)."""
+        """The number (from 0) of the arm to pull after ``step`` pulls; ``uniform`` is in [0, 1)."""
 
     @property
     def label(self) -> str:
-        """The policy in the shell's words: its name and the parameters that are not default.
+        """The policy as written in the shell: its name and the parameters that are not default.
 
         >>> from tightrope.policies import LyOn
         >>> LyOn(delta0=15).label
@@ -154,8 +156,8 @@ class Policy(ABC):
     ) -> None:
         """Require a finite number of at least ``low`` (above it, if ``open_low``).
 
-        Unless it is 0 its size must lie between 1e-15 and 1e15: what the policies compute of it
-        then stays within the range of floats, single precision included.
+        A number other than 0 must also be between 1e-15 and 1e15 in size, so that what the
+        policies compute from it stays in range, even in single precision.
         """
         value = getattr(self, parameter)
         allowed = f"a finite number {'above' if open_low else 'of at least'} {low:g}"
@@ -171,7 +173,7 @@ class Policy(ABC):
 class InformedPolicy(Policy):
     """A policy that knows the laws of the arms: its ``setup`` gets a :class:`Problem`.
 
-    Where it can do without for its parameters, ``knows`` is "" and it gets a task as others do.
+    If it does not need the laws (``needs_laws``), it gets a task like the others.
     """
 
     @abstractmethod
@@ -180,26 +182,27 @@ class InformedPolicy(Policy):
 
     @property
     def knows(self) -> str:
-        """The laws."""
+        """It knows the laws."""
         return "laws"
+
+    def needs_laws(self, known: Task | Problem) -> bool:
+        """Whether ``setup`` needs more than a task; not if the parameters leave nothing to know."""
+        return bool(self.knows)
 
 
 def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
-    """The policy's setup from what it may see: the task alone, or the problem if it is informed.
+    """The policy's setup: from the task alone, or from the problem if the policy is informed.
 
-    The slack of a problem with several limits takes a linear program over all arms: only a policy
-    that says it knows the slack is told.
+    With several limits, computing the slack takes a linear program over all arms, so it is computed
+    only for a policy whose ``knows`` is "slack".
     """
     from tightrope.problem import MOST_PULLS, Problem
 
-    if not (isinstance(policy, InformedPolicy) and policy.knows):
-        if isinstance(known, Problem):
-            known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
-    elif not isinstance(known, Problem):
-        what = "laws of the arms" if policy.knows == "laws" else policy.knows
-        raise PolicyError(
-            f"policy {policy.name}: knows the {what}, so it needs a Problem; a Task was given"
-        )
+    if isinstance(policy, InformedPolicy) and policy.needs_laws(known):
+        if not isinstance(known, Problem):
+            raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
+    elif isinstance(known, Problem):
+        known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
     setup = policy.setup(known, budget)
     _check_setup(policy, setup, known.penalty_count)
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
@@ -207,19 +210,27 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     return setup
 
 
+def _lacking(knows: str) -> str:
+    """Why an informed policy refuses a task."""
+    if knows == "laws":
+        return "knows the laws of the arms, so it needs a Problem; a Task was given"
+    needs = "a Problem, or a Task that declares it"
+    return f"knows the {knows}, so it needs {needs}; this Task does not"
+
+
 def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
-    """Raise unless a policy's ``setup`` gave what the engines need; ours are known to."""
+    """Raise unless a user's policy returned a valid ``Setup``; our own policies are not checked."""
     if type(policy).__module__.startswith("tightrope.") or setup is None:
         return
     place = f"policy {policy.label}: setup"
     if not isinstance(setup, Setup):
-        raise PolicyError(f"{place} gave {setup!r}; must be a Setup")
+        raise PolicyError(f"{place} returned {setup!r}; must be a Setup")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
         good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)
         if not good or (count is not None and len(values) != count):
             wanted = "a tuple of numbers" + ("" if count is None else f", {count}: one per limit")
-            raise PolicyError(f"{place} gave {name} = {values!r}; must be {wanted}")
+            raise PolicyError(f"{place} returned {name} = {values!r}; must be {wanted}")
 
 
 def limits_of(known: Known) -> tuple[float, ...]:
@@ -230,11 +241,10 @@ def limits_of(known: Known) -> tuple[float, ...]:
 class IndexPolicy(Policy):
     """A policy that pulls the arm with the smallest index; see the module's docstring.
 
-    ``learns`` says whether terms come from what was seen; ``steady`` that many arms can be ruled
-    out at once: ``reward_index`` and ``penalty_index`` are straight lines over the clock for given
-    terms, up to a few roundings, the clock is never negative, and ``reward_index`` looks neither
-    at the uniform number nor at the arm's number. A policy that does not say so is decided by a
-    look at every arm.
+    ``learns``: the terms are computed from observed outcomes. ``steady``: for given terms,
+    ``reward_index`` and ``penalty_index`` are linear in the clock up to a few roundings, the clock
+    is never negative, and ``reward_index`` uses neither the uniform number nor the arm's number.
+    Engines can then rule out many arms at once; otherwise they compute every arm's index.
     """
 
     learns: ClassVar[bool] = True
@@ -242,34 +252,34 @@ class IndexPolicy(Policy):
 
     @staticmethod
     def clock(constants: Constants, step: float) -> float:
-        """A number that all arms share at a step, from the pulls so far (at least 1)."""
+        """A number shared by all arms at a step; ``step`` is the pulls so far, at least 1."""
         return 0.0
 
     @staticmethod
     def reward_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
-        """The reward's level and width of an arm, from its totals so far."""
+        """The level and width of an arm's reward, from the arm's totals so far."""
         return 0.0, 0.0
 
     @staticmethod
     def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
-        """A penalty's level and width of an arm, from its totals so far."""
+        """The level and width of one of an arm's penalties, from the arm's totals so far."""
         return 0.0, 0.0
 
     @staticmethod
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """The part of the arm's index that no queue weighs; ``arm`` counts from 0."""
+        """The part of the arm's index without queues; ``arm`` counts from 0."""
         raise NotImplementedError
 
     @staticmethod
     def penalty_index(constants: Constants, clock: float, level: float, width: float) -> float:
-        """The part of the arm's index that a queue weighs."""
+        """The part of the arm's index that is multiplied by a queue."""
         return 0.0
 
     @classmethod
     def functions(cls) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it, and how a queue moves."""
+        """The functions that kernels compile: the policy's own and the queue's :func:`advance`."""
         terms = (cls.reward_terms, cls.penalty_terms)
         return (cls.clock, *terms, cls.reward_index, cls.penalty_index, advance)
 
@@ -281,7 +291,7 @@ class IndexPolicy(Policy):
         queues: Sequence[float],
         uniform: float,
     ) -> int:
-        """The arm with the smallest index, at the speed of plain Python."""
+        """The arm with the smallest index, computed in plain Python."""
         number = type(statistics.cost[0])
         constants = tuple(number(value) for value in setup.constants)
         clock = number(self.clock(setup.constants, float(max(step, 1))))
@@ -311,10 +321,10 @@ class IndexPolicy(Policy):
 def advance(
     queue: float, lost: float, allowance: float, cost: float, penalty: float
 ) -> tuple[float, float]:
-    """The queue after a pull (eqn:q-length), and the rounding that it lost.
+    """The queue after a pull (eqn:q-length), and the rounding error of that sum.
 
-    A queue in single precision would round the same drain the same way at every step, and so
-    shift the limit; carrying ``lost`` along (Kahan's sum) keeps the shift below 1e-7.
+    In single precision the same drain would be rounded the same way at every step, which would
+    shift the limit. Adding the last error ``lost`` back (Kahan's sum) keeps the shift below 1e-7.
     """
     change = penalty - allowance * cost + lost
     moved = queue + change

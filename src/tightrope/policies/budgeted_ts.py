@@ -2,9 +2,9 @@
 
 Xia, Li, Qin, Yu and Liu, "Thompson sampling for budgeted multi-armed bandits", IJCAI 2015. At each
 step draw every arm's mean reward r and mean cost x from their posteriors and pull the arm with the
-largest r / x. Priors are Beta(1, 1); outcomes other than 0 and 1 are turned into coins first, as
-their algorithm does (see ``sampling``). The budget is ours as it is theirs, so nothing is adapted;
-no arm is pulled by rule. The limits are ignored: a floor for what they cost.
+largest r / x. Priors are Beta(1, 1); outcomes between 0 and 1 are rounded to 0 or 1 at random, as
+in their algorithm (see ``sampling``). Their setting has the same budget, so nothing is adapted.
+There is no initial exploration. The limits are ignored, so it shows what they cost in reward.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["BudgetedTS"]
 
 @dataclass(frozen=True)
 class BudgetedTS(ChoicePolicy):
-    """Sample every arm's mean reward and cost, pull the largest quotient. Ignores the limits."""
+    """Pull the arm with the largest sampled mean reward / sampled mean cost; ignore the limits."""
 
     name: ClassVar[str] = "budgeted-ts"
     summary: ClassVar[str] = "Thompson sampling of the reward rate; ignores the limits"
@@ -40,7 +40,7 @@ class BudgetedTS(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Posteriors, words: Array) -> int:
-        """The largest sampled rate."""
+        """The arm with the largest sampled reward rate."""
         scratch.word[0] = words[1]
         best, chosen = -1.0, 0
         for arm in range(len(state.pulls)):

@@ -1,20 +1,20 @@
-"""Policies that weigh all arms at once: ``choose`` over what a run remembers.
+"""Choice policies: those that see all arms at once and choose one by a function ``choose``.
 
-Three static functions over named arrays of plain numbers, the same lines in plain Python, compiled
-for the processor, and in a GPU's thread:
+A choice policy consists of three static functions over named arrays of plain numbers. The same
+lines run in plain Python, compiled for the CPU, and in a GPU thread:
 
     begin(constants, state, scratch)          at the start of a run
-    choose(constants, state, scratch, words)  -> the arm to pull, from 0
-    learn(constants, state, scratch, arm)     after its outcomes are counted
+    choose(constants, state, scratch, words)  returns the arm to pull, from 0
+    learn(constants, state, scratch, arm)     after the arm's outcomes are added to the state
 
-``state`` is a :class:`~tightrope.policies.state.State`: what is remembered of each arm and what
-remains of budget and allowances; only the engine writes to it. ``scratch`` is the policy's own
-memory for the run: its ``Scratch``, a record that it declares once, all zeros before ``begin``.
-``learn`` follows for each arm whose numbers changed. ``words`` [2] are two random whole numbers
-below 2^32, new at every step; :func:`hashed` makes as many more of them as are needed.
+``state`` is a :class:`~tightrope.policies.state.State`: totals per arm, the budget left and the
+allowances left; only the engine writes to it. ``scratch`` is the policy's own memory for the run,
+of the type that its ``Scratch`` declares, all zeros before ``begin``. ``learn`` is called for each
+arm whose totals changed. ``words`` [2] are two random integers below 2^32, new at every step;
+:func:`hashed` derives more from them.
 
-Write them with ``math``, the arguments and other such functions alone: nothing is allocated, sliced
-or reshaped. Letters: K arms, M penalties, C = 2 + M channels.
+The functions may use ``math``, their arguments and other such functions only; they may not
+allocate, slice or reshape. Letters: K arms, M penalties, C = 2 + M channels.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MASK = 0xFFFFFFFF
 
 
 def record(state: State, arm: int, outcomes: Array) -> None:
-    """Count one pull's outcomes: cost, reward, penalties."""
+    """Add one pull's outcomes to the state: cost, reward, penalties."""
     penalties = len(state.remaining) - 1
     channels, cost = 2 + penalties, outcomes[0]
     state.pulls[arm] += 1.0
@@ -52,7 +52,7 @@ def record(state: State, arm: int, outcomes: Array) -> None:
 
 
 def hashed(word: int, number: int) -> int:
-    """Another random number below 2^32, for each ``number`` from 0: a hash of both.
+    """A random integer below 2^32: a hash of a random ``word`` and ``number`` (from 0).
 
     Products stay below 2^63, so that plain Python and compiled code agree.
     """
@@ -63,14 +63,14 @@ def hashed(word: int, number: int) -> int:
 
 
 class ChoicePolicy(Policy):
-    """A policy by ``choose``; subclass as a frozen dataclass of parameters."""
+    """A policy with a function ``choose``; subclass it as a frozen dataclass of parameters."""
 
     random: ClassVar[bool] = True
     Scratch: ClassVar[type] = NoScratch
 
     @abstractmethod
     def setup(self, task: Task, budget: float) -> Setup:
-        """The constants for ``task`` at ``budget`` (normalised); no exploration, no terms."""
+        """The setup for ``task`` at ``budget`` (normalised), without ``explore`` and ``terms``."""
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
@@ -83,11 +83,11 @@ class ChoicePolicy(Policy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
-        """Renew what ``scratch`` says about an arm whose numbers changed."""
+        """Update ``scratch`` for an arm whose totals changed."""
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it; one for so many ``penalties`` may need less."""
+        """The functions that kernels compile; fewer may do for a given number of ``penalties``."""
         return (cls.begin, cls.choose, cls.learn)
 
     def decide(
@@ -98,5 +98,5 @@ class ChoicePolicy(Policy):
         queues: Sequence[float],
         uniform: float,
     ) -> int:
-        """Not how these policies decide: they see more than totals."""
+        """Not available: ``choose`` needs the whole state, not only these totals."""
         raise NotImplementedError(f"policy {self.name} decides by choose")

@@ -1,4 +1,4 @@
-"""Epsilon-greedy on the reward rate: mostly the best arm so far, now and then any arm."""
+"""Epsilon-greedy on the reward rate: the best arm so far, or any arm with probability epsilon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["EpsilonGreedy"]
 
 @dataclass(frozen=True)
 class EpsilonGreedy(IndexPolicy):
-    """Pull the arm with the highest empirical reward rate, or any arm with chance ``epsilon``.
+    """Pull the arm with the highest reward rate so far, or any with probability ``epsilon``.
 
     ``epsilon`` in [0, 1]. Each arm is first pulled once. Ignores the limits.
     """
@@ -24,7 +24,7 @@ class EpsilonGreedy(IndexPolicy):
     epsilon: float = 0.1
 
     name: ClassVar[str] = "epsilon-greedy"
-    summary: ClassVar[str] = "the best empirical reward rate, a random arm with chance epsilon"
+    summary: ClassVar[str] = "the best reward rate so far, or any arm with probability epsilon"
     contestants: ClassVar[tuple[str, ...]] = ("epsilon-greedy",)
     colour: ClassVar[str | None] = "#cc79a7"
     random: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class EpsilonGreedy(IndexPolicy):
         self.require("epsilon", "in [0, 1]", self.epsilon <= 1.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """Epsilon and the width of each arm's slice of it; one pull of each arm."""
+        """Constants: epsilon and epsilon / K. Each arm is first pulled once."""
         return Setup(
             constants=(self.epsilon, self.epsilon / task.arm_count),
             allowance=limits_of(task),
@@ -47,7 +47,7 @@ class EpsilonGreedy(IndexPolicy):
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """Minus the rate; below epsilon the uniform falls into the slice of the arm to explore."""
+        """Minus the rate; if the uniform is below epsilon, 0 from the arm to explore onwards."""
         if uniform < constants[0]:
             return 0.0 if uniform < (arm + 1.0) * constants[1] else INFINITY
         return -level

@@ -1,21 +1,22 @@
-"""LinCon-KL-UCB: the best mixture of arms by KL-UCB bounds; any arm where none keeps the limits.
+"""LinCon-KL-UCB: the best mixture at KL-UCB bounds; a random arm if no mixture keeps the limits.
 
-The rival that Saxena, Gonzalez and Jalden ("Thompson sampling for linearly constrained bandits",
-AISTATS 2020) hold LinConTS against: as there, see ``lincon_ts``, with the drawn theta_k replaced by
-the upper confidence bound of Garivier and Cappe ("The KL-UCB algorithm for bounded stochastic
-bandits and beyond", COLT 2011) in the t-th round,
+Saxena, Gonzalez and Jalden ("Thompson sampling for linearly constrained bandits", AISTATS 2020)
+compare LinConTS with it. It is the same as LinConTS (see ``lincon_ts``), but theta_k is not drawn;
+it is the upper confidence bound of Garivier and Cappe ("The KL-UCB algorithm for bounded stochastic
+bandits and beyond", COLT 2011) in round t,
 
     u_k = max { q : n_k kl(mean_k, q) <= log t },   kl(p, q) = p log(p/q) + (1-p) log((1-p)/(1-q))
 
 in the objective and in the constraint. Each arm is pulled once first; if the program has no
-solution, an arm is pulled by chance.
+solution, an arm is pulled at random.
 
-Adapted to rates and a total random cost: with u the upper and l the lower bounds of the means by
-kl, the program runs over shares of *cost* with the rewards u(r) / l(x), the penalties l(y_m) / u(x)
-and the limits c_m: optimistic in all of them, as theirs is, for a success serves both ends there.
-An arm is drawn by share of cost over mean cost. An arm that has cost nothing is pulled again.
-Theirs is told every arm's pay for a success; ours is told nothing. Written from knowledge of the
-published algorithm; their experiments, on data sets, are not repeated.
+Adapted to rates and a total random cost: with upper and lower bounds u and l of the means by kl,
+the program runs over shares of *cost* with the rewards u(r) / l(x), the penalties l(y_m) / u(x) and
+the limits c_m. All of them are optimistic, as in their algorithm, where a higher success rate
+improves both reward and constraint. An arm is then drawn with probability proportional to its share
+of cost divided by its mean cost. An arm whose cost so far is 0 is pulled again. Their algorithm
+knows the reward of a success; this one does not. Written from knowledge of the published algorithm;
+their experiments, on data sets, are not repeated.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["LinConKLUCB"]
 
 
 class Optimism(NamedTuple):
-    """The arms' bounds, and the program of them."""
+    """The arms' confidence bounds, and the linear program over them."""
 
     limits: Annotated[Array, "M"]
     cost: Annotated[Array, "K"]  # mean
@@ -49,7 +50,7 @@ class Optimism(NamedTuple):
 
 @dataclass(frozen=True)
 class LinConKLUCB(ChoicePolicy):
-    """Mix the arms as if their KL bounds were the truth: high reward rates, low penalty rates.
+    """Play the mixture that is best for upper KL bounds of rewards and lower ones of penalties.
 
     ``scale``: the bounds are those with n kl at most ``scale`` times log t; 1 in the paper.
     """
@@ -57,7 +58,7 @@ class LinConKLUCB(ChoicePolicy):
     scale: float = 1.0
 
     name: ClassVar[str] = "lincon-kl-ucb"
-    summary: ClassVar[str] = "the best mixture of arms by KL-UCB bounds, or any where there is none"
+    summary: ClassVar[str] = "the best mixture at KL-UCB bounds, or a random arm if there is none"
     contestants: ClassVar[tuple[str, ...]] = ("lincon-kl-ucb",)
     colour: ClassVar[str | None] = "#9e9ac8"
 
@@ -67,18 +68,18 @@ class LinConKLUCB(ChoicePolicy):
         self.require_number("scale", 0.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """The scale."""
+        """Constant: the scale."""
         return Setup((float(self.scale),), limits_of(task))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Optimism) -> None:
-        """Note the limits."""
+        """Compute the limits from the allowances."""
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Optimism, words: Array) -> int:
-        """An arm of the best optimistic mixture; any, if there is none."""
+        """An arm drawn from the best optimistic mixture; a random arm if none keeps the limits."""
         arm = untried(state)
         if arm >= 0:
             return arm
@@ -88,7 +89,7 @@ class LinConKLUCB(ChoicePolicy):
 
 
 def _bound(level: float, state: State, scratch: Optimism) -> None:
-    """Every arm's bounds, for pulls times kl of at most ``level``."""
+    """Compute every arm's bounds: the means with pulls times kl of at most ``level``."""
     limited = len(scratch.limits)
     for arm in range(len(state.pulls)):
         pulls, first = state.pulls[arm], arm * (2 + limited)

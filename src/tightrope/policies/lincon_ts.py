@@ -1,21 +1,22 @@
-"""LinConTS: the best mixture of sampled arms, and any arm where no mixture keeps the limits.
+"""LinConTS: the best mixture at sampled rates; a random arm if no mixture keeps the limits.
 
 Saxena, Gonzalez and Jalden, "Thompson sampling for linearly constrained bandits", AISTATS 2020. An
-arm succeeds with an unknown chance mu_k and then pays a known r_k; successes must come at a rate of
-at least eta. Pull each arm once; then draw theta_k from the posterior Beta(1 + successes, 1 +
-failures) of every arm, find
+arm succeeds with an unknown probability mu_k and then pays a known reward r_k; the rate of
+successes must be at least eta. Pull each arm once. Then, in every round, draw theta_k from the
+posterior Beta(1 + successes, 1 + failures) of every arm, solve
 
     maximise sum x_k r_k theta_k   subject to   sum x_k theta_k >= eta,   sum x_k = 1,   x >= 0
 
-and pull an arm by x; if the program has no solution, pull one of all arms by chance.
+and pull arm k with probability x_k. If the program has no solution, pull an arm at random.
 
-Adapted to rates and a total random cost as ``ts-lp`` is: mean cost, reward and penalties of every
-arm are drawn, each from a posterior of its own, and the program runs over shares of *cost* with
-the drawn rates and the limits c_m. Theirs is told every arm's pay for a success and that reward
-and constraint come from the same success; ours is told nothing. What sets it apart from ``ts-lp``
-are two rules of theirs: every arm is pulled once first, and where no mixture of the drawn arms
-keeps the limits, an arm is pulled by chance, not the least violating mixture. Written from
-knowledge of the published algorithm; their experiments, on data sets, are not repeated.
+Adapted to rates and a total random cost in the same way as ``ts-lp``: mean cost, reward and
+penalties of every arm are drawn, each from its own posterior, and the program runs over shares of
+*cost* with the drawn rates and the limits c_m. Their algorithm knows the reward of a success, and
+that reward and constraint depend on the same success; this one knows neither. It differs from
+``ts-lp`` in two of their rules: every arm is pulled once first, and if no mixture keeps the limits
+at the drawn rates, it pulls an arm at random, where ``ts-lp`` takes the least violating mixture.
+Written from knowledge of the published algorithm; their experiments, on data sets, are not
+repeated.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ __all__ = ["LinConTS"]
 
 @dataclass(frozen=True)
 class LinConTS(ChoicePolicy):
-    """Mix the arms as if their sampled means were the truth; any arm if these keep no limit."""
+    """Play the mixture that is best for sampled means; a random arm if none keeps the limits."""
 
     name: ClassVar[str] = "lincon-ts"
-    summary: ClassVar[str] = "the best mixture of sampled arms, or any arm where there is none"
+    summary: ClassVar[str] = "the best mixture at sampled rates, or a random arm if there is none"
     contestants: ClassVar[tuple[str, ...]] = ("lincon-ts",)
     colour: ClassVar[str | None] = "#8c2d04"
 
@@ -56,7 +57,7 @@ class LinConTS(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
-        """An arm of the best sampled mixture; any, if there is none."""
+        """An arm drawn from the best sampled mixture; a random arm if none keeps the limits."""
         scratch.posteriors.word[0] = words[1]
         arm = unpulled(state)
         if arm >= 0:

@@ -20,10 +20,10 @@ __all__ = ["LyOff"]
 
 @dataclass(frozen=True)
 class LyOff(InformedPolicy, IndexPolicy):
-    """Know the means, weigh reward against the queue (prop:offline-opt).
+    """The paper's policy for known means: it trades reward against a queue (prop:offline-opt).
 
     ``v0``, ``delta0``: V = v0 sqrt(B), delta = delta0 / sqrt(B); ``v``, ``delta`` override them
-    with plain numbers. Deterministic given the queue (prop:offline-determ).
+    with plain numbers. Given the queue, the choice is deterministic (prop:offline-determ).
     """
 
     v0: float = 1.0
@@ -46,11 +46,11 @@ class LyOff(InformedPolicy, IndexPolicy):
 
     @property
     def schedule(self) -> Schedule:
-        """How V and delta follow from the budget."""
+        """V and delta as functions of the budget."""
         return Schedule(self.label, lambda _: 1.0, self.v0, self.delta0, self.v, self.delta)
 
     def setup(self, problem: Problem, budget: float) -> Setup:
-        """V; the limits less delta; the true rates as terms."""
+        """Constant: V. Allowance: the limits minus delta. Terms: the true rates."""
         require_unchanging(problem, f"policy {self.name}: knows the means of", error=PolicyError)
         moments, limits = problem.moments, limits_of(problem)
         v, delta = self.schedule.at(budget, problem.scales.cost)

@@ -31,7 +31,7 @@ __all__ = ["LyOn"]
 
 @dataclass(frozen=True)
 class LyOn(IndexPolicy):
-    """Learn the rates, explore by confidence bounds, keep the limit by a queue (thm:regret).
+    """The paper's learning policy: confidence bounds to explore, a queue per limit (thm:regret).
 
     ``v0``, ``delta0``: V = v0 sqrt(B log B) weighs reward against the queue, delta = delta0
     sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
@@ -39,8 +39,8 @@ class LyOn(IndexPolicy):
     pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
     units of the largest cost; ``None`` takes the one that the task declares, else 0.1.
     ``penalty_bonus``: "optimistic" takes the lower confidence bound of the penalty, as the proof
-    does; "as-printed" adds the width, as the paper prints it. For arms that change, ``window0`` or
-    ``discount0``: rates come from about so many times sqrt(B log B) pulls, see ``forgetting``.
+    does; "as-printed" adds the width, as the paper prints it. ``window0``, ``discount0``, for arms
+    that change: estimate rates from about that many times sqrt(B log B) pulls; see ``forgetting``.
     """
 
     v0: float = 1.0
@@ -78,16 +78,16 @@ class LyOn(IndexPolicy):
 
     @property
     def knows(self) -> str:
-        """The smallest mean cost, unless it is given."""
+        """It is told the smallest mean cost, unless ``mu_min`` is given."""
         return "smallest cost" if self.mu_min is None else ""
 
     @property
     def schedule(self) -> Schedule:
-        """How V and delta follow from the budget."""
+        """V and delta as functions of the budget."""
         return Schedule(self.label, math.log, self.v0, self.delta0, self.v, self.delta)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """V, the bonus's sign and 2 alpha; the limits less delta; the exploration."""
+        """Constants: V, the sign of the penalty's bonus, 2 alpha. Allowance: the limits - delta."""
         limits = limits_of(task)
         v, delta = self.schedule.at(budget, task.scales.cost)
         window, fade = window_and_fade(self, budget, task.scales.cost)
@@ -103,7 +103,7 @@ class LyOn(IndexPolicy):
 
     @staticmethod
     def clock(constants: Constants, step: float) -> float:
-        """sqrt(2 alpha log n): the confidence radius but for the arm's pulls."""
+        """sqrt(2 alpha log n): the confidence radius times sqrt(pulls)."""
         # def:cradius
         return math.sqrt(constants[2] * math.log(step))
 
@@ -111,7 +111,7 @@ class LyOn(IndexPolicy):
 
     @staticmethod
     def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
-        """The penalty's rate and signed width; nothing for an arm that cost nothing so far."""
+        """The penalty's rate and signed width; rate 0 for an arm that has cost nothing so far."""
         rate, width = rate_and_width(pulls, cost, penalty, 0.0)
         return rate, constants[1] * width  # sign as in the proof, or as printed
 

@@ -2,11 +2,11 @@
 
 Pull the arm with the smallest -V r_k + sum over m of Q_m y_km (eqn:lyapunov-dppr-psi), where the
 rates are quotients of means drawn from their posteriors, anew at every step, and Q is the queue
-of ``placeholder``. Thompson sampling in place of confidence bounds: these are wide where budgets
-are small, and an optimistic penalty breaks the limit for as long as they are. Priors are
-Beta(1, 1); an outcome v in [0, 1] counts as v successes, for with coins in its place (see
-``sampling``) one run in some hundreds loses sight of a good arm by their luck. No arm is pulled by
-rule. No theorem covers it; docs/policies.md has measurements.
+of ``placeholder``. It samples because confidence bounds are wide at small budgets, and while they
+are, optimism about penalties breaks the limit. Priors are Beta(1, 1). An outcome v in [0, 1] counts
+as v successes: rounding it to 0 or 1 at random (see ``sampling``) made one run in a few hundred
+abandon a good arm by bad luck. There is no initial exploration. No theorem covers this policy;
+docs/policies.md has measurements.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["LyOnTS"]
 
 @dataclass(frozen=True)
 class LyOnTS(QueuedPolicy):
-    """Sample the rates, weigh them by a queue that starts where it would end.
+    """LyOff's index with sampled rates, and a queue that starts near its final length.
 
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``q0``: the place-holder, in
-    normalised units of penalty; ``None`` takes V times the multipliers as they look.
+    normalised units of penalty; ``None`` takes V times the estimated multipliers.
     """
 
     v0: float = 1.0
@@ -36,13 +36,13 @@ class LyOnTS(QueuedPolicy):
     q0: float | None = None
 
     name: ClassVar[str] = "lyon-ts"
-    summary: ClassVar[str] = "LyOff's index with sampled rates; the queue starts where it would end"
+    summary: ClassVar[str] = "LyOff's index, sampled rates; the queue starts near its final length"
     contestants: ClassVar[tuple[str, ...]] = ("lyon-ts",)
     colour: ClassVar[str | None] = "#a86f00"
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
-        """The smallest sampled index; lowest number on ties."""
+        """The arm with the smallest sampled index; ties go to the lowest number."""
         renew_queues(constants, state, scratch)
         best, chosen = math.inf, 0
         for arm in range(len(state.pulls)):

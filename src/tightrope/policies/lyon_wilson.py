@@ -5,10 +5,10 @@ Pull the arm with the smallest
     -V high(r) / low(x) + sum over m of Q_m low(y_m) / high(x)
 
 for the bounds low and high of the means by the interval of ``omega_ucb`` with z^2 = 2 alpha log n,
-and the queue of ``placeholder``. LyOn's bounds (def:cradius) know only that outcomes lie in [0, 1];
-these shrink with the variance, and towards 0 and 1, so that the limit is broken for a shorter
-while. Each arm is pulled once first, and again until it has cost something. No theorem covers it;
-docs/policies.md has measurements.
+and the queue of ``placeholder``. LyOn's bounds (def:cradius) use only that outcomes lie in [0, 1];
+these are tighter where the variance is small or the mean is near 0 or 1, so that the limit is
+broken for a shorter time. Each arm is first pulled until it has cost something. No theorem covers
+this policy; docs/policies.md has measurements.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["LyOnWilson"]
 
 @dataclass(frozen=True)
 class LyOnWilson(QueuedPolicy):
-    """LyOn with tighter confidence bounds and a queue that starts where it would end.
+    """LyOn with tighter confidence bounds and a queue that starts near its final length.
 
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``alpha``: the bounds' scale.
-    ``q0``: the place-holder, in normalised units of penalty; ``None`` takes V times the multipliers
-    as they look.
+    ``q0``: the place-holder, in normalised units of penalty; ``None`` takes V times the estimated
+    multipliers.
     """
 
     v0: float = 1.0
@@ -40,7 +40,7 @@ class LyOnWilson(QueuedPolicy):
     q0: float | None = None
 
     name: ClassVar[str] = "lyon-wilson"
-    summary: ClassVar[str] = "LyOn with asymmetric bounds; the queue starts where it would end"
+    summary: ClassVar[str] = "LyOn with asymmetric bounds; the queue starts near its final length"
     contestants: ClassVar[tuple[str, ...]] = ("lyon-wilson",)
     colour: ClassVar[str | None] = "#f4978e"
 
@@ -49,12 +49,12 @@ class LyOnWilson(QueuedPolicy):
         self.require_number("alpha", 0.0)
 
     def more(self) -> tuple[float, ...]:
-        """2 alpha."""
+        """The constant 2 alpha."""
         return (2.0 * self.alpha,)
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
-        """The smallest index; lowest number on ties."""
+        """The arm with the smallest index; ties go to the lowest number."""
         chosen = untried(state)
         if chosen >= 0:
             return chosen
@@ -76,6 +76,6 @@ class LyOnWilson(QueuedPolicy):
 
 
 def _mean_and_width(state: State, pulls: float, at: int, squared: float) -> tuple[float, float]:
-    """The mean, and eta z^2, of the channel whose total stands at ``at``."""
+    """The mean and eta z^2 of the channel whose total is ``state.totals[at]``."""
     total = state.totals[at]
     return total / pulls, squared * spread(pulls, total, state.squares[at])

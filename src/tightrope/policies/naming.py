@@ -1,8 +1,8 @@
-"""Policies by their names, as the shell writes them: ``lyon:delta0=15,alpha=2``.
+"""Parse policies as written in the shell: ``lyon:delta0=15,alpha=2``.
 
-A name is one of ours, one that an installed package registers (an entry point of the group
-``tightrope.policies``), a class in a file (``mine.py:Greedy``) or in a module
-(``package.mine:Greedy``); parameters follow after a colon.
+The name is that of a policy of tightrope, one that an installed package registers (an entry point
+of the group ``tightrope.policies``), a class in a file (``mine.py:Greedy``) or in a module
+(``package.mine:Greedy``). Parameters follow after a colon.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tightrope.policies.base import Policy
 __all__ = ["OF_A_FILE", "known_policies", "parse_policy", "policy_class"]
 
 GROUP = "tightrope.policies"
-OF_A_FILE = "tightrope_policy_file_"  # how modules that were read from a file are called
+OF_A_FILE = "tightrope_policy_file_"  # prefix of the names of modules loaded from a file
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def parse_policy(text: str) -> Policy:
     """The policy that ``name:parameter=value,parameter=value`` describes.
 
-    Numbers are numbers, ``none`` is None, ``0.3/0.7`` is a list, anything else a word.
+    A value is a number, ``none``, a list such as ``0.3/0.7``, or otherwise a string.
 
     >>> parse_policy("resolve:risk=0.01,window0=2")
     Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None)
@@ -61,7 +61,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """A policy's name, and its parameters."""
+    """The policy's name and the text of its parameters."""
     place, _, rest = text.partition(".py:")
     if rest:
         name, _, rest = rest.partition(":")
@@ -74,7 +74,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class that a policy's name means."""
+    """The class of the policy with this name."""
     if ".py:" in name:
         path, _, kind = name.rpartition(":")
         return _class_in(_file_module(path), kind, name)
@@ -92,7 +92,7 @@ def policy_class(name: str) -> type[Policy]:
 
 @cache
 def known_policies() -> Mapping[str, Any]:
-    """Our policies by name, then the entry points that installed packages register."""
+    """Tightrope's policies by name, then the entry points that installed packages register."""
     others = {entry.name: entry for entry in entry_points(group=GROUP)}
     return {**POLICIES, **{name: other for name, other in others.items() if name not in POLICIES}}
 
@@ -101,13 +101,13 @@ def _registered(entry: Any) -> type[Policy]:
     what = f"the entry point {entry.name} = {entry.value!r} of {GROUP}"
     try:
         found = entry.load()
-    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
         raise PolicyError(f"{what} cannot be loaded: {_reason(error)}") from error
     return _require_policy(found, what)
 
 
 def _file_module(path: str) -> ModuleType:
-    """The module of a file, read once."""
+    """The module in a file, loaded once per content."""
     file = Path(path)
     if not file.is_file():
         raise PolicyError(f"policy file {path!r}: there is no such file")
@@ -134,11 +134,11 @@ def _file_module(path: str) -> ModuleType:
 
 def _import(module: str, name: str) -> ModuleType:
     if "" not in sys.path:
-        sys.path.insert(0, "")  # a module beside the user, as python -m finds it
+        sys.path.insert(0, "")  # find modules in the working folder, as python -m does
     try:
         with redirect_stdout(sys.stderr):
             return importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
         raise PolicyError(f"policy {name!r} cannot be imported: {_reason(error)}") from error
 
 
@@ -168,7 +168,7 @@ def _require_policy(found: Any, what: str) -> type[Policy]:
 
 
 def _reason(error: BaseException) -> str:
-    """An error's kind and first line."""
+    """The error's type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 

@@ -9,9 +9,10 @@ where the bounds of a mean with average a after n pulls are the two m with
 
     n (a - m)^2 = eta z^2 m (1 - m),   z = sqrt(2 rho log t)
 
-t counts the pulls of all arms. eta compares the outcomes' variance with a coin's: 1 for zeros and
-ones, which gives Wilson's score interval. Here as there each arm is pulled once first; the budget
-is ours as it is theirs, so nothing is adapted. The limits are ignored: a floor for what they cost.
+t counts the pulls of all arms. eta is the outcomes' variance relative to that of a Bernoulli
+variable with the same mean: 1 for zeros and ones, which gives Wilson's score interval. Each arm is
+first pulled once. Their setting has the same budget, so nothing is adapted. The limits are ignored,
+so it shows what they cost in reward.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ __all__ = ["OmegaUCB"]
 class OmegaUCB(ChoicePolicy):
     """Pull the arm with the largest upper bound of its reward rate, by asymmetric intervals.
 
-    ``rho``: how wide the intervals are; 1/4 in the paper's experiments. ``eta``: ``"estimated"``
-    from the variance of 30 pulls on (the paper's omega*-UCB; the same for zeros and ones), or
+    ``rho``: the scale of the intervals; 1/4 in their experiments. ``eta``: ``"estimated"`` from the
+    variance once an arm has 30 pulls (their omega*-UCB; no difference for outcomes 0 and 1), or
     ``"one"``. Ignores the limits.
     """
 
@@ -53,7 +54,7 @@ class OmegaUCB(ChoicePolicy):
         self.require("eta", "estimated or one", self.eta in ("estimated", "one"))
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """2 rho, and whether eta is estimated."""
+        """Constants: 2 rho, and whether eta is estimated."""
         return Setup(
             constants=(2.0 * self.rho, 1.0 if self.eta == "estimated" else 0.0),
             allowance=limits_of(task),
@@ -61,7 +62,7 @@ class OmegaUCB(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: NoScratch, words: Array) -> int:
-        """The largest bound; lowest number on ties."""
+        """The arm with the largest bound; ties go to the lowest number."""
         chosen = untried(state)
         if chosen >= 0:
             return chosen

@@ -1,8 +1,8 @@
-"""Pessimistic-optimistic: optimistic rewards against a queue that is tightened ever less.
+"""Pessimistic-optimistic: optimistic rewards, and queues whose tightening shrinks over time.
 
 Liu, Li, Shi and Ying, "An efficient pessimistic-optimistic algorithm for stochastic linear bandits
 with general constraints", NeurIPS 2021. In round t, with M constraints "mean of w_m at most 0" and
-Slater's constant delta (what some mixture can stay below every limit by), take the action with the
+Slater's constant delta (some mixture stays below every limit by delta), take the action with the
 largest
 
     upper bound of the mean reward - sum over m of Q_m w_m / V_t
@@ -10,14 +10,15 @@ largest
     V_t = delta M^(1/4) sqrt(2 t / 3),   epsilon_t = M^(3/4) sqrt(6 / t)
 
 Adapted to arms and a total random cost: t is the cost spent so far, W = Y - c X, the tightening is
-epsilon_t X, and rewards and penalties are rates, as the ratio rule of alg:LyOff has it; c drops out
-of the comparison. The bounds are those of independent arms in place of LinUCB's,
+epsilon_t X, and rewards and penalties are rates, as in alg:LyOff; c is the same for all arms and
+drops out of the comparison. In place of LinUCB's bounds it uses those of independent arms,
 
     r/x + rad (1 + r/x) / x,   y/x - rad (1 + y/x) / x, at least 0
 
-with rad = sqrt(alpha log n / pulls) for n pulls in all; alpha = 1/2 is Hoeffding's inequality at
-the level 1/n. The penalties' are optimistic too, for an arm that looks bad by chance would not
-be tried again. Each arm is pulled once first. So it is a LyOn that need not know the budget.
+with rad = sqrt(alpha log n / pulls) after n pulls of all arms; alpha = 1/2 is Hoeffding's
+inequality at level 1/n. Bounds of penalties are optimistic too: otherwise an arm that looks bad by
+chance would not be tried again. Each arm is first pulled once. It resembles LyOn, but need not know
+the budget.
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ if TYPE_CHECKING:
 
 __all__ = ["PessimisticOptimistic"]
 
-LEAST_SLACK = 1e-3  # where no mixture keeps the limits, or only just
-# Of the tightest limit, where nothing is declared: the queue is weighed by its inverse, so a guess
-# below the truth costs reward, and one above it breaks the limits for longer.
+LEAST_SLACK = 1e-3  # used where no mixture keeps the limits, or only just
+# The slack assumed where the task declares none, relative to the tightest limit. Queues are divided
+# by it: a guess below the true slack costs reward, one above it breaks the limits for longer.
 UNDECLARED_SLACK = 0.1
 
 
 class Queues(NamedTuple):
-    """The queues of M limits, and what remained before the last pull."""
+    """The queues of M limits, and the budget and allowances left before the last pull."""
 
     limits: Annotated[Array, "M"]
     length: Annotated[Array, "M"]
-    before: Annotated[Array, "R"]  # as the state's ``remaining``
+    before: Annotated[Array, "R"]  # the state's ``remaining`` before the last pull
 
 
 @dataclass(frozen=True)
 class PessimisticOptimistic(ChoicePolicy):
-    """Weigh optimistic rates by a queue whose tightening and weight change with the cost spent.
+    """Optimistic rates, and queues whose tightening and weight change with the cost spent.
 
     ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the one that
     the task declares, else a tenth of the tightest limit. ``alpha``: the confidence bounds' scale.
@@ -63,7 +64,7 @@ class PessimisticOptimistic(ChoicePolicy):
     alpha: float = 0.5
 
     name: ClassVar[str] = "pessimistic-optimistic"
-    summary: ClassVar[str] = "optimistic rates and a queue with a tightening that fades"
+    summary: ClassVar[str] = "optimistic rates, and queues whose tightening shrinks over time"
     contestants: ClassVar[tuple[str, ...]] = ("pessimistic-optimistic",)
     colour: ClassVar[str | None] = "#a0522d"
 
@@ -75,11 +76,11 @@ class PessimisticOptimistic(ChoicePolicy):
 
     @property
     def knows(self) -> str:
-        """The slack, unless it is given."""
+        """It is told the slack, unless ``slack`` is given."""
         return "slack" if self.slack is None else ""
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """The scales of V_t and epsilon_t, alpha, the budget."""
+        """Constants: the scales of V_t and epsilon_t, alpha, the budget."""
         limits = limits_of(task)
         slack = self.slack or slack_of(task)
         count = max(len(limits), 1)
@@ -95,7 +96,7 @@ class PessimisticOptimistic(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Queues) -> None:
-        """Note the limits and what remains."""
+        """Compute the limits; copy ``remaining``."""
         scratch.before[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
@@ -103,7 +104,7 @@ class PessimisticOptimistic(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
-        """The largest optimistic reward rate less the queues' optimistic penalty rates."""
+        """The arm with the largest optimistic reward rate minus queue-weighted penalty rates."""
         chosen = untried(state)
         if chosen >= 0:
             return chosen

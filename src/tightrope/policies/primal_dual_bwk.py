@@ -1,20 +1,21 @@
-"""PrimalDualBwK: the best bang per buck, with prices on resources that rise as they are used.
+"""PrimalDualBwK: the most reward per priced consumption; a resource's price rises with its use.
 
 Badanidiyuru, Kleinberg and Slivkins, "Bandits with knapsacks", FOCS 2013 and Journal of the ACM
 65(3), 2018, algorithm PrimalDualBwK. Every resource i of d has a weight v_i, 1 at the start. Pull
 each arm once; then pull the arm with the largest
 
-    upper bound of the mean reward / sum over i of v_i L_i,   v_i <- v_i (1 + epsilon)^(L_i of it)
+    upper bound of the mean reward / sum over i of v_i L_i
 
-where L_i is the lower bound of its mean consumption, all resources are scaled to the smallest of
-their budgets, B', and epsilon = sqrt(ln d / B'). The radius of a mean m after n pulls is
-sqrt(gamma m / n) + gamma / n.
+and set v_i <- v_i (1 + epsilon)^L_i, where L_i is the lower bound of the arm's mean consumption of
+resource i. All resources are scaled to the smallest of their budgets, B', and
+epsilon = sqrt(ln d / B'). The radius of a mean m after n pulls is sqrt(gamma m / n) + gamma / n.
 
 Adapted to a total random cost and limits: the resources are the cost, with the budget B, and every
-penalty, with its allowance c_m B; there is no resource of rounds. Theirs stops when any resource is
-used up. Ours cannot stop before the budget is spent: with the hard stop, from then on it pulls the
-arm with the lowest lower bound of the penalties used up, per unit of cost; without, it goes on as
-before. gamma = gamma0 log(K (1 + M) B), where B stands for the rounds.
+penalty, with its allowance c_m B; there is no resource of rounds. Their algorithm stops when any
+resource is used up; this one must spend the budget. With ``hard_stop``, once an allowance is used
+up it pulls the arm with the smallest lower bound of the penalties concerned, per unit of cost;
+without, it continues as before. gamma = gamma0 log(K (1 + M) B), with the budget B in place of the
+number of rounds.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ INFINITY = math.inf
 class Resources(NamedTuple):
     """The R = 1 + M resources: the cost, then each penalty."""
 
-    scale: Annotated[Array, "R"]  # the smallest budget over its own
-    used: Annotated[Array, "R"]  # so far, by the lower bounds
+    scale: Annotated[Array, "R"]  # smallest budget / this resource's budget
+    used: Annotated[Array, "R"]  # sum so far of the chosen arms' lower bounds, scaled
     weight: Annotated[Array, "R"]
 
 
 @dataclass(frozen=True)
 class PrimalDualBwK(ChoicePolicy):
-    """Pull the best bang per buck, at prices that follow the use of budget and allowances.
+    """Pull the arm with the most reward per priced use of budget and allowances.
 
     ``hard_stop``: once an allowance is used up, pull only the arm that adds least to it.
     ``gamma0``: the confidence bounds' scale.
@@ -57,7 +58,7 @@ class PrimalDualBwK(ChoicePolicy):
     gamma0: float = 0.25
 
     name: ClassVar[str] = "primal-dual-bwk"
-    summary: ClassVar[str] = "reward per priced use of budget and allowances, by rising weights"
+    summary: ClassVar[str] = "the most reward per priced use of budget and allowances"
     contestants: ClassVar[tuple[str, ...]] = ("primal-dual-bwk",)
     colour: ClassVar[str | None] = "#332288"
 
@@ -69,7 +70,7 @@ class PrimalDualBwK(ChoicePolicy):
         self.require_number("gamma0", 0.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """log(1 + epsilon), gamma, and whether to stop hard."""
+        """Constants: log(1 + epsilon), gamma, and whether to stop hard."""
         limits = limits_of(task)
         resources = 1 + len(limits)
         smallest = budget * min((1.0, *limits))
@@ -84,7 +85,7 @@ class PrimalDualBwK(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Resources) -> None:
-        """The scales: the smallest budget over each one's own."""
+        """Compute the scales: the smallest budget / each resource's budget."""
         smallest = state.remaining[0]
         for i in range(1, len(state.remaining)):
             smallest = min(smallest, state.remaining[i])
@@ -93,7 +94,7 @@ class PrimalDualBwK(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Resources, words: Array) -> int:
-        """The best bang per buck, or the arm that adds least to what is used up."""
+        """The arm with the most reward per priced use, or the one that exceeds limits least."""
         chosen = untried(state)
         if chosen >= 0:
             return chosen
@@ -107,7 +108,7 @@ class PrimalDualBwK(ChoicePolicy):
 
 
 def _weigh(constants: Constants, scratch: Resources) -> None:
-    """The weights, from the use so far; relative to the largest, so that none overflows."""
+    """Compute the weights from the use so far, relative to the largest so that none overflows."""
     most = scratch.used[0]
     for i in range(1, len(scratch.used)):
         most = max(most, scratch.used[i])
@@ -131,7 +132,7 @@ def _best_bang(constants: Constants, state: State, scratch: Resources) -> int:
 
 
 def _lower(constants: Constants, state: State, arm: int, resource: int) -> float:
-    """The lower bound of an arm's mean use of a resource: 0 the cost, m penalty m."""
+    """The lower bound of an arm's mean use of a resource: 0 is the cost, m is penalty m."""
     channel = 0 if resource == 0 else 1 + resource
     pulls = state.pulls[arm]
     mean = state.totals[arm * (len(state.remaining) + 1) + channel] / pulls
@@ -140,7 +141,7 @@ def _lower(constants: Constants, state: State, arm: int, resource: int) -> float
 
 
 def _used_up(remaining: Array) -> bool:
-    """Whether some allowance is."""
+    """Whether some allowance is used up."""
     least = INFINITY
     for m in range(1, len(remaining)):
         least = min(least, remaining[m])

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
+from tightrope.policies.parts.beliefs import COIN, EXPECTED, Arms, believe, draw, learn
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
     Mixture,
@@ -45,109 +44,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Resolve", "barrier", "curse"]
 
-BITS = 10  # of a random word, for one normal number
-CELLS = 1 << BITS
-DRAWS = 3  # normal numbers from one word of 32 bits
-COIN = 2.0**-32  # turns a word into a number in [0, 1)
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
-LEAST_VARIANCE = 1e-12  # of an outcome: guards a quotient against rounding
 
 # Chosen by measurement, none of them for one problem; docs/resolve.md has the comparisons.
 CALM = 1.0  # deviations from too late, where no risk is asked for
-FLOOR = 0.02  # a drawn cost is at least this part of its expectation
 LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
+LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one
+LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
+LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
+RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
+WIDE, WIDER = 0.01, 2.0  # in this share of the steps draws are so many times wider
 
 # In place of a rate that is safe to promise.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
 LOST = -2.0  # it is not expected to
 
 
-def _normals() -> Any:
-    """CELLS equally likely normal numbers, in order, with mean 0 and variance 1."""
-    quantile = NormalDist().inv_cdf
-    numbers = np.array([quantile((cell + 0.5) / CELLS) for cell in range(CELLS)])
-    return numbers / numbers.std()
-
-
-NORMAL = _normals()
-
-
-class Beliefs(NamedTuple):
-    """The policy's scratch. A belief about a mean is a scale and a width: see :func:`_sample`."""
+class ResolveScratch(NamedTuple):
+    """What the policy remembers beside the counts."""
 
     budget: Annotated[Array, 1]  # at the start
-    limits: Annotated[Array, "M"]  # c_m
     promised: Annotated[Array, "M"]  # the penalty rates that the mixture has to keep
     safe: Annotated[Array, "M"]  # the largest from which the safest mixture can rescue
-    cost_scale: Annotated[Array, "K"]
-    cost_width: Annotated[Array, "K"]
-    reward_scale: Annotated[Array, "K"]
-    reward_width: Annotated[Array, "K"]
-    penalty_scale: Annotated[Array, "K", "M"]
-    penalty_width: Annotated[Array, "K", "M"]
-    rate: Annotated[Array, "K", "M"]  # penalty rate, expected
-    spread: Annotated[Array, "K", "M"]  # variance of Y - rate X, per unit of cost
-    cautious: Annotated[Array, "K", "M"]  # penalty rate, less optimistic the less is known
-    cost: Annotated[Array, "K"]  # drawn mean
-    reward: Annotated[Array, "K"]  # drawn rate
-    penalty: Annotated[Array, "K", "M"]  # drawn rates
+    arms: Arms
     safest: Mixture
     program: Program
 
 
-# What is believed about an arm.
-
-
-def _renew(constants: Constants, state: State, scratch: Beliefs, arm: int) -> None:
-    """What is believed about an arm, from all that it has shown."""
-    limited, pulls = len(scratch.limits), state.pulls[arm]
-    first = arm * (2 + limited)
-    cost, cost_square = state.totals[first], state.squares[first]
-    scale, width = _belief(pulls, cost, cost_square)
-    mean_cost = _mean(scale)
-    scratch.cost_scale[arm], scratch.cost_width[arm] = scale, width
-    scale, width = _belief(pulls, state.totals[first + 1], state.squares[first + 1])
-    scratch.reward_scale[arm], scratch.reward_width[arm] = scale, width
-    for m in range(limited):
-        at, square = arm * limited + m, state.squares[first + 2 + m]
-        scale, width = _belief(pulls, state.totals[first + 2 + m], square)
-        scratch.penalty_scale[at], scratch.penalty_width[at] = scale, width
-        rate = _mean(scale) / mean_cost
-        spread = _spread(rate, cost, cost_square, square, state.products[at])
-        scratch.rate[at], scratch.spread[at] = rate, spread
-        scratch.cautious[at] = rate + constants[1] * math.sqrt(spread / (cost + 1.0))
-
-
-def _belief(pulls: float, total: float, square: float) -> tuple[float, float]:
-    """The belief about a mean, as scale and width; both are negative where it is nearer to 1.
-
-    Two outcomes are added to those seen, a 0 and a 1. Where all are 0 or 1, mean and variance are
-    those of Beta(1 + total, 1 + pulls - total); elsewhere the variance is the empirical one. The
-    shape is a gamma law's, seen from the nearer end of [0, 1], by its cube root, which is nearly
-    normal (Wilson and Hilferty).
-    """
-    weight = pulls + 2.0
-    mean = (total + 1.0) / weight
-    second = mean if square == total else (square + 1.0) / weight  # zeros and ones: no division
-    variance = max(second - mean * mean, LEAST_VARIANCE) / (weight + 1.0)
-    near = mean <= 0.5
-    base = mean if near else 1.0 - mean
-    width = math.sqrt(variance) / (3.0 * base)
-    return (base if near else -base), (width if near else -width)
-
-
-def _mean(scale: float) -> float:
-    """The expectation of a mean."""
-    return scale if scale > 0.0 else 1.0 + scale
-
-
-def _spread(
-    rate: float, cost: float, cost_square: float, penalty_square: float, product: float
-) -> float:
-    """The variance of Y - rate X per unit of cost; two pulls are added, all of 0 and 1."""
-    squares = penalty_square + 1.0 + rate * rate * (cost_square + 1.0)
-    return (squares - 2.0 * rate * (product + 0.5)) / (cost + 1.0)
+def _learn(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> None:
+    """Renew the beliefs about the arm just pulled."""
+    learn(constants, state, scratch.arms, arm)
 
 
 @dataclass(frozen=True)
@@ -172,8 +99,8 @@ class Resolve(ChoicePolicy):
     forgetful: ClassVar[tuple[str, ...]] = ("resolve:window0=2", "resolve:discount0=2")
     colour: ClassVar[str | None] = "#d1006c"
 
-    Scratch: ClassVar[type] = Beliefs
-    learn = staticmethod(_renew)
+    Scratch: ClassVar[type] = ResolveScratch
+    learn = staticmethod(_learn)
 
     def __post_init__(self) -> None:
         self.require_number("risk", 0.0, open_low=True, optional=True)
@@ -183,29 +110,28 @@ class Resolve(ChoicePolicy):
         require_forgetting(self)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """The barrier z, the curse kappa, the least mean cost."""
+        """The barrier z, the curse kappa, the least mean cost, and the expected means, if any."""
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
         window, fade = window_and_fade(self, budget, task.scales.cost)
         return Setup(
-            constants=(z, curse(task.arm_count), self.mu_min or 0.0),
+            constants=(z, curse(task.arm_count), self.mu_min or 0.0, *_expectations(task)),
             allowance=limits_of(task),
             window=window,
             fade=fade,
         )
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Beliefs) -> None:
+    def begin(constants: Constants, state: State, scratch: ResolveScratch) -> None:
         """Note the budget and the limits; believe of every arm what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
-        for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
-        for arm in range(len(state.pulls)):
-            _renew(constants, state, scratch, arm)
+        for m in range(len(scratch.arms.limits)):
+            scratch.arms.limits[m] = state.remaining[1 + m] / state.remaining[0]
+        believe(constants, state, scratch.arms)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Beliefs, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
         """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
-        if len(scratch.limits) == 1:
+        if len(scratch.arms.limits) == 1:
             return _choose_for_one(constants, state, scratch, words)
         return _choose_for_many(constants, state, scratch, words)
 
@@ -214,6 +140,14 @@ class Resolve(ChoicePolicy):
         """All that a kernel compiles of it: for one limit far less."""
         choose = cls.choose if penalties is None else _choose_for_many
         return (cls.begin, _choose_for_one if penalties == 1 else choose, cls.learn)
+
+
+def _expectations(task: Task) -> tuple[float, ...]:
+    """The next place among the constants and the expected means; 0 if none are declared."""
+    if not task.expected:
+        return (0.0,)
+    means = task.normal_expected.ravel().tolist()
+    return (EXPECTED + 1.0, *(-1.0 if math.isnan(mean) else mean for mean in means))
 
 
 def barrier(risk: float, budget: float, limits: int) -> float:
@@ -248,67 +182,73 @@ def curse(arms: int) -> float:
 # Draws.
 
 
-def _draw(constants: Constants, beliefs: Beliefs, word: int, noise: float) -> None:
-    """Draw every arm's means, and from them its rates; ``noise``, from 1 to 0, narrows beliefs.
+def _draw(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> float:
+    """Draw every arm's means and rates; returns the share of noise left, from 1 to 0.
 
-    A loop for each channel, so that the compiler makes vectors of them: for 50 arms a step takes
-    0.53 us in place of 0.90. A random word serves ``DRAWS`` channels of an arm.
+    What is learnt with a part of the budget left pays for that part only, so that draws come closer
+    to the expectations as the budget runs out. Now and then they are wider than the belief, so that
+    an arm that looked bad by chance is tried again even late in a long run.
     """
-    limited, count = len(beliefs.limits), len(beliefs.cost)
-    words = (1 + limited) // DRAWS + 1  # per arm
-    for arm in range(count):
-        scale = beliefs.cost_scale[arm]
-        drawn = _sample(scale, beliefs.cost_width[arm], noise, hashed(word, arm * words))
-        beliefs.cost[arm] = max(drawn, max(FLOOR * _mean(scale), constants[2]))
-    for arm in range(count):
-        random = hashed(word, arm * words) >> BITS
-        drawn = _sample(beliefs.reward_scale[arm], beliefs.reward_width[arm], noise, random)
-        beliefs.reward[arm] = drawn / beliefs.cost[arm]
-    if limited == 1:
-        for arm in range(count):
-            random = hashed(word, arm * words) >> (2 * BITS)
-            drawn = _sample(beliefs.penalty_scale[arm], beliefs.penalty_width[arm], noise, random)
-            beliefs.penalty[arm] = drawn / beliefs.cost[arm]
-    else:
-        for at in range(count * limited):
-            arm, channel = at // limited, 2 + at % limited
-            random = hashed(word, arm * words + channel // DRAWS) >> (channel % DRAWS * BITS)
-            drawn = _sample(beliefs.penalty_scale[at], beliefs.penalty_width[at], noise, random)
-            beliefs.penalty[at] = drawn / beliefs.cost[arm]
+    noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
+    wide = hashed(words[1], 1) * COIN < WIDE
+    draw(constants, scratch.arms, words[0], noise * WIDER if wide else noise)
+    return noise
 
 
-def _sample(scale: float, width: float, noise: float, random: int) -> float:
-    """A draw of a mean, in [0, 1], by the last ``BITS`` of a random word."""
-    normal = noise * NORMAL[random & (CELLS - 1)]
-    root = max((1.0 - width * width) + width * normal, 0.0)
-    drawn: float = (0.0 if scale > 0.0 else 1.0) + scale * root * root * root
-    return min(max(drawn, 0.0), 1.0)
+def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
+    """Any arm, at step t with the chance ``LOOKS`` / t; -1 otherwise, or if it may cost too much.
+
+    It makes sure that every arm is pulled again and again as the budget grows, whatever was seen of
+    it at first; docs/resolve.md proves with it that regret is o(B).
+    """
+    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
+        return -1
+    arm, arms = int(hashed(words[1], 3) * COIN * len(state.pulls)), scratch.arms
+    if state.remaining[0] < LEFT * scratch.budget[0]:
+        return -1
+    limited = len(arms.limits)
+    for m in range(limited):
+        left, whole = state.remaining[1 + m], arms.limits[m] * scratch.budget[0]
+        risked = _large(constants, arms.size[arm * limited + m])
+        if left < LEFT * whole or risked > RISKED * left:
+            return -1
+    return arm
 
 
 # One limit: the safest mixture is one arm, and the best one has at most two.
 
 
-def _choose_for_one(constants: Constants, state: State, beliefs: Beliefs, words: Array) -> int:
+def _choose_for_one(
+    constants: Constants, state: State, scratch: ResolveScratch, words: Array
+) -> int:
     """An arm, under one limit."""
-    noise = math.sqrt(max(state.remaining[0], 0.0) / beliefs.budget[0])
-    _draw(constants, beliefs, words[0], noise)
-    allowance, limit, ahead = state.remaining[1], beliefs.limits[0], _ahead(state)
-    safest = _least(beliefs.cautious)
-    low, spread = beliefs.rate[safest], beliefs.spread[safest]
-    unsure = spread / _known(state.totals[3 * safest], ahead, len(beliefs.cost))
-    safe = _safe_rate(constants, low, spread, unsure, allowance, ahead)
+    look = _look(constants, state, scratch, words)
+    if look >= 0:
+        return look
+    noise, arms = _draw(constants, state, scratch, words), scratch.arms
+    allowance, limit, ahead = state.remaining[1], arms.limits[0], _ahead(state, arms)
+    safest = _least(arms.cautious)
+    low, spread = arms.rate[safest], arms.spread[safest]
+    unsure = spread / _known(arms.known[safest], ahead, len(arms.cost))
+    reserve = _skewness(constants, arms.size[safest])
+    safe = _safe_rate(constants, low, spread, unsure, reserve, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
     if safe == LATE:
-        _take_care(beliefs.penalty, beliefs.cautious, 1.0 - noise)
-    beliefs.safe[0], beliefs.promised[0] = safe, promised
-    pair = best_pair(beliefs.reward, beliefs.penalty, promised)
+        _take_care(arms.penalty, arms.cautious, 1.0 - noise)
+    scratch.safe[0], scratch.promised[0] = safe, promised
+    pair = best_pair(arms.reward, arms.penalty, promised)
     if safe >= 0.0 and promised < limit:
-        owed = _owed(limit, promised, rate_of_pair(pair, beliefs.rate), low)
+        owed = _owed(limit, promised, rate_of_pair(pair, arms.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
-    return pick_of_pair(pair, beliefs.cost, words[1] * COIN)
+    arm = pick_of_pair(pair, arms.cost, words[1] * COIN)
+    if safe >= 0.0:
+        reserve += _excess(constants, arms.size[arm], arms.size[safest])
+        if _room(constants, low, spread, unsure, reserve, allowance, ahead) < constants[0]:
+            return safest
+    return arm
 
 
 def _least(numbers: Array) -> int:
@@ -323,88 +263,112 @@ def _least(numbers: Array) -> int:
 # Any number of limits.
 
 
-def _choose_for_many(constants: Constants, state: State, beliefs: Beliefs, words: Array) -> int:
+def _choose_for_many(
+    constants: Constants, state: State, scratch: ResolveScratch, words: Array
+) -> int:
     """An arm, under any number of limits."""
-    noise = math.sqrt(max(state.remaining[0], 0.0) / beliefs.budget[0])
-    _draw(constants, beliefs, words[0], noise)
-    standing = _promise(constants, state, beliefs)
+    look = _look(constants, state, scratch, words)
+    if look >= 0:
+        return look
+    noise, arms = _draw(constants, state, scratch, words), scratch.arms
+    standing = _promise(constants, state, scratch)
     if standing == LATE:
-        _take_care(beliefs.penalty, beliefs.cautious, 1.0 - noise)
-    simplex(beliefs.reward, beliefs.penalty, beliefs.promised, beliefs.program)
-    mixture, owed = beliefs.program.mixture, 0.0
+        _take_care(arms.penalty, arms.cautious, 1.0 - noise)
+    simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
+    mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:
-        for m in range(len(beliefs.limits)):
-            rate, low = rate_of(mixture, beliefs.rate, m), rate_of(beliefs.safest, beliefs.rate, m)
-            owed = max(owed, _owed(beliefs.limits[m], beliefs.promised[m], rate, low))
+        for m in range(len(arms.limits)):
+            rate, low = rate_of(mixture, arms.rate, m), rate_of(scratch.safest, arms.rate, m)
+            owed = max(owed, _owed(arms.limits[m], scratch.promised[m], rate, low))
     if hashed(words[1], 0) * COIN < owed:
-        mixture = beliefs.safest
-    return pick(mixture, beliefs.cost, words[1] * COIN)
+        return pick(scratch.safest, arms.cost, words[1] * COIN)
+    arm = pick(mixture, arms.cost, words[1] * COIN)
+    if standing >= 0.0 and not _bearable(constants, state, scratch, arm):
+        return pick(scratch.safest, arms.cost, words[1] * COIN)
+    return arm
 
 
-def _promise(constants: Constants, state: State, beliefs: Beliefs) -> float:
+def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> float:
     """The penalty rates that the mixture has to keep; rates that none can keep, if too late.
 
     Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
     """
-    limited, promised, remaining = len(beliefs.limits), beliefs.promised, state.remaining
+    arms, promised, remaining = scratch.arms, scratch.promised, state.remaining
+    limited = len(arms.limits)
     if limited == 0:
         return 0.0
-    ahead, standing = _ahead(state), math.inf
+    ahead, standing = _ahead(state, arms), math.inf
     for m in range(limited):
-        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * beliefs.limits[m])
-    _find_safest(beliefs)
+        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * arms.limits[m])
+    _find_safest(scratch)
     for m in range(limited):
-        beliefs.safe[m] = _safe_rate_of(constants, state, beliefs, m, ahead)
-        standing = min(standing, beliefs.safe[m])
+        expected, noise, unsure, size = _of_safest(scratch, m, ahead)
+        reserve, allowance = _skewness(constants, size), remaining[1 + m]
+        safe = _safe_rate(constants, expected, noise, unsure, reserve, allowance, ahead)
+        scratch.safe[m], standing = safe, min(standing, safe)
     for m in range(limited):
         if standing >= 0.0:
-            promised[m] = max(beliefs.safe[m], LEAST_LIMIT * beliefs.limits[m])
+            promised[m] = max(scratch.safe[m], LEAST_LIMIT * arms.limits[m])
     return standing
 
 
-def _find_safest(beliefs: Beliefs) -> None:
+def _find_safest(scratch: ResolveScratch) -> None:
     """The mixture with the least cautious rates, relative to what is promised."""
-    simplex(beliefs.reward, beliefs.cautious, beliefs.promised, beliefs.program)
-    found, safest, total = beliefs.program.mixture, beliefs.safest, 0.0
+    arms = scratch.arms
+    simplex(arms.reward, arms.cautious, scratch.promised, scratch.program)
+    found, safest, total = scratch.program.mixture, scratch.safest, 0.0
     for i in range(len(found.arms)):
-        if 0 <= found.arms[i] < len(beliefs.cost):
+        if 0 <= found.arms[i] < len(arms.cost):
             total += found.shares[i]
     for i in range(len(found.arms)):
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _safe_rate_of(
-    constants: Constants, state: State, beliefs: Beliefs, m: int, ahead: float
-) -> float:
-    """:func:`_safe_rate` of penalty m, for the safest mixture."""
-    safest, limited, count = beliefs.safest, len(beliefs.limits), len(beliefs.cost)
-    expected = noise = unsure = 0.0
+def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, float, float, float]:
+    """The safest mixture's rate of penalty m, its variance per cost, the rate's, the size."""
+    arms, safest = scratch.arms, scratch.safest
+    limited, count = len(arms.limits), len(arms.cost)
+    expected = noise = unsure = size = 0.0
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
         if 0 <= arm < count:
-            share, spread = safest.shares[i], beliefs.spread[arm * limited + m]
-            expected += share * beliefs.rate[arm * limited + m]
-            noise += share * spread
-            known = _known(state.totals[arm * (2 + limited)], ahead, count)
-            unsure += share * share * spread / known
-    return _safe_rate(constants, expected, noise, unsure, state.remaining[1 + m], ahead)
+            share, at = safest.shares[i], arm * limited + m
+            expected += share * arms.rate[at]
+            noise += share * arms.spread[at]
+            unsure += share * share * arms.spread[at] / _known(arms.known[at], ahead, count)
+            size = max(size, arms.size[at])
+    return expected, noise, unsure, size
+
+
+def _bearable(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> bool:
+    """Whether every limit can still be rescued after a large penalty of this arm."""
+    limited, ahead = len(scratch.arms.limits), _ahead(state, scratch.arms)
+    for m in range(limited):
+        expected, noise, unsure, size = _of_safest(scratch, m, ahead)
+        reserve = _skewness(constants, size)
+        reserve += _excess(constants, scratch.arms.size[arm * limited + m], size)
+        allowance = state.remaining[1 + m]
+        if _room(constants, expected, noise, unsure, reserve, allowance, ahead) < constants[0]:
+            return False
+    return True
 
 
 # What is safe to promise.
 
 
-def _ahead(state: State) -> float:
+def _ahead(state: State, arms: Arms) -> float:
     """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
-    cost, squares, channels = 1.0, 1.0, len(state.remaining) + 1
+    usual, channels = arms.pooled[0], len(state.remaining) + 1
+    cost, squares = usual, usual * usual
     for arm in range(len(state.pulls)):
         cost += state.totals[arm * channels]
         squares += state.squares[arm * channels]
-    return state.remaining[0] + squares / cost  # type: ignore[no-any-return]
+    return max(state.remaining[0], 0.0) + squares / cost  # type: ignore[no-any-return]
 
 
 def _known(cost: float, ahead: float, count: int) -> float:
     """The cost by which an arm of the safest mixture is known, or will be in time."""
-    return max(cost + 1.0, min(LEARNING, 1.0 / count) * ahead)
+    return max(cost, min(LEARNING, 1.0 / count) * ahead)
 
 
 def _safe_rate(
@@ -412,6 +376,7 @@ def _safe_rate(
     expected: float,
     noise: float,
     unsure: float,
+    reserve: float,
     allowance: float,
     ahead: float,
 ) -> float:
@@ -419,19 +384,51 @@ def _safe_rate(
 
     ``expected`` is the mixture's own rate, ``noise`` the variance of what it incurs per unit of
     cost, ``unsure`` that of the rate. If only this mixture is pulled from here on, the allowance
-    ends ``room`` deviations above 0 on average. A steady rate comes nearest to the barrier on its
-    way, not at its end: there it has z deviations left at the rate returned.
+    ends ``room`` deviations above the ``reserve`` on average. A steady rate comes nearest to the
+    barrier on its way, not at its end: there it has z deviations left at the rate returned.
     """
     if expected * ahead > allowance:
         return LOST
-    z, kappa = constants[0], constants[1]
-    low = expected + kappa * math.sqrt(unsure)
-    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
-    skewness = (z * z - 1.0) / 6.0  # Cornish and Fisher's term; outcomes lie in [0, 1]
-    room = (allowance - low * ahead - skewness) / deviation
+    z, room = constants[0], _room(constants, expected, noise, unsure, reserve, allowance, ahead)
     if room < z:
         return LATE
+    low = expected + constants[1] * math.sqrt(unsure)
+    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
     return low + 0.5 * (room + math.sqrt(room * room - z * z)) * deviation / ahead
+
+
+def _room(
+    constants: Constants,
+    expected: float,
+    noise: float,
+    unsure: float,
+    reserve: float,
+    allowance: float,
+    ahead: float,
+) -> float:
+    """How many deviations above the reserve the allowance ends, by the safest mixture alone."""
+    low = expected + constants[1] * math.sqrt(unsure)
+    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
+    return (allowance - low * ahead - reserve) / deviation
+
+
+def _skewness(constants: Constants, size: float) -> float:
+    """Cornish and Fisher's term; the third cumulant is taken as ``size`` times the second."""
+    return size * (constants[0] * constants[0] - 1.0) / 6.0
+
+
+def _excess(constants: Constants, size: float, safest: float) -> float:
+    """By how much a large penalty of an arm exceeds one of the safest mixture; sizes are given.
+
+    The barrier is about many small penalties of the safest mixture. A single large one of the arm
+    to be pulled must not jump over it.
+    """
+    return max(_large(constants, size) - _large(constants, safest), 0.0)
+
+
+def _large(constants: Constants, size: float) -> float:
+    """A large penalty of an arm whose penalties usually have this size."""
+    return min(max(LARGE * constants[0] * constants[0], 1.0) * size, 1.0)
 
 
 # What exploring costs.

@@ -1,13 +1,13 @@
-"""What a run remembers, as plain named arrays, and how they lie in memory.
+"""The state of a run as plain named arrays, and their layout in memory.
 
-A *record* is a ``NamedTuple`` whose annotations say the shapes: ``Annotated[Array, "K", "C"]`` has
-K times C numbers, flat, the last letter running fastest: ``totals[arm * channels + channel]``.
-Letters: K arms, M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M. A field may
-be a record itself. :class:`State` is what every run remembers; a policy declares a record of its
-own for the rest, its ``Scratch``.
+A *record* is a ``NamedTuple`` whose annotations give the shapes: ``Annotated[Array, "K", "C"]`` is
+a flat array of K times C numbers in C order: ``totals[arm * channels + channel]``. Letters: K arms,
+M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M. A field may be a record
+itself. :class:`State` is the state of every run; a policy that needs more declares a record of its
+own, its ``Scratch``.
 
-The same declaration serves numpy arrays in plain Python, slices of one block of memory in compiled
-code (:func:`record_maker` writes the function that cuts them out), and a GPU's kinds of memory.
+One declaration serves plain Python (numpy arrays), compiled code (slices of one block of memory,
+cut by the function that :func:`record_maker` generates) and GPUs (several kinds of memory).
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ __all__ = [
     "record_text",
 ]
 
-Array = Any  # of numbers: numpy's in plain Python, the machine's in a kernel
+Array = Any  # of numbers: a numpy array in plain Python, a typed array in a kernel
 
 
 class State(NamedTuple):
-    """What every run remembers, in normalised units.
+    """The state of a run, in normalised units.
 
-    ``pulls``, ``totals``, ``squares`` and ``products`` are what is remembered of each arm: all that
-    it has shown, or less where a policy forgets (``forgetting``). ``remaining`` is a fact: what is
-    left of the budget and of each limit's allowance, c_m B less the penalty so far.
+    ``pulls``, ``totals``, ``squares`` and ``products`` are sums over the arm's pulls, without those
+    that the policy has forgotten (see ``forgetting``). ``remaining`` is what is left of the budget
+    and of each limit's allowance (c_m B minus the penalty so far); nothing of it is forgotten.
     """
 
     pulls: Annotated[Array, "K"]
-    totals: Annotated[Array, "K", "C"]  # of the cost, the reward, each penalty
-    squares: Annotated[Array, "K", "C"]  # sums of squares of the same
+    totals: Annotated[Array, "K", "C"]  # sums of cost, reward and each penalty
+    squares: Annotated[Array, "K", "C"]  # sums of their squares
     products: Annotated[Array, "K", "M"]  # sums of cost times penalty
-    remaining: Annotated[Array, "R"]  # of the budget, then of each allowance
+    remaining: Annotated[Array, "R"]  # budget left, then each allowance left
     steps: Annotated[Array, 1]  # pulls so far
 
 
 class NoScratch(NamedTuple):
-    """Nothing of its own; a record must have a field."""
+    """The scratch of a policy that needs none: one unused field, since a record must have one."""
 
     nothing: Annotated[Array, 1]
 
 
 def field_sizes(record: type, arms: int, penalties: int) -> Iterator[tuple[str, int]]:
-    """The name and the size of every field, in order; those of a record inside follow as one."""
+    """The name and size of every field, in order, with nested records flattened."""
     letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties}
     for name, shape in record_fields(record):
         yield name, math.prod(letters[one] if isinstance(one, str) else one for one in shape)
@@ -71,11 +71,11 @@ def field_starts(record: type, arms: int, penalties: int) -> list[int]:
 
 @cache
 def record_maker(record: type) -> Callable[..., Any]:
-    """A function that makes the record of a block: ``make(block, starts)``, plain numpy or numba.
+    """A function ``make(block, starts)`` that cuts a block into a record; numba can compile it.
 
     Field i is ``block[starts[i] : starts[i + 1]]``.
     """
-    names: dict[str, Any] = {"__name__": __name__}  # a kernel on the disk knows it by its module
+    names: dict[str, Any] = {"__name__": __name__}  # numba's disk cache looks up the module's name
     body = record_text(record, names, lambda at: f"block[starts[{at}] : starts[{at + 1}]]")
     exec(f"def make_{record.__name__}(block, starts):\n    return {body}\n", names)
     made: Callable[..., Any] = names[f"make_{record.__name__}"]
@@ -83,7 +83,7 @@ def record_maker(record: type) -> Callable[..., Any]:
 
 
 def record_fields(record: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Every field's name and shape, those of records inside in their place."""
+    """The name and shape of every field, in order, with nested records flattened."""
     for name, hint in get_type_hints(record, include_extras=True).items():
         if get_origin(hint) is Annotated:
             yield name, get_args(hint)[1:]
@@ -92,9 +92,9 @@ def record_fields(record: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def record_text(record: type, names: dict[str, Any], field: Callable[[int], str]) -> str:
-    """The text of a call that makes a record; ``field(i)`` is that of its i-th field.
+    """Source text of a call that makes the record; ``field(i)`` is the text of its i-th field.
 
-    The types that the text uses are put in ``names``.
+    Adds the types that the text uses to ``names``.
     """
     numbers = itertools.count()
 

@@ -1,4 +1,4 @@
-"""Policies that pull arms by fixed odds: a stationary randomized policy, uniform, one arm.
+"""Policies with fixed probabilities: stationary randomized, uniform, and a single arm.
 
 pi* of the paper (def:osrp) is the stationary policy with the oracle's pull shares.
 """
@@ -25,7 +25,7 @@ __all__ = ["FixedArm", "Stationary", "UniformRandom"]
 
 
 class _Odds(IndexPolicy):
-    """Fixed odds: pull the first arm whose cumulative share exceeds a uniform number."""
+    """A policy with fixed odds: it pulls the first arm whose cumulative share exceeds a uniform."""
 
     random: ClassVar[bool] = True
     learns: ClassVar[bool] = False
@@ -35,10 +35,10 @@ class _Odds(IndexPolicy):
         raise NotImplementedError
 
     def setup(self, known: Task | Problem, budget: float) -> Setup:
-        """The cumulative shares as terms; the queues only watch."""
+        """The cumulative shares as terms; the queues do not affect the choice."""
         shares = self.odds(known)
         reach = np.cumsum(shares)
-        reach[np.flatnonzero(shares)[-1] :] = 1.0  # whatever the sum's rounding
+        reach[np.flatnonzero(shares)[-1] :] = 1.0  # exactly, despite rounding in the sum
         terms = np.zeros((len(shares), 1 + known.penalty_count, 2))
         terms[:, 0, 0] = reach
         return Setup((), limits_of(known), terms=terms)
@@ -47,15 +47,15 @@ class _Odds(IndexPolicy):
     def reward_index(
         constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
     ) -> float:
-        """0 for the arms whose cumulative share exceeds the uniform, 1 for those before."""
+        """0 for arms whose cumulative share exceeds the uniform number, 1 for the others."""
         return 0.0 if uniform < level else 1.0
 
 
 @dataclass(frozen=True)
 class Stationary(_Odds, InformedPolicy):
-    """Pull arm k with probability ``shares[k]``, whatever happened (prop:srp).
+    """Pull arm k with probability ``shares[k]`` at every step (prop:srp).
 
-    ``shares`` are shares of *pulls*, one per arm, summing to 1; ``None`` takes the oracle's: pi*.
+    ``shares`` are shares of *pulls*, one per arm, summing to 1; ``None`` takes those of pi*.
     """
 
     shares: tuple[float, ...] | None = None
@@ -71,16 +71,16 @@ class Stationary(_Odds, InformedPolicy):
             object.__setattr__(self, "shares", tuple(shares))
             good = all(isinstance(share, int | float) and 0 <= share <= 2 for share in self.shares)
             good = good and abs(sum(self.shares) - 1.0) < 1e-6
-            self.require("shares", "numbers of at least 0, 1 in sum", good)
+            self.require("shares", "numbers of at least 0 that sum to 1", good)
             object.__setattr__(self, "shares", tuple(float(share) for share in self.shares))
 
     @property
     def knows(self) -> str:
-        """The laws, unless the shares are given."""
+        """It knows the laws, unless the shares are given."""
         return "laws" if self.shares is None else ""
 
     def odds(self, known: Any) -> npt.NDArray[np.float64]:
-        """``shares``, or the oracle's."""
+        """``shares``, or the pull shares of pi*."""
         if self.shares is None:
             require_unchanging(
                 known,
@@ -112,12 +112,12 @@ class UniformRandom(_Odds):
 
 @dataclass(frozen=True)
 class FixedArm(_Odds):
-    """Pull one arm for ever: ``arm`` is its number, from 1 as in the paper, or its name."""
+    """Always pull the same arm: ``arm`` is its number, from 1 as in the paper, or its name."""
 
     arm: int | str = 1
 
     name: ClassVar[str] = "fixed-arm"
-    summary: ClassVar[str] = "one arm for ever, by its number from 1 or its name"
+    summary: ClassVar[str] = "always the same arm, by its number from 1 or its name"
     colour: ClassVar[str | None] = "#e69f00"
     random: ClassVar[bool] = False
 
@@ -126,7 +126,7 @@ class FixedArm(_Odds):
         self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
 
     def odds(self, task: Task) -> npt.NDArray[np.float64]:
-        """1 for the arm."""
+        """1 for the arm, 0 for the others."""
         odds = np.zeros(task.arm_count)
         odds[arm_number(self.name, "arm", self.arm, task)] = 1.0
         return odds

@@ -1,16 +1,17 @@
-"""TS-LP: the best mixture of sampled arms, by a linear program solved anew at every step.
+"""TS-LP: the best mixture at sampled rates, by a linear program solved anew at every step.
 
 Ferreira, Simchi-Levi and Wang, "Online network revenue management using Thompson sampling",
 Operations Research 66(6), 2018: draw the unknown means from their posteriors, solve the linear
-program of the drawn problem, play from its solution. Their TS-fixed solves against the inventory
-per period at the start, TS-update against what is left of it per period left.
+program for the drawn means, play from its solution. In their TS-fixed the bound is the initial
+inventory per period; in TS-update it is the inventory left per period left.
 
 Adapted to rates and a total random cost: mean cost x, reward r and penalties y of every arm are
-drawn, the program runs over shares of *cost* with rates r / x, y_m / x and the limits c_m
-(TS-fixed) or, for each, allowance left / budget left (TS-update), and an arm is drawn by share of
-cost over drawn cost. Theirs may offer nothing; ours must spend the budget, so the shares sum to 1,
-and if no mixture keeps the limits it takes the least violating one. Priors are Beta(1, 1); outcomes
-other than 0 and 1 are turned into coins (see ``sampling``). No arm is pulled by rule.
+drawn. The program runs over shares of *cost*, with rates r / x and y_m / x and limits c_m
+(TS-fixed) or allowance left / budget left (TS-update). An arm is then drawn with probability
+proportional to its share of cost divided by its drawn cost. Their algorithm may offer nothing; this
+one must spend the budget, so the shares sum to 1, and if no mixture keeps the limits it takes the
+least violating one. Priors are Beta(1, 1); outcomes between 0 and 1 are rounded to 0 or 1 at random
+(see ``sampling``). There is no initial exploration.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 
 __all__ = ["TSLP", "Drawn", "draw"]
 
-LEAST = 1e-6  # of a limit: what is promised when nothing is left of it
+LEAST = 1e-6  # smallest limit used when no allowance is left, relative to the original limit
 
 
 class Drawn(NamedTuple):
-    """The posteriors, what was drawn from them, and the program of it."""
+    """The posteriors, the rates drawn from them, and the linear program over these."""
 
     posteriors: Posteriors
     limits: Annotated[Array, "M"]
-    promised: Annotated[Array, "M"]  # what the mixture has to keep
+    promised: Annotated[Array, "M"]  # the limits that the mixture must keep at this step
     cost: Annotated[Array, "K"]  # mean
     reward: Annotated[Array, "K"]  # rate
     penalty: Annotated[Array, "K", "M"]  # rates
@@ -47,16 +48,16 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class TSLP(ChoicePolicy):
-    """Mix the arms as if their sampled means were the truth.
+    """Play the mixture that is best for sampled means.
 
-    ``update``: against what is left of the allowances and the budget (TS-update), not against the
-    constant limits (TS-fixed).
+    ``update``: take as limits allowance left / budget left (TS-update) instead of the constant
+    limits (TS-fixed).
     """
 
     update: bool = False
 
     name: ClassVar[str] = "ts-lp"
-    summary: ClassVar[str] = "the best mixture of sampled arms, solved anew at every step"
+    summary: ClassVar[str] = "the best mixture at sampled rates, solved anew at every step"
     contestants: ClassVar[tuple[str, ...]] = ("ts-lp", "ts-lp:update=true")
     colour: ClassVar[str | None] = "#8fb339"
 
@@ -67,18 +68,18 @@ class TSLP(ChoicePolicy):
         self.require("update", "true or false", isinstance(self.update, bool))
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """Whether the limits follow what is left."""
+        """Constant: whether to use TS-update."""
         return Setup(constants=(1.0 if self.update else 0.0,), allowance=limits_of(task))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Drawn) -> None:
-        """Note the limits."""
+        """Compute the limits from the allowances."""
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
-        """An arm of the best sampled mixture."""
+        """An arm drawn from the best sampled mixture."""
         scratch.posteriors.word[0] = words[1]
         draw(state, scratch, words[0])
         budget, limits = state.remaining[0], scratch.limits

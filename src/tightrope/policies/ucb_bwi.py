@@ -1,6 +1,6 @@
-"""UCB-BwI (Cayci, Eryilmaz and Srikant 2019): the reward rate's upper confidence bound, no limit.
+"""UCB-BwI (Cayci, Eryilmaz and Srikant 2019): the reward rate's upper confidence bound.
 
-What LyOn becomes without a constraint in force: the queue stays at 0.
+It ignores the limits. LyOn makes the same choices while its queues are 0.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["UCBBwI"]
 class UCBBwI(IndexPolicy):
     """Pull the arm with the highest upper confidence bound on its reward rate.
 
-    ``alpha``, ``beta0``, ``mu_min`` as in :class:`~tightrope.policies.LyOn`. Ignores the limits;
-    the queues only watch.
+    ``alpha``, ``beta0``, ``mu_min`` as in :class:`~tightrope.policies.LyOn`. It ignores the limits:
+    queues are reported but do not affect the choice.
     """
 
     alpha: float = 2.0
@@ -44,7 +44,7 @@ class UCBBwI(IndexPolicy):
     knows = LyOn.knows
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """The bonus's scale and the exploration, as LyOn's."""
+        """The scale of the bonus and the initial exploration, as in LyOn."""
         return Setup(
             constants=(1.0, 1.0, 2.0 * self.alpha),
             allowance=limits_of(task),

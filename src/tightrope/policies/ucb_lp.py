@@ -1,4 +1,4 @@
-"""UCB-LP: the best mixture of optimistic arms, by a linear program solved anew at every step.
+"""UCB-LP: the best mixture at optimistic rates, by a linear program solved anew at every step.
 
 Agrawal and Devanur, "Bandits with concave rewards and convex knapsacks", EC 2014: play from the
 distribution that maximises the reward's upper confidence bounds while the lower confidence bounds
@@ -8,7 +8,7 @@ arms, a smallest budget B' and T rounds their theorem for knapsacks takes
 
     epsilon = sqrt(gamma K / B') + gamma K log(T) / B'
 
-up to a constant that it leaves open: the deviation of what is consumed, relative to B'.
+up to a constant that it does not state: the deviation of the consumption, relative to B'.
 
 Adapted to rates and a total random cost: the program runs over shares of *cost*,
 
@@ -16,13 +16,14 @@ Adapted to rates and a total random cost: the program runs over shares of *cost*
 
     U = r/x + (rad(r) + rad(x) r/x) / x,   L = y/x - (rad(y) + rad(x) y/x) / x, at least 0
 
-with empirical means r, x, y, and an arm is drawn by share of cost over mean cost. Theirs may skip a
-round; ours must spend the budget, so the shares sum to 1, and if no mixture keeps the limits it
-takes the least violating one. gamma = gamma0 log(K (1 + M) B), where B stands for the rounds, and
-B' = B min(1, c_1, ..., c_M). The open constant of epsilon is 1, and epsilon at most 1/2, as
-Sankararaman and Slivkins assume ("Bandits with knapsacks beyond the worst case", NeurIPS 2021):
-where the formula gives more, the theorem says nothing about so small a budget. Formulas are from
-knowledge of the papers. It is told nothing of the arms.
+with empirical means r, x, y. An arm is then drawn with probability proportional to its share of
+cost divided by its mean cost. Their algorithm may skip a round; this one must spend the budget, so
+the shares sum to 1, and if no mixture keeps the limits it takes the least violating one.
+gamma = gamma0 log(K (1 + M) B), with the budget B in place of the number of rounds T, and
+B' = B min(1, c_1, ..., c_M). The constant that they do not state is taken as 1, and epsilon is at
+most 1/2, as Sankararaman and Slivkins assume ("Bandits with knapsacks beyond the worst case",
+NeurIPS 2021): if the formula gives more, the budget is too small for the theorem. The formulas are
+written from knowledge of the papers.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
 __all__ = ["UCBLP"]
 
 PUBLISHED = "published"
-LARGEST_SHRINKAGE = 0.5  # of the published epsilon
+LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
 
 
 class Bounds(NamedTuple):
-    """The arms' bounds, and the program of them."""
+    """The arms' confidence bounds, and the linear program over them."""
 
-    limits: Annotated[Array, "M"]  # less the reserve
+    limits: Annotated[Array, "M"]  # minus the reserve
     cost: Annotated[Array, "K"]  # mean
     reward: Annotated[Array, "K"]  # upper bound of the rate
     penalty: Annotated[Array, "K", "M"]  # lower bounds of the rates
@@ -59,17 +60,17 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class UCBLP(ChoicePolicy):
-    """Mix the arms as if their bounds were the truth: high reward rates, low penalty rates.
+    """Play the mixture that is best for upper bounds of rewards and lower bounds of penalties.
 
     ``gamma0``: the confidence bounds' scale. ``epsilon``: the part of each limit kept in reserve,
-    or ``"published"`` for the formula of the authors, at most 1/2.
+    or ``"published"`` for the authors' formula, at most 1/2.
     """
 
     gamma0: float = 0.25
     epsilon: float | str = 0.0
 
     name: ClassVar[str] = "ucb-lp"
-    summary: ClassVar[str] = "the best mixture of optimistic arms, solved anew at every step"
+    summary: ClassVar[str] = "the best mixture at optimistic rates, solved anew at every step"
     contestants: ClassVar[tuple[str, ...]] = ("ucb-lp:epsilon=published",)
     colour: ClassVar[str | None] = "#117733"
 
@@ -84,7 +85,7 @@ class UCBLP(ChoicePolicy):
             self.require("epsilon", "a number in [0, 1), or published", self.epsilon < 1.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """Gamma and epsilon."""
+        """Constants: gamma and epsilon."""
         limits = limits_of(task)
         gamma = log_term(self.gamma0, task.arm_count, 1 + len(limits), budget)
         epsilon = self.epsilon
@@ -94,14 +95,14 @@ class UCBLP(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Bounds) -> None:
-        """Note the limits, less the reserve."""
+        """Compute the limits minus the reserve."""
         for m in range(len(scratch.limits)):
             reserved = (1.0 - constants[1]) * state.remaining[1 + m]
             scratch.limits[m] = reserved / state.remaining[0]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
-        """An arm of the best optimistic mixture."""
+        """An arm drawn from the best optimistic mixture."""
         arm = untried(state)
         if arm >= 0:
             return arm
@@ -110,7 +111,7 @@ class UCBLP(ChoicePolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Bounds, arm: int) -> None:
-        """The bounds of the arm just pulled; those of the others stay."""
+        """Update the bounds of the arm just pulled."""
         limited, pulls, gamma = len(scratch.limits), state.pulls[arm], constants[0]
         first = arm * (2 + limited)
         cost = state.totals[first] / pulls
@@ -126,7 +127,7 @@ class UCBLP(ChoicePolicy):
 
 
 def shrinkage(gamma: float, arms: int, rounds: float, smallest: float) -> float:
-    """The published epsilon for the ``smallest`` budget; at most 1/2.
+    """The published epsilon if ``smallest`` is the smallest budget; at most 1/2.
 
     >>> round(shrinkage(2.0, 5, 10_000.0, 8_000.0), 4)
     0.0469

@@ -1,12 +1,12 @@
-"""Tasks and problems: what is known, and the truth behind it, in the user's own units.
+"""Tasks (what a decision maker knows) and problems (a task and the laws of its arms).
 
-Dimension letters: K arms, M penalties. A channel is one number that a pull gives, in the order
-cost, reward, then the penalties by the names of their limits. *Normalised* values are divided by
-the channel's scale, so that every outcome lies in [0, 1]; only ``moments``, ``tables``,
-``bernoulli`` and what is called normal speak of them.
+Numbers are in the user's units. Letters: K arms, M penalties. A *channel* is one number that a pull
+yields: the cost, the reward, or the penalty of one limit, in this order. *Normalised* values are
+divided by the channel's scale, so that every outcome lies in [0, 1]; ``moments``, ``tables``,
+``bernoulli`` and names that contain ``normal`` are normalised.
 
-The arms may change while the budget is spent. The pulls between two changes are a *phase*, and a
-phase is a problem of its own, whose arms stay what they are.
+The arms may change while the budget is spent. The pulls between two changes are a *phase*; each
+phase is a problem of its own, whose arms do not change.
 """
 
 from tightrope.problem.arms import Arm, BernoulliArms

@@ -1,29 +1,21 @@
-"""The arena's own problems by name: random families with seeds, and one for each difficulty.
+"""The arena's own problems by name: one for each difficulty, and the random families.
 
-Every number is written here or drawn from ``random.Random``, whose ``random()`` is the same in
-every version of Python; drawn and computed numbers are rounded, so that the TOML of a problem reads
-well.
-``arena-random-K-S`` and ``arena-continuous-K-S`` exist for every number of arms K from 2 to 100 and
-every seed S; without S the seed is 1.
+Every number is written here or drawn in ``arena_families``. Drawn and computed numbers are rounded,
+so that the TOML of a problem reads well.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from math import cos, pi
-from random import Random
 
-from tightrope.errors import ProblemError
 from tightrope.problem import Arm, Change, Problem
-from tightrope.problem.laws import Bernoulli, Beta, TwoPoint, Uniform
+from tightrope.problem.arena_families import bernoulli_arms, family, short
+from tightrope.problem.laws import Bernoulli, TwoPoint
 
-__all__ = ["LISTED", "PREFIX", "made"]
+__all__ = ["LISTED", "made"]
 
-PREFIX = "arena-"
-MOST_ARMS = 100
 DRIFT_CHANGES = 40
-FAMILY = re.compile(r"arena-(random|continuous)-(\d{1,4})(?:-(\d{1,9}))?")
 
 
 def made(name: str) -> Problem | None:
@@ -32,79 +24,12 @@ def made(name: str) -> Problem | None:
     >>> made("arena-random-5").arm_count, made("arena-random-5-2") == made("arena-random-5")
     (5, False)
     """
-    if name in SPECIAL:
-        return SPECIAL[name]()
-    found = FAMILY.fullmatch(name)
-    if not found:
-        return None
-    family, arms, seed = found.groups()
-    if not 2 <= int(arms) <= MOST_ARMS:
-        raise ProblemError(f"problem {name!r}: the number of arms must be 2 to {MOST_ARMS}")
-    return FAMILIES[family](name, int(arms), int(seed or 1))
-
-
-def _random(name: str, count: int, seed: int) -> Problem:
-    """Bernoulli arms; those that earn more tend to incur more."""
-    draw = Random(f"{count} {seed}").random
-    while True:
-        odds = []
-        for _ in range(count):
-            cost, penalty, luck = 0.3 + 0.6 * draw(), 0.1 + 0.8 * draw(), draw()
-            odds.append((_short(cost), _short(0.1 + 0.5 * penalty + 0.4 * luck), _short(penalty)))
-        limit = _between(odds)
-        if limit:
-            break
-    arms = [
-        Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), Bernoulli(penalty))
-        for k, (cost, reward, penalty) in enumerate(odds, start=1)
-    ]
-    return Problem(arms, limit=limit, name=name)
-
-
-def _continuous(name: str, count: int, seed: int) -> Problem:
-    """Uniform and beta costs in turn, beta rewards and penalties."""
-    draw = Random(f"{count} {seed}").random
-    while True:
-        means, arms = [], []
-        for k in range(1, count + 1):
-            low, width = _short(0.05 + 0.2 * draw()), _short(0.2 + 0.5 * draw())
-            shape = _short(1.0 + 3.0 * draw())
-            cost = Uniform(low, low + width) if k % 2 else Beta(shape, 3.0, low=low, high=1.0)
-            penalty = _short(0.1 + 0.7 * draw())
-            reward = _short(0.1 + 0.5 * penalty + 0.3 * draw())
-            means.append((cost.mean, reward, penalty))
-            arms.append(Arm(f"arm {k}", cost, _beta(reward), _beta(penalty)))
-        limit = _between(means)
-        if limit:
-            return Problem(arms, limit=limit, name=name)
-
-
-def _beta(mean: float) -> Beta:
-    """A beta law with this mean, wide enough to be worth learning."""
-    return Beta(_short(3.0 * mean), _short(3.0 - 3.0 * mean))
-
-
-def _between(means: Sequence[tuple[float, float, float]]) -> float | None:
-    """A limit half way from the most careful arm's rate to that of the best; None if it is it."""
-    rates = [(reward / cost, penalty / cost) for cost, reward, penalty in means]
-    careful, bold = min(rate for _, rate in rates), max(rates)[1]
-    return _short((careful + bold) / 2.0) if bold > 1.1 * careful else None
-
-
-def _short(value: float) -> float:
-    return round(value, 3)
+    return SPECIAL[name]() if name in SPECIAL else family(name)
 
 
 def _bernoulli(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
     """Bernoulli arms from the probabilities (cost, reward, penalty 1, ...)."""
-    return Problem(_bernoulli_arms(*odds), limit=limit, name=name)
-
-
-def _bernoulli_arms(*odds: Sequence[float]) -> list[Arm]:
-    return [
-        Arm(f"arm {k}", Bernoulli(cost), Bernoulli(reward), [Bernoulli(p) for p in penalties])
-        for k, (cost, reward, *penalties) in enumerate(odds, start=1)
-    ]
+    return Problem(bernoulli_arms(*odds), limit=limit, name=name)
 
 
 def _tight() -> Problem:
@@ -128,6 +53,11 @@ def _cheap() -> Problem:
         for k, (reward, penalty) in enumerate(odds, start=1)
     ]
     return Problem(arms, limit=0.8, name="arena-cheap")
+
+
+def _rare() -> Problem:
+    """Of a thousand pulls the three arms are penalised in 20, 1 and 6; the limit allows 5."""
+    return _bernoulli("arena-rare", 0.01, (0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006))
 
 
 def _two_limits() -> Problem:
@@ -169,10 +99,10 @@ def _abrupt() -> Problem:
     most careful, and half of arm 1 and half of arm 2 incur 1.1 per unit of cost. In either phase
     one more penalty would earn 1, so nothing is gained by saving some for the other.
     """
-    before = _bernoulli_arms(
+    before = bernoulli_arms(
         (0.5, 0.9, 0.65), (0.6, 0.48, 0.18), (0.4, 0.12, 0.3), (0.7, 0.35, 0.49)
     )
-    after = _bernoulli_arms(
+    after = bernoulli_arms(
         (0.5, 0.25, 0.75), (0.6, 0.24, 0.42), (0.4, 0.7, 0.52), (0.7, 0.525, 0.21)
     )
     return Problem(before, limit=0.8, name="arena-abrupt", changes=[Change(0.5, after)])
@@ -181,7 +111,7 @@ def _abrupt() -> Problem:
 def _drift() -> Problem:
     """pi*'s bold arm is arm 1, then arm 2, then arm 1 again; its careful one arm 3, then arm 4."""
     phases = DRIFT_CHANGES + 1
-    changes = [Change(_short(j / phases), _drifted((j + 0.5) / phases)) for j in range(1, phases)]
+    changes = [Change(short(j / phases), _drifted((j + 0.5) / phases)) for j in range(1, phases)]
     return Problem(_drifted(0.5 / phases), limit=0.8, name="arena-drift", changes=changes)
 
 
@@ -191,8 +121,8 @@ def _drifted(spent: float) -> list[Arm]:
     """
     wave, half = cos(2.0 * pi * spent), cos(pi * spent)
     arms = [(0.5, _bold(wave)), (0.4, _bold(-wave)), (0.6, _careful(half)), (0.7, _careful(-half))]
-    return _bernoulli_arms(
-        *([cost, *(_short(cost * rate) for rate in rates)] for cost, rates in arms)
+    return bernoulli_arms(
+        *([cost, *(short(cost * rate) for rate in rates)] for cost, rates in arms)
     )
 
 
@@ -209,14 +139,11 @@ def _careful(wave: float) -> tuple[float, float]:
     return 0.9 + 0.2 * wave - 0.3 * wave**2, 0.45 - 0.15 * wave
 
 
-FAMILIES: dict[str, Callable[[str, int, int], Problem]] = {
-    "random": _random,
-    "continuous": _continuous,
-}
 SPECIAL: dict[str, Callable[[], Problem]] = {
     "arena-tight": _tight,
     "arena-free": _free,
     "arena-cheap": _cheap,
+    "arena-rare": _rare,
     "arena-two-limits": _two_limits,
     "arena-three-limits": _three_limits,
     "arena-abrupt": _abrupt,
@@ -230,8 +157,25 @@ LISTED: dict[str, str] = {
     "arena-random-30": "thirty random Bernoulli arms",
     "arena-continuous-8": "eight random arms with continuous costs, rewards and penalties",
     "arena-tight": "nearly infeasible: the most careful arm is 0.5 % below the limit",
+    "arena-slim-3": "three random arms, the most careful one 2 % below the limit",
+    "arena-slim-8": "eight random arms, the most careful one 2 % below the limit",
     "arena-free": "the best arm alone keeps the limit, so the limit does not bind",
     "arena-cheap": "two-point costs, 0.01 on average: a hundred pulls per unit of budget",
+    "arena-uneven-5": "five random arms with mean costs from 0.02 to 0.98",
+    "arena-uneven-10": "ten random arms with mean costs from 0.02 to 0.98",
+    "arena-rare": "three Bernoulli arms with penalties in 2 %, 0.1 % and 0.6 % of the pulls",
+    "arena-rare-5": "five random arms with rare penalties",
+    "arena-rare-10": "ten random arms with rare penalties",
+    "arena-small-5": "five random arms, rewards and penalties below 0.05 of their scales",
+    "arena-small-10": "ten random arms, rewards and penalties below 0.05 of their scales",
+    "arena-safe-5": "five random arms, of which one keeps the limit",
+    "arena-safe-20": "twenty random arms, of which one keeps the limit",
+    "arena-near-6": "six random arms: near-duplicates of two",
+    "arena-near-20": "twenty random arms: near-duplicates of six",
+    "arena-mixture-4": "four random arms: those that keep the limit earn little",
+    "arena-mixture-8": "eight random arms: those that keep the limit earn little",
+    "arena-apart-4": "four random arms under two limits: each arm breaks one of them",
+    "arena-apart-8": "eight random arms under two limits: each arm breaks one of them",
     "arena-two-limits": "six Bernoulli arms under two limits, both binding",
     "arena-three-limits": "ten Bernoulli arms under three limits, all binding",
     "arena-abrupt": "four Bernoulli arms, of which other two are best after half of the budget",

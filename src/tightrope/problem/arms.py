@@ -1,4 +1,4 @@
-"""One arm: the laws of what a pull gives; and very many arms with zero-one outcomes."""
+"""An arm: the laws of a pull's cost, reward and penalties; and many zero-one arms in one array."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = ["Arm", "BernoulliArms", "arm_texts", "odds_of", "read_arms"]
 
 @cache
 def _is_a(kind: type, base: type) -> bool:
-    """``issubclass``, remembered: slow for abstract classes, and there may be 10^6 arms."""
+    """``issubclass`` with a cache: it is slow for abstract classes, and there may be 10^6 arms."""
     return issubclass(kind, base)
 
 
 def _one_or_more(penalty: Any) -> tuple[Outcome, ...] | Named[Outcome]:
-    """One outcome or several as a tuple, or those of a mapping by their names."""
+    """One or several outcomes as a tuple; a mapping as ``Named``."""
     kind: type = type(penalty)
     if _is_a(kind, Outcome) or not isinstance(penalty, Iterable):
         return (penalty,)
@@ -48,9 +48,11 @@ def _one_or_more(penalty: Any) -> tuple[Outcome, ...] | Named[Outcome]:
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: what a pull costs, earns and incurs, independently unless the laws say else.
+    """One arm: the laws of a pull's cost, reward and penalties.
 
-    ``penalty``: one outcome, or one for each limit, in their order or by their names.
+    They are independent, except for ``CostAbove`` and the columns of observed rows.
+
+    ``penalty``: one outcome, or one per limit, in the limits' order or by their names.
 
     >>> Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6)).name
     'bold'
@@ -88,8 +90,8 @@ class Arm:
     def from_rows(cls, name: str, rows: npt.ArrayLike, penalties: Sequence[str] = ()) -> Arm:
         """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M], equally likely.
 
-        ``penalties``: the names of the columns after cost and reward; without them they are in
-        the order of the limits.
+        ``penalties``: the names of the columns after cost and reward; by default these columns are
+        in the order of the limits.
 
         >>> Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)]).cost.mean
         0.6
@@ -127,7 +129,7 @@ class Arm:
         return cast(tuple[Outcome, ...], given)
 
     def in_order(self, task: Task) -> Arm:
-        """The same arm, with its penalties in the order of the limits; all must be there."""
+        """The same arm with its penalties in the order of the limits; raises if one is missing."""
         if isinstance(self.penalty, Mapping):
             with at(f"arm {self.name!r}"):
                 ordered = Named(self.penalty).in_order(task.limit_names, "penalty", None)
@@ -137,7 +139,7 @@ class Arm:
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Every channel as it was declared, [2 + M]."""
+        """Every channel's outcome as declared, [2 + M]."""
         return (self.cost, self.reward, *self.penalties)
 
     @property
@@ -149,11 +151,11 @@ class Arm:
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        """The law of every channel on its own, [2 + M]; what ties them together is left out."""
+        """The marginal law of every channel, [2 + M], without the dependence between channels."""
         return self.marginals()
 
     def marginals(self) -> tuple[Law, ...]:
-        """As ``laws``, without remembering them: there may be 10^6 arms."""
+        """As ``laws``, but not cached: there may be 10^6 arms."""
         return tuple([outcome.marginal(self.cost) for outcome in self.outcomes])
 
     def cells(self) -> tuple[Cells, ...]:
@@ -164,17 +166,17 @@ class Arm:
         return (cost, *(outcome.cells_beside(cost) for outcome in self.outcomes[1:]))
 
     def short_cells(self) -> Sequence[OneCell | Cells]:
-        """As ``cells``, but plain numbers for every channel if each of them is one cell."""
+        """As ``cells``, but as plain numbers if every channel is a single cell."""
         short = [outcome.one_cell() for outcome in self.outcomes]
         return self.cells() if None in short else cast(list[OneCell], short)
 
     @property
     def sources(self) -> list[int]:
-        """The uniform that each channel is drawn with, [2 + M]: its own, or the cost's."""
+        """The number of the uniform that draws each channel, [2 + M]: its own, or 0, the cost's."""
         return [0 if o.shares_cost_draw else j for j, o in enumerate(self.outcomes)]
 
     def check_range(self, task: Task) -> None:
-        """Raise a ``ProblemError`` unless outcomes lie in [0, scale] and a cost is spent."""
+        """Raise a ``ProblemError`` unless outcomes are in [0, scale] and the mean cost suffices."""
         laws, scales = self.marginals(), task.scales.channels
         fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
         if not fine or self.cost.mean < self.cost.least_mean() * scales[0]:
@@ -203,7 +205,7 @@ class Arm:
 
 
 class BernoulliArms(Sequence[Arm]):
-    """Arms with zero-one outcomes as an array of probabilities; each is made when looked at."""
+    """Arms with zero-one outcomes as an array of probabilities; each ``Arm`` is made on access."""
 
     def __init__(self, odds: Floats, names: Sequence[str] | None = None) -> None:
         self.odds = odds
@@ -218,7 +220,7 @@ class BernoulliArms(Sequence[Arm]):
                 check_names(self.names)
 
     def check(self, task: Task) -> None:
-        """Raise a ``ProblemError`` unless every number is as an ``Arm`` needs it."""
+        """Raise a ``ProblemError`` unless all probabilities are valid for an ``Arm``."""
         task.require_as_many(range(self.odds.shape[1] - 2), "penalties")
         fine = (self.odds >= 0.0) & (self.odds <= 1.0)
         fine[:, 0] &= self.odds[:, 0] >= LEAST_MEAN
@@ -252,7 +254,7 @@ class BernoulliArms(Sequence[Arm]):
 def odds_of(
     costs: npt.ArrayLike, rewards: npt.ArrayLike, penalties: npt.ArrayLike | None
 ) -> Floats:
-    """The probabilities [K, 2 + M], read-only."""
+    """The probabilities of all channels [K, 2 + M], read-only; raises if the shapes differ."""
     columns = {}
     for place, given in (("costs", costs), ("rewards", rewards), ("penalties", penalties)):
         if given is not None:
@@ -281,14 +283,14 @@ _KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows")
 
 
 def read_arms(tables: object, place: str, limit_names: Sequence[str]) -> tuple[Arm, ...]:
-    """The arms of a list of TOML tables; ``place`` is what the header of each is called."""
+    """The arms of a list of TOML tables; ``place`` is the tables' header, for messages."""
     if not isinstance(tables, list):
         raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
     return tuple(_read_arm(table, k, limit_names) for k, table in enumerate(tables, start=1))
 
 
 def _read_arm(table: object, k: int, limit_names: Sequence[str]) -> Arm:
-    """Arm number ``k``, counted from 1, out of its TOML table."""
+    """Arm number ``k``, from 1, read from its TOML table."""
     with at(f"arm {k}"):
         entries = dict(known_keys(table, _KEYS))
     name = entries.pop("name", f"arm {k}")
@@ -306,13 +308,13 @@ def _read_arm(table: object, k: int, limit_names: Sequence[str]) -> Arm:
         )
     penalty = _read_penalties(name, entries, limit_names)
     cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
-    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that it is one
+    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that cost is a Law
 
 
 def _read_penalties(
     name: object, entries: Mapping[str, Any], limit_names: Sequence[str]
 ) -> list[Outcome] | dict[str, Outcome]:
-    """In the order of the limits, or by their names."""
+    """The arm's penalties, in the order of the limits or by their names."""
     if "penalties" in entries:
         named = entries["penalties"]
         if not isinstance(named, dict):

@@ -1,13 +1,13 @@
-"""What one pull of an arm gives: the outcome laws, in the user's own units.
+"""Laws (probability distributions) of a pull's outcomes, in the user's units.
 
     Outcome                       one channel of a pull: the cost, the reward or a penalty
-    ├── Law                       drawn on its own
+    ├── Law                       drawn independently (``Empirical``: with its whole row)
     │   ├── FiniteLaw             Bernoulli, Constant, TwoPoint, Discrete, Empirical
     │   └── ContinuousLaw         Uniform, Beta, TruncatedNormal
-    └── CostAbove                 read off the same pull's cost
+    └── CostAbove                 computed from the same pull's cost
 
-A law knows its mean, its distribution and its table of ``Cells``, from which every backend
-draws. To add a law, write one class and name it in ``LAWS``.
+A law has a mean, a distribution function and a table of ``Cells``, from which every backend draws.
+To add a law, write one class and add it to ``LAWS``.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ __all__ = [
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, of which parameter, "must ..."
+Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, the parameter, what it must do
 OneCell: TypeAlias = tuple[float, float, float, float]  # split, first, second, slope
 
 DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
-LEAST_MEAN = 10 / DRAW_STEPS  # of a cost, as a share of its scale; see ``Law.least_mean``
+LEAST_MEAN = 10 / DRAW_STEPS  # smallest mean cost, relative to its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous law
-MOST_CELLS = 2**20  # when two thresholds lie very close together
-MOST_SHAPE = 1e9  # of a beta law
-LARGEST = 1e30  # of any value in the user's units: squares and quotients stay within floats
+MOST_CELLS = 2**20  # its cells if two thresholds lie very close together
+MOST_SHAPE = 1e9  # largest shape parameter of a beta law
+LARGEST = 1e30  # largest value in the user's units: squares and quotients must not overflow
 
 
 # --- reading values -----------------------------------------------------------------------
@@ -71,7 +71,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def shown(value: object) -> str:
-    """``value`` as messages show it: on one line, long lists and texts shortened."""
+    """``value`` for a message: on one line, with long lists and strings shortened."""
     try:
         return " ".join(_SHORT.repr(value).split())
     except ValueError:  # Python writes no integers of more than 4300 digits
@@ -79,7 +79,7 @@ def shown(value: object) -> str:
 
 
 def number(value: object, place: str) -> float:
-    """``value`` as a finite float; ``place`` is what the error calls it."""
+    """``value`` as a finite float; ``place`` is its name in the error."""
     if isinstance(value, Real) and not isinstance(value, bool):
         try:
             converted = float(value)
@@ -92,7 +92,7 @@ def number(value: object, place: str) -> float:
 
 
 def outcome(value: object, place: str) -> float:
-    """``value`` as a float that an outcome may have, of at most ``LARGEST`` in size."""
+    """``value`` as a float of at most ``LARGEST`` in size, as outcomes must be."""
     converted = number(value, place)
     if abs(converted) > LARGEST:
         allowed = f"be at most {LARGEST:g} in size; choose another unit"
@@ -101,14 +101,14 @@ def outcome(value: object, place: str) -> float:
 
 
 def outcomes(values: object, place: str) -> tuple[float, ...]:
-    """``values`` as a tuple of such floats; at least one."""
+    """``values`` as a tuple of at least one valid :func:`outcome`."""
     return numbers(values, place, outcome)
 
 
 def numbers(
     values: object, place: str, convert: Callable[[object, str], float] = number
 ) -> tuple[float, ...]:
-    """``values`` as a tuple of finite floats; at least one."""
+    """``values`` as a tuple of at least one finite float."""
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
         raise ProblemError(f"{place} = {shown(values)}: must be a list of numbers")
     converted = tuple(convert(value, f"{place}[{i}]") for i, value in enumerate(values))
@@ -127,7 +127,7 @@ def at(place: str) -> Iterator[None]:
 
 
 def known_keys(table: object, known: Sequence[str]) -> dict[str, Any]:
-    """``table`` itself, if it is a TOML table whose keys are all ``known``."""
+    """``table`` itself; raises unless it is a TOML table whose keys are all ``known``."""
     if not isinstance(table, dict):
         raise ProblemError(f"{shown(table)}: must be a table with keys among {', '.join(known)}")
     for key in table:
@@ -141,7 +141,7 @@ def known_keys(table: object, known: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A law as n equally likely cells, so that one uniform makes one outcome everywhere.
+    """A law as n equally likely cells, which turn one uniform number into one outcome.
 
     With u uniform on [0, 1), ``i = int(u * n)`` and ``f = u * n - i``, the outcome is
     ``(first[i] if f < split[i] else second[i]) + slope[i] * (f - 0.5)``.
@@ -178,7 +178,7 @@ class Cells:
         return Cells(self.split, self.first / scale, self.second / scale, self.slope / scale)
 
     def above(self, threshold: float) -> Cells:
-        """The indicator of an outcome above ``threshold``, one of the table's own cuts."""
+        """The table of the indicator "outcome > threshold"; ``threshold`` must be a cut."""
         return Cells(
             self.split,
             (self.first > threshold).astype(np.float64),
@@ -190,20 +190,20 @@ class Cells:
 def _two_way(values: Sequence[float], probability: float) -> OneCell:
     """One cell: the first value with ``probability``, else the last one.
 
-    The probability is rounded to the grid of the draws (by less than 2.4e-10), so that the
-    table and the engine's integer comparison for Bernoulli problems decide alike.
+    The probability is rounded to a multiple of 1 / DRAW_STEPS (by less than 2.4e-10), so that
+    the table agrees with the engine's integer comparison for Bernoulli problems.
     """
     return round(probability * DRAW_STEPS) / DRAW_STEPS, values[0], values[-1], 0.0
 
 
 def _alone(cell: OneCell) -> Cells:
-    """The table of one cell."""
+    """A table with this single cell."""
     return Cells(*(np.array([column]) for column in cell))
 
 
 def _alias(values: Floats, probabilities: Floats) -> Cells:
-    """Walker's alias table: as many cells as values, at most two values to a cell."""
-    share = probabilities * len(values)  # what is left of each value, in cells
+    """Walker's alias table: as many cells as values, at most two values per cell."""
+    share = probabilities * len(values)  # probability left of each value, in units of a cell
     split, other = np.ones(len(values)), np.arange(len(values))
     small = [i for i, left in enumerate(share) if left < 1]
     large = [i for i, left in enumerate(share) if left >= 1]
@@ -238,7 +238,7 @@ class Outcome(ABC):
                 raise ProblemError(f"{self.key} {parameter} = {shown(value)}: must {allowed}")
 
     def _rules(self) -> Iterator[Rule]:
-        """What the parameters must satisfy, in this order."""
+        """The conditions on the parameters, in the order in which they are checked."""
         return iter(())
 
     @property
@@ -248,14 +248,14 @@ class Outcome(ABC):
 
     @abstractmethod
     def marginal(self, cost: Law) -> Law:
-        """The law of this outcome on its own, beside a cost of law ``cost``."""
+        """The marginal law of this outcome, given the law of the cost."""
 
     @abstractmethod
     def cells_beside(self, cost: Cells) -> Cells:
-        """The table of this outcome, beside the table of the same pull's cost."""
+        """The table of this outcome, given the table of the same pull's cost."""
 
     def one_cell(self) -> OneCell | None:
-        """Split, first, second and slope, if the table is one cell whatever the cost; else None."""
+        """Split, first, second and slope if the table is always one cell; else None."""
         return None
 
     def to_toml(self) -> dict[str, object]:
@@ -270,10 +270,10 @@ class Outcome(ABC):
 
 @cache
 def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], Any]], ...]:
-    """What makes a parameter of each field's value. Problems may have 10^6 arms: looked up once."""
+    """A conversion per field; cached because problems may have 10^6 arms."""
     found: list[tuple[str, Callable[[Any, str], Any]]] = []
     for field in fields(law):
-        several = numbers if field.name == "weights" else outcomes  # of weights only ratios count
+        several = numbers if field.name == "weights" else outcomes  # weights may be of any size
         found.append((field.name, outcome if field.type == "float" else several))
     return tuple(found)
 
@@ -281,8 +281,8 @@ def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], An
 def outcome_from_toml(table: object) -> Outcome:
     """The outcome that a one-key table describes.
 
-    The value is the parameter where there is one only, else a table of them by name, or a
-    list in the order of the class.
+    The value is the only parameter, or a table of parameters by name, or a list of them in the
+    order of the class's fields.
 
     >>> outcome_from_toml({"bernoulli": 0.4})
     Bernoulli(p=0.4)
@@ -300,7 +300,7 @@ def outcome_from_toml(table: object) -> Outcome:
 
 
 def _parameters(law: type[Outcome], value: object) -> dict[str, Any]:
-    """The parameters of ``law`` by name, out of a TOML value; their types are not looked at."""
+    """The parameters of ``law`` by name, from a TOML value; types are not checked."""
     names = [field.name for field in fields(law)]
     if isinstance(value, dict):
         with at(law.key):
@@ -319,10 +319,10 @@ def _parameters(law: type[Outcome], value: object) -> dict[str, Any]:
 
 
 class Law(Outcome):
-    """The law of an outcome that is drawn on its own, in the user's units."""
+    """The law of an outcome that does not depend on the cost, in the user's units."""
 
-    low: float  # no outcome is below
-    high: float  # no outcome is above
+    low: float  # smallest possible outcome
+    high: float  # largest possible outcome
 
     @property
     @abstractmethod
@@ -330,12 +330,12 @@ class Law(Outcome):
         """The mean outcome."""
 
     def least_mean(self) -> float:
-        """The smallest mean of a cost, as a share of its scale, for which runs end as they should.
+        """The smallest allowed mean of a cost, relative to its scale.
 
-        Draws come in steps of 1 / DRAW_STEPS. A probability is rounded to a whole number of steps,
-        which changes ten of them by 5 per cent at most, and makes less than half a step never.
-        Costs that are small rather than rare are as good as endless too: at a budget of 10^6 they
-        would add hardly more than the last digit of the sum.
+        Probabilities are rounded to multiples of 1 / DRAW_STEPS: that changes one of ten steps by
+        at most 5 per cent, but turns one below half a step into 0, so that runs would not end.
+        Smaller costs are not allowed either: at a budget of 10^6, adding one would hardly change
+        the last digit of the sum.
         """
         return LEAST_MEAN
 
@@ -353,7 +353,7 @@ class Law(Outcome):
 
     @abstractmethod
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """The table to draw from; no cell's outcomes straddle a cut except by its split."""
+        """The table to draw from; a cell with outcomes on both sides of a cut is split there."""
 
     def marginal(self, cost: Law) -> Law:
         """The law itself: its outcomes do not depend on the cost."""
@@ -365,7 +365,7 @@ class Law(Outcome):
 
 
 class FiniteLaw(Law):
-    """Finitely many values; all else follows from ``points``."""
+    """A law with finitely many values; subclasses define ``points``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -378,7 +378,7 @@ class FiniteLaw(Law):
 
     @abstractmethod
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """Values and their probabilities, in any order, repeated or not."""
+        """Values and their probabilities, in any order; values may repeat."""
 
     @cached_property
     def mean(self) -> float:
@@ -386,25 +386,25 @@ class FiniteLaw(Law):
         return fsum(v * p for v, p in zip(*self.points(), strict=True))
 
     def least_mean(self) -> float:
-        """As for every law, for each value of an alias table: each may be off by a step."""
+        """As for every law, times the number of values: each one's probability is rounded."""
         count = len(self.points()[0])
         return LEAST_MEAN * (count if count > 2 else 1)
 
     def atoms(self) -> tuple[Floats, Floats]:
-        """The points, sorted, equal values merged, impossible ones left out."""
+        """The points sorted by value, equal values merged, those of probability 0 left out."""
         points, chances = np.array(self.points(), dtype=np.float64)
         values, index = np.unique(points[chances > 0], return_inverse=True)
         return values, np.bincount(index, weights=chances[chances > 0]).astype(np.float64)
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """A step at every atom."""
+        """P(outcome <= x), a step function."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.minimum(np.cumsum(chances), 1.0)])
         steps[-1] = 1.0
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """The atoms up to x, weighted."""
+        """The sum of value * probability over the atoms up to x."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.cumsum(values * chances)])
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
@@ -418,7 +418,7 @@ class FiniteLaw(Law):
         return _alias(np.asarray(values), np.asarray(chances))
 
     def one_cell(self) -> OneCell | None:
-        """For one or two values."""
+        """The cell if there are one or two values; else None."""
         values, chances = self.points()
         return _two_way(values, chances[0]) if len(values) <= 2 else None
 
@@ -428,24 +428,24 @@ class ContinuousLaw(Law):
 
     @abstractmethod
     def quantile(self, probability: Floats) -> Floats:
-        """The value that the outcome stays below with this probability."""
+        """The quantile function: the inverse of the cdf."""
 
     def atoms(self) -> None:
-        """No value has a probability of its own."""
+        """None: a continuous law has no atoms."""
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """Cells between quantiles, each with its exact conditional mean.
 
-        Within a cell the outcome is uniform around that mean, as widely as the cell allows, so
-        the table has the law's mean and support. A cell that a cut touches has two values
-        instead, the conditional means on the two sides of the cut.
+        Within a cell the outcome is uniform around that mean, as wide as the cell allows, so the
+        table has the law's mean and support. A cell with a cut in it has two values instead, the
+        conditional means on the two sides of the cut.
         """
         inside = sorted({cut for cut in cuts if self.low <= cut < self.high})
         edges, touched = self._edges_parting(inside)
         below, above = edges[:-1], edges[1:]
-        # The integral of the quantile function: right to first order even where the quantile
-        # is off by rounding, and it adds up to the mean in any case.
+        # The integral of the quantile function: correct to first order even if the quantile has
+        # rounding errors, and its parts always add up to the mean.
         levels = np.linspace(0, 1, len(edges))
         integral = self.partial_mean(edges) - edges * (self.cdf(edges) - levels)
         means = np.clip(np.diff(integral) * len(below), below, above)
@@ -467,10 +467,10 @@ class ContinuousLaw(Law):
                 return edges, touched
             count *= 2
         thresholds = " and ".join(map(repr, cuts))
-        raise ProblemError(f"thresholds {thresholds} are too close: a cost must fall between two")
+        raise ProblemError(f"thresholds {thresholds} are too close: costs must lie between them")
 
     def _split_cell(self, cells: Cells, i: int, cut: float, start: float, integral: float) -> None:
-        """Give cell i, from ``start`` on, its two values, at most ``cut`` and above it."""
+        """Split cell i, which begins at ``start``, into a value up to ``cut`` and one above it."""
         count, mean = len(cells), cells.first[i]
         share = min(max(count * float(self.cdf(cut)) - i, 0.0), 1.0)
         first, second = cut, float(mean)
@@ -485,7 +485,7 @@ class ContinuousLaw(Law):
 
 
 def _cells_touching(edges: Floats, cut: float) -> range:
-    """The cells that hold ``cut``, inside or on an edge."""
+    """The cells that contain ``cut``, inside or on an edge."""
     first = int(np.searchsorted(edges, cut, side="left")) - 1
     return range(max(first, 0), int(np.searchsorted(edges, cut, side="right")))
 
@@ -505,19 +505,19 @@ class Bernoulli(FiniteLaw):
         yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
 
     def _note_range(self) -> None:
-        """The same for all."""
+        """Nothing to do: low and high are class attributes."""
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """1 and 0."""
+        """The values 1 and 0."""
         return (1.0, 0.0), (self.p, 1 - self.p)
 
     @property
     def mean(self) -> float:
-        """The probability itself, at no cost: problems may have 10^5 such arms."""
+        """The probability itself; fast because problems may have 10^6 such arms."""
         return self.p
 
     def least_mean(self) -> float:
-        """The same for all."""
+        """A constant; fast because problems may have 10^6 such arms."""
         return LEAST_MEAN
 
 
@@ -529,7 +529,7 @@ class Constant(FiniteLaw):
     value: float
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The value alone."""
+        """The single value."""
         return (self.value,), (1.0,)
 
 
@@ -547,7 +547,7 @@ class TwoPoint(FiniteLaw):
         yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """High and low."""
+        """The values high and low."""
         return (self.high, self.low), (self.p, 1 - self.p)
 
 
@@ -566,9 +566,9 @@ class Discrete(FiniteLaw):
         yield same, "weights", f"be as many as the {len(self.values)} values"
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The values of positive weight."""
+        """The values with positive weight."""
         values = [v for v, weight in zip(self.values, self.weights, strict=True) if weight > 0]
-        largest = max(self.weights)  # divided out first, so that no sum overflows
+        largest = max(self.weights)  # divide by it first, so that the sum cannot overflow
         weights = [weight / largest for weight in self.weights if weight > 0]
         total = fsum(weights)
         return values, [weight / total for weight in weights]
@@ -578,8 +578,8 @@ class Discrete(FiniteLaw):
 class Empirical(FiniteLaw):
     """One column of observed rows, each row equally likely.
 
-    Every channel of an arm is such a column or none is (see ``Arm.from_rows``): a pull draws a
-    row for all of them, so the dependence between cost, reward and penalties is kept.
+    Either all channels of an arm are such columns or none is (see ``Arm.from_rows``). A pull draws
+    one row for all of them, which keeps the dependence between cost, reward and penalties.
     """
 
     key = "rows"
@@ -587,15 +587,15 @@ class Empirical(FiniteLaw):
     values: tuple[float, ...]
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The column."""
+        """The column's values, equally likely."""
         return self.values, (1 / len(self.values),) * len(self.values)
 
     def least_mean(self) -> float:
-        """A row's probability is never off by more than a step."""
+        """As for every law: each row's probability is rounded by at most one step."""
         return LEAST_MEAN
 
     def one_cell(self) -> None:
-        """The rows stay as many and in order, with every channel."""
+        """None: every channel keeps one cell per row."""
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
@@ -617,29 +617,29 @@ class Uniform(ContinuousLaw):
 
     @property
     def mean(self) -> float:
-        """The middle."""
+        """The middle of the range."""
         return self.low / 2 + self.high / 2
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """A straight line from low to high."""
+        """P(outcome <= x), linear from low to high."""
         return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """The part up to x times its middle."""
+        """P(outcome <= x) times the middle of [low, x]."""
         return np.asarray(self.cdf(x) * (self.low + np.clip(x, self.low, self.high)) / 2)
 
     def quantile(self, probability: Floats) -> Floats:
-        """The same line, read the other way."""
+        """The inverse of the cdf, linear."""
         return self.low + (self.high - self.low) * probability
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """One cell, exact, unless a cut asks for more."""
+        """One exact cell; more if there are cuts."""
         if any(self.low <= cut < self.high for cut in cuts):
             return super().cells(cuts)
         return _alone(self.one_cell())
 
     def one_cell(self) -> OneCell:
-        """The whole range."""
+        """One cell for the whole range."""
         return 1.0, self.mean, self.mean, self.high - self.low
 
 
@@ -654,18 +654,18 @@ class Beta(ContinuousLaw):
     high: float = 1.0
 
     def _rules(self) -> Iterator[Rule]:
-        # Beyond, the law is a point for all purposes, and its quantiles lose their digits.
+        # With larger shapes the law is practically a point, and its quantiles lose precision.
         yield 0 < self.a <= MOST_SHAPE, "a", "be positive, at most 1e9"
         yield 0 < self.b <= MOST_SHAPE, "b", "be positive, at most 1e9"
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     @property
     def mean(self) -> float:
-        """The share a / (a + b) of the way from low to high."""
+        """Low plus a / (a + b) times the width of the range."""
         return self.low + (self.high - self.low) * self.a / (self.a + self.b)
 
     def _position(self, x: npt.ArrayLike) -> Floats:
-        """How far x lies from low to high, in [0, 1]."""
+        """(x - low) / (high - low), clipped to [0, 1]."""
         return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
@@ -675,7 +675,7 @@ class Beta(ContinuousLaw):
         return np.asarray(betainc(self.a, self.b, self._position(x)))
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """By t * density(a, b) = a / (a + b) * density(a + 1, b)."""
+        """E[outcome; outcome <= x], as t * density(a, b) = a / (a + b) * density(a + 1, b)."""
         from scipy.special import betainc
 
         position = self._position(x)
@@ -707,18 +707,18 @@ class TruncatedNormal(ContinuousLaw):
     def _rules(self) -> Iterator[Rule]:
         width = self.high - self.low
         yield width > 0, "low", f"be below high = {self.high!r}"
-        # Beyond these two, differences of normal probabilities lose their digits.
+        # Outside these two bounds, differences of normal probabilities lose precision.
         yield 0 < self.sd <= 100 * width, "sd", "be positive, at most 100 (high - low)"
         yield self.sd >= 1e-9 * width, "sd", "be at least 1e-9 (high - low)"
         outside = max(self.low - self.center, self.center - self.high)
         yield outside <= 30 * self.sd, "center", "be within 30 sd of [low, high]"
 
     def _standard(self, x: npt.ArrayLike) -> Floats:
-        """How many deviations x, moved into the range, lies from the center."""
+        """(x - center) / sd for x clipped to the range."""
         return np.asarray((np.clip(x, self.low, self.high) - self.center) / self.sd)
 
     def _mass(self, x: npt.ArrayLike) -> Floats:
-        """The untruncated normal's probability of [low, x], from its smaller tail."""
+        """The untruncated normal's probability of [low, x], computed from its smaller tail."""
         from scipy.special import ndtr
 
         start, end = self._standard(self.low), self._standard(x)
@@ -730,17 +730,17 @@ class TruncatedNormal(ContinuousLaw):
         return float(self.partial_mean(self.high))
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """The part of the mass up to x."""
+        """P(outcome <= x): the mass of [low, x] / the mass of [low, high]."""
         return np.asarray(np.minimum(self._mass(x) / self._mass(self.high), 1.0))
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """By z * density(z) = -density'(z) for the standard normal."""
+        """E[outcome; outcome <= x], as z * density(z) = -density'(z) for the standard normal."""
         start, end = self._standard(self.low), self._standard(x)
         drop = (np.exp(-(start**2) / 2) - np.exp(-(end**2) / 2)) / np.sqrt(2 * np.pi)
         return np.asarray(self.center * self.cdf(x) + self.sd * drop / self._mass(self.high))
 
     def quantile(self, probability: Floats) -> Floats:
-        """The inverse of the cdf, from the smaller tail."""
+        """The inverse of the cdf, computed from the smaller tail."""
         from scipy.special import ndtr, ndtri
 
         start, part = self._standard(self.low), probability * self._mass(self.high)
@@ -766,7 +766,7 @@ class CostAbove(Outcome):
         return Bernoulli(1 - float(cost.cdf(self.threshold)))
 
     def cells_beside(self, cost: Cells) -> Cells:
-        """The cost's own cells, so that the two never disagree."""
+        """The indicator on the cost's own cells, so that it always agrees with the cost."""
         return cost.above(self.threshold)
 
 

@@ -1,13 +1,13 @@
-"""The best mixture of points under limits: the linear programs of the oracle, over plain arrays.
+"""The best mixture of points under limits: the oracle's linear programs over plain arrays.
 
-With one limit the optimum is the point at c of the upper concave envelope of the points
-(y_k, r_k): at most two of them, one on either side of c. No solver is needed. Start from the best
-point of all and the best that keeps the limit, look for the point farthest above the line through
-the two, let it replace the one on its side of c, and stop when none lies above: each look is one
-pass over the points.
+With one limit c no solver is needed. The optimum is the point at penalty c on the upper concave
+envelope of the points (y_k, r_k), a mixture of at most two of them, one on either side of c. Start
+with the best point of all and the best that keeps the limit. Repeat, one pass over the points each:
+the point farthest above the line through the two replaces the one on its side of c; stop when no
+point lies above.
 
-Ties go to fewer points, then to the lower penalty, then to the lower number; numbers that differ
-by less than ``ROUNDING``, relatively, are ties, because quotients of means are no more exact.
+Ties go to fewer points, then to the lower penalty, then to the lower number. Numbers whose relative
+difference is below ``ROUNDING`` count as ties, because quotients of means are no more exact.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = [
 ]
 
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
-INFEASIBLE = 2  # the solver's status
-ZERO = 1e-12  # a solver's share or price below this is a zero
-MOST = 1e12  # of a coefficient
+INFEASIBLE = 2  # linprog's status for infeasible programs
+ZERO = 1e-12  # shares and prices below this count as 0
+MOST = 1e12  # largest coefficient given to the solver
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -42,7 +42,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Some of N points and their weights: what they earn together, and the limits' prices [M]."""
+    """Some of N points with their weights, the reward of the mixture, and the multipliers [M]."""
 
     reward: float
     members: npt.NDArray[np.intp]
@@ -54,10 +54,10 @@ class Mixture:
 class Conflict:
     """Why no mixture of N points keeps every limit.
 
-    ``prices`` [M], not negative, not all 0: weighed with them, every point's penalty exceeds the
-    limits', and the limits with a price above 0 are those that cannot be kept; priced, the limits
-    add up to 1. ``excess``: a mixture's largest penalty relative to its limit, at its least.
-    ``nearest``: the point for which that is least, as far as the blamed limits go.
+    ``prices`` [M], not negative, not all 0, with prices . limits = 1: for every point,
+    prices . penalty > 1. Limits with a positive price are the blamed ones: together they cannot be
+    kept. ``excess``: the smallest possible value, over mixtures, of the largest penalty / limit.
+    ``nearest``: the point whose largest penalty / limit over the blamed limits is smallest.
     """
 
     prices: Floats
@@ -66,7 +66,7 @@ class Conflict:
 
 
 def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> Mixture | None:
-    """The mixture of N points with the highest reward that keeps M limits; None if none does.
+    """The mixture of N points with the highest reward that keeps M limits, or None.
 
     ``reward`` [N], ``penalty`` [N, M] not negative, ``limits`` [M] positive; M may be 0.
 
@@ -88,10 +88,10 @@ def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> Mixture | N
 
 
 def conflict(penalty: Floats, limits: Floats) -> Conflict:
-    """Which limits [M] the points ``penalty`` [N, M] cannot keep together.
+    """Which of the ``limits`` [M] no mixture of the points ``penalty`` [N, M] can keep together.
 
-    The mixture whose largest relative penalty is least is again a linear program; its dual weighs
-    the limits that stand in the way.
+    A linear program finds the mixture whose largest penalty / limit is smallest; its dual variables
+    are the prices of the limits to blame.
     """
     relative = penalty / limits
     if len(limits) == 1:
@@ -100,14 +100,14 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
     columns = np.column_stack([relative.T, -np.ones(len(limits))])
     mass = (1.0 - objective)[np.newaxis]
     result = program(objective, columns, np.zeros(len(limits)), mass)
-    if not result.success:  # numbers of very different size: the best point is the best mixture
+    if not result.success:  # badly scaled numbers: take the best single point
         nearest = int(relative.max(axis=1).argmin())
         blamed = relative[nearest] == relative[nearest].max()
         excess = float(relative[nearest].max())
         return Conflict(blamed / blamed.sum() / limits, excess, nearest)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < ZERO] = 0.0
-    if not prices.any():  # some point has no penalty at all: nothing stands in the way
+    if not prices.any():  # some point has no penalty at all: no limit is to blame
         prices[:] = 1.0
     nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
@@ -118,7 +118,7 @@ def _single(reward: Floats, point: int, multiplier: Floats) -> Mixture:
 
 
 def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> Mixture:
-    """One limit that binds: the envelope's point above it."""
+    """The best mixture if the only limit binds: the envelope's point at the limit."""
     left, right = _support(reward, penalty, limit, allowed)
     slope = _slope(reward, penalty, left, right)
     score = reward - slope * penalty
@@ -135,7 +135,7 @@ def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) 
 
 
 def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> tuple[int, int]:
-    """The two points, one on either side of the limit, with no point above their line."""
+    """Two points, one on either side of the limit, such that no point lies above their line."""
     right = _first_best(reward, penalty, np.ones(len(reward), dtype=np.bool_))
     left = _first_best(reward, penalty, allowed)
     reached = _progress(reward, penalty, limit, left, right)
@@ -143,8 +143,8 @@ def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> t
         height = reward - reached[1] * penalty
         far = int(np.argmax(height))
         pair = (far, right) if allowed[far] else (left, far)
-        # A point above the line raises the value at the limit or, where the left point sits at
-        # the limit, the slope. Asking for exactly that ends the search whatever the rounding.
+        # A point above the line raises the line's height at the limit or, if the left point is at
+        # the limit, its slope. Requiring exactly that ends the search despite rounding.
         raised = _progress(reward, penalty, limit, *pair)
         if not (height[far] > max(height[left], height[right]) and raised > reached):
             return left, right
@@ -152,7 +152,7 @@ def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> t
 
 
 def _first_best(reward: Floats, penalty: Floats, among: Flags) -> int:
-    """The highest reward; ties to the lower penalty, then to the lower number."""
+    """The point with the highest reward; ties go to lower penalty, then to the lower number."""
     best = np.flatnonzero(among & (reward == reward[among].max()))
     return int(best[np.argmin(penalty[best])])
 
@@ -160,14 +160,14 @@ def _first_best(reward: Floats, penalty: Floats, among: Flags) -> int:
 def _progress(
     reward: Floats, penalty: Floats, limit: float, left: int, right: int
 ) -> tuple[float, float]:
-    """The line through two points: its height at the limit, and its slope."""
+    """The height at the limit, and the slope, of the line through two points."""
     share = _share(penalty, limit, left, right)
     height = (1.0 - share) * float(reward[left]) + share * float(reward[right])
     return height, _slope(reward, penalty, left, right)
 
 
 def _share(penalty: Floats, limit: float, left: int, right: int) -> float:
-    """The weight of the right point that brings the penalty to the limit."""
+    """The weight of the right point at which the mixture's penalty equals the limit."""
     low, high = float(penalty[left]), float(penalty[right])
     return max(0.0, (limit - low) / (high - low))
 
@@ -177,7 +177,7 @@ def _slope(reward: Floats, penalty: Floats, left: int, right: int) -> float:
 
 
 def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags) -> Mixture | None:
-    """Two or more limits: the linear program, scaled so that the solver's tolerances bite."""
+    """The best mixture by linear programming, scaled to suit the solver's tolerances."""
     size = float(np.abs(reward).max()) or 1.0
     ones = np.ones((1, len(reward)))
     result = program(-reward / size, (penalty / limits).T, np.ones(len(limits)), ones)
@@ -195,10 +195,11 @@ def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags)
 
 
 def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:
-    """Minimise objective . w over w >= 0 with columns w <= bounds and mass w = 1, row by row."""
+    """Minimise objective . w over w >= 0 with columns w <= bounds, mass w = 1; scipy's result."""
     from scipy.optimize import linprog
 
-    # The tightest is now and then too much to ask. Beyond ``most`` a share is next to nothing.
+    # The solver sometimes fails at the tightest tolerance, so try looser ones. Capping coefficients
+    # at ``most`` changes little: points with larger ones get almost no share.
     for tolerance, most in ((1e-10, MOST), (1e-7, MOST), (1e-7, 1e8), (1e-7, 1e5)):
         result = linprog(
             objective,

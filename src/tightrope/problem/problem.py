@@ -1,4 +1,4 @@
-"""A problem: a task and the truth behind it, which only simulators and oracles may look at."""
+"""A problem: a task and the laws of its arms, which only simulators and oracles may read."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ __all__ = ["Change", "Moments", "Phase", "Problem", "Tables", "require_unchangin
 
 
 UNSCALED = Scales()
+NOTHING: Named[Any] = Named({})
 
 
 def require_unchanging(
     problem: Problem, needs: str, *, error: type[InputError] = ProblemError, instead: str = ""
 ) -> None:
-    """Raise ``error`` if the arms change: what ``needs`` them not to, and what to do instead."""
+    """Raise ``error`` if the arms change; its message is "NEEDS arms that do not change; ..."."""
     if problem.changes:
         raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
 
 
 def _bernoulli_cells(odds: Floats) -> Floats:
-    """The columns [4, n] of the tables of Bernoulli laws, one cell each; see ``laws``."""
+    """The cells of n Bernoulli laws, one each, as columns [4, n]; see ``laws.Cells``."""
     columns = np.zeros((4, odds.size))
     columns[0] = np.rint(odds.reshape(-1) * DRAW_STEPS) / DRAW_STEPS
     columns[1] = 1.0
@@ -60,7 +61,7 @@ def _bernoulli_cells(odds: Floats) -> Floats:
 
 @contextmanager
 def _within(place: str) -> Iterator[None]:
-    """As ``at``, for messages that go on with the place of an arm: change 2 (at 0.7), arm 'a'."""
+    """As ``at``, but with a comma before an arm's place: change 2 (at 0.7), arm 'a'."""
     try:
         yield
     except ProblemError as error:
@@ -70,10 +71,10 @@ def _within(place: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Change:
-    """From a share of the budget on, the arms are others, by the same names in the same order.
+    """New laws for all arms, from a share of the budget on; names and order stay the same.
 
-    ``at``: the share, between 0 and 1. The first pull of the new arms is the one before which the
-    cost spent is at least ``at`` times the budget.
+    ``at``: the share, between 0 and 1. The new laws apply to every pull before which the cost spent
+    is at least ``at`` times the budget.
     """
 
     at: float
@@ -93,8 +94,9 @@ class Change:
 class Phase(NamedTuple):
     """The pulls between two changes.
 
-    ``start``: the share of the budget spent before, in [0, 1). ``share``: how much of the budget it
-    lasts, in (0, 1]. ``problem``: the arms meanwhile, with the limits and scales of the whole.
+    ``start``: the share of the budget spent before it, in [0, 1). ``share``: the share of the
+    budget spent during it, in (0, 1]. ``problem``: its arms, with the whole problem's limits and
+    scales.
     """
 
     start: float
@@ -129,10 +131,10 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The cells of every arm and channel, normalised, end to end for the engine.
+    """The cells of every arm and channel, normalised and concatenated, for the engines.
 
-    Channel j of arm k owns ``count[k, j]`` cells from ``offset[k, j]`` on, and draws with the
-    step's uniform number ``source[k, j]``: its own, j, or 0 where it goes with the cost.
+    Channel j of arm k has ``count[k, j]`` cells from ``offset[k, j]`` on. It is drawn with the
+    step's uniform number ``source[k, j]``: j, or 0 if it shares the cost's draw.
     """
 
     count: npt.NDArray[np.int64]  # [K, 2 + M]
@@ -146,11 +148,12 @@ class Tables:
 
 @dataclass(frozen=True, init=False)
 class Problem(Known):
-    """Arms to choose from and the limit on the penalty per unit of cost, for every penalty.
+    """Arms with their laws, and a limit per penalty on the penalty per unit of cost.
 
-    ``limits`` by name, or ``limit`` as one number or several, as a :class:`Task` takes them; an
-    arm's penalties are in their order or by their names. ``changes``: what becomes of the arms
-    while the budget is spent, in order; none by default. What is known of it is its ``task``.
+    Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
+    penalties are in the same order or by the same names. ``changes``: how the arms' laws change
+    while the budget is spent, in order; none by default. ``task`` is what a learning policy sees;
+    ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not.
     """
 
     arms: Sequence[Arm]  # [K]; kept as a tuple
@@ -158,6 +161,9 @@ class Problem(Known):
     scales: Scales
     name: str
     changes: Sequence[Change]  # kept as a tuple
+    safe: str | None
+    safe_rates: Named[float]
+    expected: Named[Named[float]]
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
@@ -169,16 +175,24 @@ class Problem(Known):
         changes: Sequence[Change] = (),
         *,
         limits: Mapping[str, float] | None = None,
+        safe: str | int | None = None,
+        safe_rates: Mapping[str, float] = NOTHING,
+        expected: Mapping[str, Mapping[str, float]] = NOTHING,
     ) -> None:
+        """Takes many parameters because a task's are among them; those are by keyword."""
         arms = _as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
-        known = Task(names, limits, scales, name, limit=limit)
+        declared = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
+        known = Task(names, limits, scales, name, limit=limit, **declared)  # type: ignore[arg-type]
         self.__dict__.update(
             arms=_in_order(arms, known),
             limit=known.limits,
             scales=known.scales,
             name=known.name,
             changes=(),
+            safe=known.safe,
+            safe_rates=known.safe_rates,
+            expected=known.expected,
             _known=known,
         )
         if not isinstance(changes, Iterable):
@@ -187,13 +201,13 @@ class Problem(Known):
 
     @cached_property
     def task(self) -> Task:
-        """What is known: all but the laws. It declares the smallest mean cost, and the slack."""
+        """The problem without its laws; the task declares the smallest mean cost and the slack."""
         return self.declared(slack=True)
 
     def declared(self, *, slack: bool) -> Task:
-        """The task; without ``slack`` it takes no linear program where limits are several.
+        """The task, with the slack only if ``slack``: it takes a linear program for several limits.
 
-        Both facts are of the arms at the start, where the arms change.
+        If the arms change, the declared facts are those of the arms at the start.
         """
         told = None
         if slack and self.penalty_count:
@@ -220,31 +234,43 @@ class Problem(Known):
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases in order; one, the problem itself, where the arms do not change."""
+        """The phases in order; if the arms do not change, one phase with the problem itself."""
         if not self.changes:
             return (Phase(0.0, 1.0, self),)
         starts = [0.0, *(change.at for change in self.changes)]
         arms = [self.arms, *(change.arms for change in self.changes)]
         return tuple(
-            Phase(start, end - start, Problem(some, self.limit, self.scales, self.name))
+            Phase(start, end - start, self._with(some))
             for start, end, some in zip(starts, [*starts[1:], 1.0], arms, strict=True)
         )
 
-    def phase_starts(self, budget: float) -> Floats:
-        """What is spent when each phase starts, [J]; ``budget`` is in costs of one pull.
+    def _with(self, arms: Sequence[Arm]) -> Problem:
+        """The same task with other arms behind it, which do not change."""
+        return Problem(
+            arms,
+            self.limit,
+            self.scales,
+            self.name,
+            safe=self.safe,
+            safe_rates=self.safe_rates,
+            expected=self.expected,
+        )
 
-        Less a rounding: 0.07 * 100 is above 7 in floats, and has to be reached at 7.
+    def phase_starts(self, budget: float) -> Floats:
+        """The cost spent when each phase starts, [J]; cost and ``budget`` are normalised.
+
+        Rounded down slightly: 0.07 * 100 is above 7 in floats, but the phase must start at 7.
         """
         starts = np.array([phase.start for phase in self.phases])
         return starts * budget * (1.0 - 1e-15) - 1e-9
 
     def _after(self, change: Change) -> Problem:
-        """The problem after a change, without further ones."""
+        """The problem after a change, without further changes."""
         if len(change.arms) != self.arm_count:
             raise ProblemError(
                 f"arms = {len(change.arms)}: must be {self.arm_count}, as many as at the start"
             )
-        after = Problem(change.arms, self.limit, self.scales, self.name)
+        after = self._with(change.arms)
         for k, (name, known) in enumerate(zip(after.names, self.names, strict=True), start=1):
             if name != known:
                 raise ProblemError(f"arm {k}: name {name!r} must be {known!r}, as at the start")
@@ -257,14 +283,14 @@ class Problem(Known):
 
     @property
     def normal_smallest_cost(self) -> float:
-        """By the laws; where the arms change, by those at the start."""
+        """The smallest mean cost, normalised; if the arms change, that of the arms at the start."""
         return self.moments.smallest_cost
 
     @cached_property
     def moments(self) -> Moments:
-        """What the oracle and the policies that know the means go by, normalised.
+        """The arms' means and rates, normalised, for the oracle and informed policies.
 
-        Where the arms change, they are those of the arms at the start; see ``phases``.
+        If the arms change, these are the moments of the arms at the start; see ``phases``.
         """
         if self._odds is not None:
             means = self._odds / self.scales.channels
@@ -275,7 +301,7 @@ class Problem(Known):
         return Moments(means[:, 0].copy(), means[:, 1].copy(), means[:, 2:].copy(), limits)
 
     def tables(self) -> Tables:
-        """What the engine draws from, normalised; the arms at the start, see ``phases``."""
+        """The tables that engines draw from, normalised; those at the start if the arms change."""
         shape = (self.arm_count, 2 + self.penalty_count)
         count, (split, first, second, slope) = self._cells()
         scales = np.repeat(np.tile(self.scales.channels, self.arm_count), count)
@@ -290,7 +316,7 @@ class Problem(Known):
         )
 
     def _cells(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """How many cells each channel of each arm has, [K * (2 + M)], and their columns [4, n]."""
+        """The number of cells per arm and channel [K * (2 + M)], and all cells [4, n]."""
         ones = np.ones(self.arm_count * (2 + self.penalty_count), dtype=np.int64)
         if self._odds is not None:
             return ones, _bernoulli_cells(self._odds)
@@ -308,12 +334,12 @@ class Problem(Known):
         return np.array([arm.sources for arm in self.arms], dtype=np.int64)
 
     def bernoulli(self) -> Floats | None:
-        """P(outcome = 1), [K, 2 + M], where all are independent, 0 or 1 and unscaled."""
+        """P(outcome = 1), [K, 2 + M]; None unless all are independent, 0 or 1, and scales are 1."""
         return self._odds if set(self.scales.channels) == {1.0} else None
 
     @cached_property
     def _odds(self) -> Floats | None:
-        """P(outcome = 1), [K, 2 + M], where all are independent and 0 or 1."""
+        """P(outcome = 1), [K, 2 + M]; None unless all are independent and 0 or 1."""
         if isinstance(self.arms, BernoulliArms):
             return self.arms.odds
         if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
@@ -334,10 +360,10 @@ class Problem(Known):
         names: Sequence[str] | None = None,
         name: str = "",
     ) -> Problem:
-        """Many arms with zero-one outcomes, from the probabilities of a 1.
+        """A problem with zero-one outcomes, from the probabilities of a 1.
 
         ``costs`` [K], ``rewards`` [K], ``penalties`` [K] or [K, M]; the arms are called ``names``,
-        or arm 1, arm 2, ... An ``Arm`` is made when it is looked at, so a million take a second.
+        or arm 1, arm 2, ... An ``Arm`` is made only on access, so a million arms take a second.
 
         >>> Problem.from_bernoulli([0.4, 0.6], [0.8, 0.6], [0.6, 0.3], limit=0.8).arms[1].cost
         Bernoulli(p=0.6)
@@ -352,23 +378,23 @@ class Problem(Known):
 
     @classmethod
     def from_toml(cls, text: str) -> Problem:
-        """The problem that a TOML text describes; see ``to_toml`` for its shape."""
+        """The problem that a TOML text describes; ``to_toml`` shows the format."""
         return cls.from_table(table_of(text))
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Problem:
-        """As ``from_toml``, from the table of the text."""
+        """As ``from_toml``, from the parsed table."""
         known_keys(table, (*HEAD_KEYS, "changes", *FACT_KEYS))
         if holds_task(table):
             raise ProblemError(
-                "arms have names alone, so it is a task; simulating needs the laws: cost, reward"
+                "arms have only names, so it is a task; simulating needs the laws: cost, reward"
                 " and penalty of every arm"
             )
         for key in FACT_KEYS:
             if key in table:
                 raise ProblemError(
-                    f"{key} = {shown(table[key])}: must be left out; a task declares it, the laws"
-                    " of a problem say it"
+                    f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a"
+                    " problem it follows from the laws"
                 )
         head = read_head(table)
         limits = tuple(head["limits"] or ())
@@ -379,7 +405,7 @@ class Problem(Known):
         )
 
     def to_toml(self) -> str:
-        """The problem as TOML, such that ``from_toml`` gives it back exactly.
+        """The problem as TOML; ``from_toml`` restores it exactly.
 
         >>> bold = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
         >>> seen = Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)])

@@ -1,4 +1,4 @@
-"""Ready problems by name: the paper's figures, its three applications, and the arena's own."""
+"""Ready problems by name: the paper's figures and applications, the arena's own, and routing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem import Arm, Problem, Scales, Task, arena_problems, holds_task, table_of
+from tightrope.problem import (
+    Arm,
+    Problem,
+    Scales,
+    Task,
+    arena_problems,
+    holds_task,
+    routing,
+    table_of,
+)
 from tightrope.problem.laws import (
     Bernoulli,
     Beta,
@@ -21,7 +30,7 @@ from tightrope.problem.laws import (
 __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
-MOST_BYTES = 2**27  # of a file: a million arms
+MOST_BYTES = 2**27  # largest file to read; enough for a million arms
 ARMS_PREFIX = "paper-arms-"
 
 
@@ -65,7 +74,10 @@ def _wireless() -> Problem:
 
 
 def _hiring() -> Problem:
-    """Cost: hours of a task, up to 8; reward: its value; penalty: w = 1 outside the groups in A."""
+    """Cost: hours of a task, up to 8; reward: its value; penalty: 1 for a task outside A.
+
+    As in the paper, so the limit is on tasks outside A per hour, not on their share of the hours.
+    """
     outside, inside = Constant(1.0), Constant(0.0)
     arms = [
         Arm("established", Beta(2.0, 4.0, high=8.0), Bernoulli(0.9), outside),
@@ -90,7 +102,7 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
     "paper": ("Figure 1 of the paper: two Bernoulli arms, limit 0.8", _paper),
     "paper-tradeoff": ("Figures 4 and 5: the same arms with rewards 0.6 and 0.3", _paper_tradeoff),
     "wireless": ("packets over three channels, few later than 8 ms; cost in ms", _wireless),
-    "hiring": ("tasks for three groups, a fair part for two; cost in hours", _hiring),
+    "hiring": ("tasks for three groups, few per hour for the first; cost in hours", _hiring),
     "advertising": ("three ad spots, few young viewers; cost in dollars", _advertising),
 }
 
@@ -98,15 +110,16 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
 def ready_names() -> dict[str, str]:
     """The name of every ready problem and one line about it.
 
-    ``paper-arms-K`` exists for every even K from 2 to 100, ``arena-random-K-S`` and
-    ``arena-continuous-K-S`` for every K from 2 to 100 and every seed S, listed or not.
+    ``paper-arms-K`` exists for every even K from 2 to 100, the arena's families, such as
+    ``arena-random-K-S``, for every K from 2 (some from 3 or 4) to 100 and every seed S, listed or
+    not.
     """
     names = {name: description for name, (description, _) in _READY.items()}
     many = {
         f"{ARMS_PREFIX}{k}": f"Figures 2 and 3: {k} Bernoulli arms, limit 0.8"
         for k in (10, 20, 50, 100)
     }
-    return names | many | arena_problems.LISTED
+    return names | many | arena_problems.LISTED | routing.LISTED
 
 
 def ready_problem(name: str) -> Problem:
@@ -120,6 +133,8 @@ def ready_problem(name: str) -> Problem:
     own = arena_problems.made(name)
     if own is not None:
         return own
+    if name in routing.LISTED:
+        return routing.routing(name)
     if name not in _READY:
         raise ProblemError(
             f"problem {name!r}: no such ready problem or file; {nearest(name, ready_names())}"
@@ -128,7 +143,7 @@ def ready_problem(name: str) -> Problem:
 
 
 def load_problem(name_or_path: str | Path) -> Problem:
-    """A ready problem by its name, or the problem of a TOML file."""
+    """A ready problem by its name, or the problem in a TOML file."""
     text = _file_text(str(name_or_path))
     if text is None:
         return ready_problem(str(name_or_path))
@@ -137,7 +152,7 @@ def load_problem(name_or_path: str | Path) -> Problem:
 
 
 def load_task(name_or_path: str | Path) -> Task:
-    """The task of a ready problem, or that of a TOML file, with laws or without.
+    """The task of a ready problem, or the one in a TOML file, which may have laws or not.
 
     >>> load_task("paper").limit_values
     (0.8,)
@@ -151,7 +166,7 @@ def load_task(name_or_path: str | Path) -> Task:
 
 
 def _file_text(name: str) -> str | None:
-    """What a file holds; None for a ready problem, and for a file that is not there."""
+    """The file's text; None for a ready problem or if there is no such file."""
     if name in ready_names():
         return None
     try:
@@ -161,7 +176,7 @@ def _file_text(name: str) -> str | None:
             raise ProblemError(f"problem {name!r}: must be a file of at most {MOST_BYTES:,} bytes")
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        return None  # a ready problem that is not listed, or an error with the nearest name
+        return None  # maybe an unlisted ready problem; else the caller raises with a hint
     except ProblemError:
         raise
     except (OSError, ValueError) as error:

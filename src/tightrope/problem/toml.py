@@ -1,4 +1,4 @@
-"""TOML in and out: one table per text, and one line per entry."""
+"""Read and write TOML; written with one line per entry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tightrope.errors import ProblemError
 __all__ = ["alone", "entries_text", "table_of"]
 
 
-# Of a dotted key, whose time in ``tomllib`` grows with the square of its parts.
+# Matches dotted keys of 64 or more parts: ``tomllib`` takes quadratic time in their number.
 MANY_PARTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
 
 
@@ -31,30 +31,30 @@ def table_of(text: str) -> dict[str, Any]:
 
 
 def alone(values: Sequence[object]) -> object:
-    """The only value without a list around it."""
+    """The only value of a list by itself; a longer list as it is."""
     return values[0] if len(values) == 1 else list(values)
 
 
 def entries_text(table: Mapping[str, object]) -> str:
-    """The entries of a TOML table, each on its line."""
+    """The entries of a TOML table as text, one per line."""
     return "".join(f"{entry}\n" for entry in _entries(table))
 
 
 def _entries(table: Mapping[str, object]) -> list[str]:
-    """The entries of a TOML table, but for the empty ones."""
+    """The entries of a TOML table without empty ones."""
     empty: tuple[object, ...] = ("", [], {}, None)
     return [f"{_key(key)} = {_inline(v)}" for key, v in table.items() if v not in empty]
 
 
 def _key(key: str) -> str:
-    """A key, in quotes where it needs them."""
+    """A TOML key, quoted if necessary."""
     return tomli_w.dumps({key: 0}).removesuffix(" = 0\n")
 
 
 def _inline(value: object) -> str:
-    """A TOML value on one line, but rows of numbers on a line each.
+    """A TOML value on one line; rows of numbers take a line each.
 
-    tomli-w alone would spread every law over a table of its own.
+    tomli-w by itself would write every law as a separate table.
     """
     if isinstance(value, dict):
         return "{ " + ", ".join(_entries(value)) + " }"

@@ -1,7 +1,7 @@
 """A page of many policies on many problems: targets, verdicts, small multiples, a sortable table.
 
-It needs nothing from outside. The table is plain HTML; a few lines of script inside the page sort
-it by any column and show some of its rows.
+The page loads nothing from elsewhere. The table is plain HTML; a short script inside the page sorts
+it by any column and filters its rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ TEMPLATE = "board.html.j2"
 
 @dataclass(frozen=True)
 class Heading:
-    """A column: its name, what it means, whether it holds numbers, whether rows are picked by it.
+    """A column: its name, its meaning, whether it holds numbers, whether it filters rows.
 
-    ``picked``: the value to show at first where a script runs; None shows all of them.
+    ``picked``: the value that the filter shows at first; None shows all rows.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, the number that it is sorted by (None: last), and a tone: good, bad, open or none."""
+    """A text, the number to sort it by (None sorts last), and a tone: good, bad, open or none."""
 
     text: str
     value: float | None = None
@@ -43,20 +43,20 @@ class Cell:
 class Tableau:
     """A table that can be sorted."""
 
-    name: str  # of the element
+    name: str  # id of the HTML element
     title: str
     lead: str
     headings: Sequence[Heading]
     rows: Sequence[Sequence[Cell]]
 
     def choices(self, column: int) -> list[str]:
-        """The different texts of a column, in their order."""
+        """The distinct texts of a column, in order of appearance."""
         return list(dict.fromkeys(row[column].text for row in self.rows))
 
 
 @dataclass(frozen=True)
 class Board:
-    """What the page says, top to bottom."""
+    """The contents of the page, from top to bottom."""
 
     title: str
     lead: str

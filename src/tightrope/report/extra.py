@@ -1,4 +1,4 @@
-"""What reports need beyond tightrope's own requirements."""
+"""Optional packages that reports need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODULES = ("matplotlib", "jinja2")
 
 
 def require(*modules: str) -> None:
-    """Say how to get the first of ``modules`` that is not installed."""
+    """Raise, with the command to install it, if one of ``modules`` is missing."""
     for module in modules:
         if find_spec(module) is None:
             raise TightropeError(

@@ -1,4 +1,4 @@
-"""Panels drawn with matplotlib, through its objects alone: no pyplot, no lasting state."""
+"""Draw panels with matplotlib's object interface, without pyplot or global state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["draw", "legend_marks", "plot", "save", "svg_text"]
 
 DOTS_PER_INCH = 160
-PANEL = (3.55, 2.75)  # inches: of one among several
+PANEL = (3.55, 2.75)  # inches, of one panel among several
 ALONE = (5.2, 3.3)
-MARK = (0.5, 0.2)  # of a legend's mark on the page
+MARK = (0.5, 0.2)  # inches, of a legend's mark on the page
 LEGEND_LINE = 0.24
 
-METADATA = {  # none: the same picture is the same bytes
+METADATA = {  # removed, so that the same figure is the same bytes
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
     "png": {"Software": None},
     "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
@@ -47,11 +47,12 @@ Legend = dict[str, "Artist"]
 
 
 def plot(results: Results | Trajectories, metric: str | None = None) -> Figure:
-    """A metric of every policy against the budget, with 95 % intervals, or over time.
+    """A figure of a metric of every policy against the budget with 95 % intervals, or over time.
 
-    ``metric`` of results: reward_rate, violation, regret, pull_share, cost_share, pulls or
-    queue_max. With one budget the policies stand side by side. Of a trajectory, several, or several
-    by name: reward, cost, penalty or queue. Show it in a notebook or :func:`save` it.
+    For results, ``metric`` is reward_rate, violation, regret, pull_share, cost_share, pulls or
+    queue_max; with a single budget, policies are on the x axis. For one trajectory or several (a
+    list or by name), it is reward, cost, penalty or queue. Notebooks show the figure;
+    :func:`save` writes it.
     """
     if isinstance(results, Results):
         panels = metric_panels(results.problem, detailed(results), metric or "reward_rate")
@@ -61,7 +62,7 @@ def plot(results: Results | Trajectories, metric: str | None = None) -> Figure:
 
 
 def _by_name(paths: Trajectories) -> dict[str, Trajectory]:
-    """Trajectories with the names that the legend has for them."""
+    """Trajectories by their names in the legend."""
     from tightrope.engine import Trajectory
 
     if isinstance(paths, Trajectory):
@@ -84,7 +85,7 @@ def draw(
     size: tuple[float, float] = PANEL,
     legend: bool = True,
 ) -> Figure:
-    """The panels in rows of ``columns``, each of ``size`` inches, with one legend below."""
+    """A figure of panels in rows of ``columns``, each of ``size`` inches, with one legend below."""
     with _style():
         lines = -(-len(panels) // columns)
         figure = _figure(size[0] * columns, size[1] * lines)
@@ -100,13 +101,13 @@ def draw(
 
 
 def _settle(figure: Figure) -> None:
-    """Lay the figure out once, not again for every format it is written in."""
+    """Compute the layout once, instead of once per file format."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
 
 
 def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
-    """What a legend of the panels explains: each name with its mark, a small SVG document."""
+    """The entries of the panels' legend: each name with its mark as a small SVG document."""
     marks = {}
     with _style():
         for name, artist in _legend(panels).items():
@@ -120,9 +121,9 @@ def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
 def save(
     figure: Figure, path: str | os.PathLike[str], kinds: Sequence[str] = ("png", "svg")
 ) -> tuple[Path, ...]:
-    """Write ``path``.png, ``path``.svg and so on, each whole or not at all; what was written.
+    """Write ``path``.png, ``path``.svg and so on, each atomically; returns the files written.
 
-    ``kinds``: of png, svg and pdf.
+    ``kinds`` is any of png, svg and pdf.
     """
     pictures = {kind: _rendered(figure, kind) for kind in kinds}
     paths = tuple(Path(f"{os.fspath(path)}.{kind}") for kind in kinds)
@@ -133,7 +134,7 @@ def save(
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an SVG document, on whatever lies behind it."""
+    """The figure as an SVG document with a transparent background."""
     return _rendered(figure, "svg", facecolor="none").decode()
 
 
@@ -151,7 +152,7 @@ def _style() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # not what a user's own matplotlibrc says
+        matplotlib.rcdefaults()  # ignore the user's matplotlibrc
         settings: Any = SETTINGS
         matplotlib.rcParams.update(settings)
         yield
@@ -201,7 +202,7 @@ def _draw_curve(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
 
 
 def _draw_interval(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
-    """A band along a line; a bar at a point that stands alone."""
+    """Draw the interval: a band along a line, an error bar at a single point."""
     if curve.low is None or curve.high is None:
         return
     x = curve.x / unit
@@ -246,7 +247,7 @@ def _set_axes(axes: Axes, panel: Panel) -> None:
 
 
 def _set_log_budgets(axes: Axes, budgets: Sequence[float], tens: bool) -> None:
-    """A logarithmic axis with plain numbers: 1, 2, 5, 10; powers of ten if asked, or if wide."""
+    """A logarithmic axis with ticks 1, 2, 5, 10, ...; powers of ten if ``tens`` or if wide."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     wide = tens or max(budgets) > 300.0 * min(budgets)
@@ -257,11 +258,11 @@ def _set_log_budgets(axes: Axes, budgets: Sequence[float], tens: bool) -> None:
 
 
 def _set_shares(axes: Axes, straight: float) -> None:
-    """Shares in per cent: a straight axis about 0, a logarithmic one beyond ``straight``."""
+    """An axis in per cent that is linear around 0 and logarithmic beyond ``straight``."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axes.set_yscale("symlog", linthresh=straight, linscale=0.6)
-    axes.autoscale_view(scalex=False)  # its margins on this scale, where no limits are set
+    axes.autoscale_view(scalex=False)  # recompute the margins for this scale
     low, high = axes.get_ylim()
     tens = [straight * 10.0**i for i in range(8)]
     ticks = [tick for ten in tens for tick in (-ten, ten) if low <= tick <= high] + [0.0]
@@ -271,14 +272,14 @@ def _set_shares(axes: Axes, straight: float) -> None:
 
 
 def _legend(panels: Sequence[Panel]) -> Legend:
-    """Curves, references, then what intervals and hollow points mean, where there are any."""
+    """The legend: curves, references, then intervals and hollow points if there are any."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     legend: Legend = {}
     for panel in panels:
         looks = _looks(panel)
-        for curve in () if panel.x_names else panel.curves:  # the axis names them
+        for curve in () if panel.x_names else panel.curves:  # with x_names the axis names them
             style = looks[curve.label]
             line: Any = style.line if curve.line else "none"
             marker: Any = style.marker if curve.points else "none"
@@ -297,7 +298,7 @@ def _legend(panels: Sequence[Panel]) -> Legend:
 
 
 def _place_legend(figure: Figure, legend: Legend) -> None:
-    """Below the panels, in as many columns as fit; the figure grows by what it takes."""
+    """Put the legend below the panels in as many columns as fit, and enlarge the figure for it."""
     width, height = figure.get_size_inches()
     names, marks = [_drawn(name) for name in legend], list(legend.values())
     letters = max(map(len, names))
@@ -307,7 +308,7 @@ def _place_legend(figure: Figure, legend: Legend) -> None:
 
 
 def _drawn(name: str) -> str:
-    """A text for matplotlib: shown as it is, whatever it is."""
+    """A text escaped for matplotlib, so that it is drawn literally."""
     return in_figure(name, _glyphs())
 
 

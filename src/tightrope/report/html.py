@@ -1,7 +1,7 @@
-"""Tables for notebooks: what ``_repr_html_`` of tightrope's objects shows.
+"""Tables for notebooks: the ``_repr_html_`` of tightrope's objects.
 
-Small, without script, in the notebook's own colours, light or dark. Names are data: every text goes
-through :func:`text`, which leaves nothing of markup, line ends or invisible characters.
+They are small, have no script, and follow the notebook's light or dark colours. Every text goes
+through :func:`text`, which escapes markup, line ends and invisible characters.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
     "text",
 ]
 
-MOST_LETTERS = 48  # of a name
-MOST_NUMBERS = 120  # letters of a cell with several numbers
-MOST_NOTE = 1000  # letters of a note
-MOST_ARMS = 12  # that a task names
-MOST_LINES = 24  # of a table
-FEWEST_POINTS = 3  # of a spark line
-WIDTH, HEIGHT = 84, 18  # of a spark line, in pixels
+MOST_LETTERS = 48  # characters of a name
+MOST_NUMBERS = 120  # characters of a cell with several numbers
+MOST_NOTE = 1000  # characters of a note
+MOST_ARMS = 12  # arms that are listed for a task
+MOST_LINES = 24  # lines of a table
+FEWEST_POINTS = 3  # points of a sparkline
+WIDTH, HEIGHT = 84, 18  # size of a sparkline, in pixels
 
 STYLE = """
 .tightrope{max-width:100%;overflow-x:auto;color:inherit;font-size:13px;line-height:1.35}
@@ -69,7 +69,7 @@ background:rgba(128,128,128,.25);overflow:hidden}
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and below it a bar of a length from 0 to 1 or a line through some numbers.
+    """A text, and below it a bar of length 0 to 1 or a sparkline.
 
     ``tone``: good, bad or none.
     """
@@ -82,7 +82,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class HtmlColumn:
-    """A heading and a cell for each line; numbers are set to the right."""
+    """A heading and a cell per line; numbers are right-aligned."""
 
     heading: str
     cells: Sequence[Cell | str]
@@ -90,7 +90,7 @@ class HtmlColumn:
 
 
 def text(value: object, most: int = MOST_LETTERS) -> str:
-    r"""Any text as HTML that is only text: escaped, on one line, at most ``most`` letters.
+    r"""A text escaped for HTML, on one line, of at most ``most`` characters.
 
     >>> text("<script>\n\u202e")
     '&lt;script&gt;\\n\\u202e'
@@ -100,13 +100,13 @@ def text(value: object, most: int = MOST_LETTERS) -> str:
 
 
 def shortened(value: str, most: int = MOST_LETTERS) -> str:
-    """At most ``most`` letters of a text, all of them visible."""
+    """A text of at most ``most`` characters, with invisible ones escaped."""
     short = value if len(value) <= most else f"{value[: most - 1]}…"
     return "".join(letter if letter.isprintable() else _code(letter) for letter in short)
 
 
 def _code(letter: str) -> str:
-    """An invisible character in Python's words: what ends a line or turns it round."""
+    """The Python escape of an invisible character, such as a line end."""
     return letter.encode("unicode_escape").decode("ascii")
 
 
@@ -114,8 +114,8 @@ def _code(letter: str) -> str:
 class Block:
     """A title with facts, a table, names, notes.
 
-    ``total``: lines that there are, where ``columns`` have only the first of them. ``sections``:
-    which lines start one. ``progress``: a bar below the title, from 0 to 1.
+    ``total``: the number of lines if ``columns`` have only the first of them. ``sections``: whether
+    each line starts a section. ``progress``: a bar below the title, from 0 to 1.
     """
 
     title: str
@@ -125,10 +125,10 @@ class Block:
     total: int = 0
     sections: Sequence[bool] = ()
     progress: float | None = None
-    names: Sequence[str] = ()  # of arms that have no lines
+    names: Sequence[str] = ()  # names of arms, if they have no lines
 
     def html(self) -> str:
-        """An element of a page; it holds its own style."""
+        """The HTML element, with its style."""
         told = " · ".join(map(text, self.facts))
         lines = max((len(column.cells) for column in self.columns), default=0)
         left = max(self.total, lines) - min(lines, MOST_LINES)
@@ -176,7 +176,7 @@ def _bar(share: float) -> str:
 
 
 def _spark(values: Sequence[float]) -> str:
-    """A line through the values, from the smallest to the largest, with a dot at the last."""
+    """A sparkline of the values, scaled to their range, with a dot at the last."""
     heights = np.asarray(values, float)
     low, high = float(heights.min()), float(heights.max())
     scaled = (heights - low) / (high - low) if high > low else np.full(len(heights), 0.5)
@@ -191,7 +191,7 @@ def _spark(values: Sequence[float]) -> str:
 
 
 def task_html(task: Task) -> str:
-    """What is known: the limits and scales of a task, its arms, the facts it declares."""
+    """A task's limits, scales, arms and declared facts."""
     limits = ["", "", *map(_number, task.limit_values)]
     listed = [
         HtmlColumn("outcome", task.channels, number=False),
@@ -200,6 +200,8 @@ def task_html(task: Task) -> str:
     ]
     facts = {"smallest mean cost": task.smallest_cost, "slack": task.slack}
     known = [f"{name} {_number(value)}" for name, value in facts.items() if value is not None]
+    if task.safe is not None:
+        known.append(f"safe arm {shortened(str(task.safe))}")
     others = task.arm_count - MOST_ARMS
     names = [*task.names[:MOST_ARMS], *[f"and {others:,} more"] * (others > 0)]
     page = Block(_title("Task", task.name), [*_size(task), *known], listed, names=names)
@@ -207,7 +209,7 @@ def task_html(task: Task) -> str:
 
 
 def problem_html(problem: Problem) -> str:
-    """The arms of a problem: their means and rates, beside the limits."""
+    """The means and rates of a problem's arms, with the limits."""
     moments, scales = problem.moments, problem.scales
     rewards = moments.reward_rate * scales.reward / scales.cost
     penalties = moments.penalty_rate * np.asarray(scales.penalties) / scales.cost
@@ -226,13 +228,13 @@ def problem_html(problem: Problem) -> str:
     notes = ["Rates are per unit of cost." + " Red: above the limit." * bool(problem.limits)]
     if problem.changes:
         starts = ", ".join(f"{change.at:g}" for change in problem.changes)
-        notes.append(f"The arms change at {starts} of the budget; these are those at the start.")
+        notes.append(f"The arms change at {starts} of the budget; shown are those at the start.")
     title, size = _title("Problem", problem.name), _size(problem.task)
     return Block(title, size, listed, notes, problem.arm_count).html()
 
 
 def oracle_html(best: Oracle) -> str:
-    """Which arms pi* pulls, and what it earns and incurs."""
+    """The arms that pi* pulls, its reward rate and penalty rates."""
     pulled = np.flatnonzero(best.pull_share > 0.0)
     listed = [
         HtmlColumn("arm", [f"arm {k + 1}" for k in pulled.tolist()], number=False),
@@ -249,7 +251,7 @@ def oracle_html(best: Oracle) -> str:
 
 
 def results_html(results: Results) -> str:
-    """A line for each policy and budget, in the numbers of the printed table."""
+    """A line per policy and budget, with the numbers of the printed table."""
     rows = typed(results.rows())
     listed = [_drawn(HtmlColumn(c.heading, c.cells, c.number), rows) for c in columns(rows)]
     if len(results.budgets) >= FEWEST_POINTS:
@@ -264,7 +266,7 @@ def results_html(results: Results) -> str:
 
 
 def _drawn(column: HtmlColumn, rows: Sequence[ReportRow]) -> HtmlColumn:
-    """A column of the printed table with a bar or a tone where that helps."""
+    """A column of the printed table, with bars or colours for some metrics."""
     if column.heading == "reward rate":
         rates = [row.reward_rate.mean for row in rows]
         best = [rate for row in rows if (rate := optimum_rate(row)) is not None]
@@ -297,7 +299,7 @@ def _sparks(rows: Sequence[ReportRow]) -> list[Cell]:
 
 
 def controller_html(controller: Controller) -> str:
-    """How far a budget is spent, on which arms, and the policy's queues."""
+    """A controller's spent budget, pulls per arm, and queues."""
     task, pulls = controller.task, np.array(controller.pulls)
     order = np.argsort(-pulls, kind="stable")[:MOST_LINES]
     total = int(pulls.sum())

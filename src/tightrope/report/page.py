@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: no network, no script, light and dark, wide and narrow."""
+"""A self-contained HTML page: no network, no script; light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Page:
-    """What is said of one experiment, top to bottom."""
+    """The contents of one experiment's section, from top to bottom."""
 
     title: str
     lead: str
@@ -65,13 +65,13 @@ class Findings:
     lead: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    tones: Sequence[str]  # a row: good, bad or open
+    tones: Sequence[str]  # per row: good, bad or open
     files: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Book:
-    """Several experiments on one page; with one alone, its title and lead are the book's."""
+    """Several experiments on one page; a single one gives the book its title and lead."""
 
     title: str
     lead: str
@@ -86,13 +86,13 @@ def render(page: Page) -> str:
 
 
 def render_book(book: Book) -> str:
-    """All of it as HTML; every text is escaped."""
+    """The whole book as HTML; every text is escaped."""
     chapters = [_chapter(name, page) for name, page in book.pages.items()]
     return fill(TEMPLATE, book=book, chapters=chapters, alone=len(chapters) == 1)
 
 
 def fill(template: str, **facts: Any) -> str:
-    """A template of this folder with what it asks for; every text is escaped."""
+    """A template of this folder, filled with ``facts``; every text is escaped."""
     require("jinja2")
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -108,7 +108,7 @@ def fill(template: str, **facts: Any) -> str:
 
 
 def _seen(value: Any) -> Any:
-    """What a template puts on the page: text without characters that act unseen."""
+    """A template's value; in text, invisible characters are escaped."""
     from markupsafe import Markup
 
     plain = isinstance(value, str) and not isinstance(value, Markup)
@@ -116,12 +116,12 @@ def _seen(value: Any) -> Any:
 
 
 def write_page(page: Page, path: str | os.PathLike[str]) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     write_text(path, render(page))
 
 
 def _chapter(name: str, page: Page) -> dict[str, Any]:
-    """What the template says of one experiment."""
+    """The template's values for one experiment."""
     table = columns(page.rows)
     return {
         "name": name,
@@ -136,7 +136,7 @@ def _chapter(name: str, page: Page) -> dict[str, Any]:
 
 
 def inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:
-    """Titles and pictures as elements of a page; ``prefix`` keeps their ids apart."""
+    """Titles and pictures as HTML elements; ``prefix`` makes their ids unique."""
     from markupsafe import Markup
 
     return [
@@ -146,7 +146,7 @@ def inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]
 
 
 def _element(document: str, prefix: str) -> str:
-    """An SVG document as an element of a page: ids of its own, colours that follow the page."""
+    """An SVG document as an HTML element, with unique ids and the page's colours."""
     svg = document[document.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{prefix}', svg)

@@ -1,6 +1,6 @@
-"""What a picture shows, as data: panels of curves with intervals and of reference lines.
+"""Figures as data: panels of curves with intervals, and of reference lines.
 
-An experiment describes panels; ``figures`` alone knows how to draw them. N points a curve.
+An experiment describes panels; ``figures`` draws them. Letters: N points per curve.
 """
 
 from __future__ import annotations
@@ -45,43 +45,43 @@ METRICS = {
     "pulls": "pulls per run",
     "queue_max": "largest queue of a run",
 }
-OVER_TIME = {  # of a trajectory
+OVER_TIME = {  # metrics of a trajectory
     "reward": "reward so far",
     "cost": "cost so far",
     "penalty": "penalty so far",
     "queue": "queue",
 }
-MOST_LINES = 12  # runs of a trajectory that are drawn one by one
-MIDDLE = (0.05, 0.95)  # of more runs: the band
+MOST_LINES = 12  # up to this many runs of a trajectory are drawn one by one
+MIDDLE = (0.05, 0.95)  # of more runs, the quantiles between which the band lies
 INTERVAL = "95 % interval"
 OUTSIDE = "hollow: δ ≥ c, outside the theory"
-MOST_PARTS = 6  # of a metric with a number an arm: panels for those with the largest values
-WIDE = 20.0  # budgets that span this factor go on a logarithmic axis
+MOST_PARTS = 6  # panels of a metric with a number per arm: the arms with the largest values
+WIDE = 20.0  # budgets that span this factor get a logarithmic axis
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A policy's values: ``label`` decides the colour, ``name`` stands in the legend."""
+    """A policy's values: ``label`` determines the colour, ``name`` is shown in the legend."""
 
     label: str
     name: str
     x: Floats  # [N]
     y: Floats  # [N]
-    low: Floats | None  # [N] of the 95 % interval; None where it is not known
+    low: Floats | None  # [N] lower end of the 95 % interval; None if unknown
     high: Floats | None  # [N]
-    hollow: npt.NDArray[np.bool_]  # [N] points that the panel's ``hollow`` is about
-    line: bool = True  # join the points
-    points: bool = True  # mark them
-    style: Style | None = None  # in place of the label's, where one policy has several settings
+    hollow: npt.NDArray[np.bool_]  # [N] whether to draw the point hollow
+    line: bool = True  # whether to join the points
+    points: bool = True  # whether to mark the points
+    style: Style | None = None  # replaces the label's style
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A line to compare with; ``role`` (optimum, stationary or limit) decides its looks."""
+    """A reference line; ``role``, a key of ``styles.REFERENCES``, determines its style."""
 
     role: str
     name: str
-    y: Floats  # [N], or [1] for the same everywhere
+    y: Floats  # [N], or [1] for a horizontal line
     x: Floats | None = None  # [N]
 
 
@@ -97,13 +97,13 @@ class Panel:
     x_unit: float = 1.0  # ticks show x / x_unit
     x_log: bool = False
     y_log: bool = False
-    x_names: Sequence[str] = ()  # for x = 0, 1, ...: names in place of numbers
-    x_ticks: int | None = None  # at most so many, where numbers are long; powers of ten if x_log
-    from_zero: bool = False  # show x = 0
-    y_share: float | None = None  # in per cent, logarithmic on either side beyond this share
-    y_limits: tuple[float, float] | None = None  # the same for several panels, to compare them
-    hollow: str = OUTSIDE  # what hollow points are
-    band: str = INTERVAL  # what lies between low and high
+    x_names: Sequence[str] = ()  # tick labels for x = 0, 1, ...
+    x_ticks: int | None = None  # most ticks, if numbers are long; powers of ten if x_log
+    from_zero: bool = False  # whether to start at x = 0
+    y_share: float | None = None  # show y in per cent, logarithmic beyond this share
+    y_limits: tuple[float, float] | None = None  # fixed limits, to compare several panels
+    hollow: str = OUTSIDE  # the legend's text for hollow points
+    band: str = INTERVAL  # the legend's text for bands
 
 
 def curve(
@@ -114,7 +114,7 @@ def curve(
     name: str | None = None,
     line: bool = True,
 ) -> Curve:
-    """A policy's ``metric`` against the budget; ``number`` (from 0) of a metric with several."""
+    """A policy's ``metric`` against the budget; ``number``, from 0, picks one of several parts."""
     pairs = [interval(row, metric, number) for row in rows]
     known = all(pair is not None for pair in pairs)
     ends = np.array(pairs, float).T if known else (None, None)
@@ -131,7 +131,7 @@ def curve(
 
 
 def optimum_line(rows: Sequence[ReportRow]) -> list[Reference]:
-    """OPT(B) / B at the rows' budgets, where it is known."""
+    """OPT(B) / B at the rows' budgets, if it is known."""
     rates = {row.budget: optimum_rate(row) for row in rows}
     known = sorted((budget, rate) for budget, rate in rates.items() if rate is not None)
     if not known:
@@ -141,7 +141,7 @@ def optimum_line(rows: Sequence[ReportRow]) -> list[Reference]:
 
 
 def stationary_line(problem: Problem, metric: str, number: int | None = None) -> list[Reference]:
-    """pi*'s exact reward rate or share, where the problem is feasible and pi* has the metric."""
+    """pi*'s exact reward rate or share, if the problem is feasible and pi* has the metric."""
     best = _feasible_oracle(problem)
     if best is None or metric not in ("reward_rate", "pull_share", "cost_share"):
         return []
@@ -151,14 +151,14 @@ def stationary_line(problem: Problem, metric: str, number: int | None = None) ->
 
 
 def limit_line(metric: str) -> list[Reference]:
-    """Where the limit is just kept: violation 0."""
+    """The line at violation 0, if the metric is the violation."""
     if metric != "violation":
         return []
     return [Reference("limit", "limit: violation 0", np.zeros(1))]
 
 
 def metric_panels(problem: Problem, rows: Sequence[ReportRow], metric: str) -> list[Panel]:
-    """``metric`` of every policy against the budget; a panel per part where it has several."""
+    """``metric`` of every policy against the budget, with a panel per part of the metric."""
     _require_metric(problem, rows, metric)
     labels = list(dict.fromkeys(row.policy for row in rows))
     panels = []
@@ -174,9 +174,9 @@ def metric_panels(problem: Problem, rows: Sequence[ReportRow], metric: str) -> l
 
 
 def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Panel]:
-    """``metric`` of the runs of each trajectory against the pulls; a panel per limit.
+    """``metric`` of each trajectory's runs against the pulls, with a panel per limit.
 
-    A few runs are drawn one by one; of many the median, with the middle nine tenths of them.
+    A few runs are drawn one by one; many as their median with a 5 % to 95 % band.
     """
     if metric not in OVER_TIME:
         raise InputError(f"metric = {metric!r} is unknown; {nearest(str(metric), OVER_TIME)}")
@@ -184,7 +184,7 @@ def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Pane
     by_limit = metric in ("penalty", "queue")
     if not paths or (by_limit and (len(counts) > 1 or 0 in counts)):
         raise InputError(
-            f"metric = {metric!r}: the trajectories must have one, for the same limits; choose"
+            f"metric = {metric!r}: the trajectories must all have it, for the same limits; choose"
             " another, such as 'reward'"
         )
     titles = of_limits(metric, channel_names(max(counts))[2:]) if by_limit else [metric]
@@ -198,7 +198,7 @@ def trajectory_panels(paths: Mapping[str, Trajectory], metric: str) -> list[Pane
 
 
 def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
-    """A curve for each of a few runs, or one for many."""
+    """A curve per run if there are few, else one curve of the median."""
     values = getattr(path, metric)
     runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]
     x = path.step.astype(np.float64)
@@ -210,14 +210,14 @@ def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
 
 
 def _y_label(problem: Problem, metric: str) -> str:
-    """What the axis shows; where there is one limit, by its name."""
+    """The axis label; with a single named limit, it has the limit's name."""
     if metric == "violation" and problem.penalty_count == 1:
         return METRICS[metric].replace("penalty", problem.limit_names[0])
     return METRICS[metric]
 
 
 def _placed(panel: Panel) -> Panel:
-    """Budgets on an axis that suits them; with only one, the policies side by side."""
+    """The panel with a suitable axis for budgets; if there is one budget, policies on the axis."""
     budgets = np.unique(np.concatenate([one.x for one in panel.curves]))
     if len(budgets) > 1:
         return replace(panel, x_log=bool(budgets[-1] >= WIDE * budgets[0]))
@@ -237,15 +237,15 @@ def _require_metric(problem: Problem, rows: Sequence[ReportRow], metric: str) ->
     values = [getattr(row, metric) for row in rows]
     if not values or any(value is None or value == () for value in values):
         raise InputError(
-            f"metric = {metric!r}: problem {problem.name!r} has none at these budgets; choose"
-            " another, such as 'reward_rate'"
+            f"metric = {metric!r}: problem {problem.name!r} does not have it at these budgets;"
+            " choose another, such as 'reward_rate'"
         )
 
 
 def _parts(
     problem: Problem, rows: Sequence[ReportRow], metric: str
 ) -> list[tuple[int | None, str]]:
-    """The parts of a metric (numbers from 0) and their titles; None for a plain number."""
+    """The parts of a metric (numbers from 0) and their titles; None if it is a single number."""
     first = getattr(rows[0], metric)
     of_arms = metric.endswith("_share")
     if not isinstance(first, tuple) or (len(first) == 1 and not of_arms):
@@ -259,7 +259,7 @@ def _parts(
 
 
 def _feasible_oracle(problem: Problem) -> Oracle | None:
-    """pi*; None where there is none: no mixture keeps the limits, or the arms change."""
+    """pi*; None if no mixture keeps the limits or the arms change."""
     if problem.changes:
         return None
     try:

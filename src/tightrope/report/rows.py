@@ -1,8 +1,7 @@
-"""Rows: what a report knows of each policy at each budget.
+"""Rows: the input of reports, one per policy and budget.
 
-Everything in the report reads rows and none of it cares where they came from: those of
-``Results.rows()``, dictionaries of ``Results.summary()``, or the :class:`ReportRow` of an
-experiment. K arms.
+All reports accept rows of any origin: those of ``Results.rows()``, dictionaries of
+``Results.summary()``, or the :class:`ReportRow` of an experiment. Letters: K arms.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ __all__ = [
 Row = Mapping[str, Any]
 AnyRow = SummaryRow | Row
 Intervals = tuple[Interval | None, ...]
-TIMINGS = ("seconds", "compile_seconds")  # differ from time to time
+TIMINGS = ("seconds", "compile_seconds")  # they differ between identical runs
 
 
 @dataclass(frozen=True)
 class ReportRow(SummaryRow):
-    """A summary row, and what a report adds.
+    """A summary row with further columns for reports.
 
-    ``problem``: its name; empty where there is one alone. ``outside_theory``: delta is not below
-    the limit. ``pull_share_interval``, ``cost_share_interval`` [K]: 95 %; None for a single run.
+    ``problem``: its name; empty if there is only one. ``outside_theory``: delta is not below the
+    limit. ``pull_share_interval``, ``cost_share_interval`` [K]: 95 %; None for a single run.
     """
 
     problem: str = ""
@@ -52,7 +51,7 @@ class ReportRow(SummaryRow):
     cost_share_interval: Intervals = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """As that of the summary, without timings: the same runs give the same rows."""
+        """As ``SummaryRow.as_dict``, without timings, so that the same runs give the same rows."""
         whole = super().as_dict()
         lasting = {key: value for key, value in whole.items() if key not in TIMINGS}
         return {
@@ -65,7 +64,7 @@ class ReportRow(SummaryRow):
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ReportRow:
-        """The row of a dictionary, without the intervals of the shares."""
+        """The row from a dictionary, without the intervals of the shares."""
         return cls(
             **vars(SummaryRow.from_dict(row)),
             problem=row.get("problem", ""),
@@ -74,7 +73,7 @@ class ReportRow(SummaryRow):
 
 
 def typed(rows: Sequence[AnyRow]) -> list[ReportRow]:
-    """Rows of any kind as those that a report reads."""
+    """Rows of any kind as :class:`ReportRow`."""
     return [_typed(row) for row in rows]
 
 
@@ -96,7 +95,7 @@ def detailed(
 ) -> list[ReportRow]:
     """The results' rows with the intervals of the shares.
 
-    ``outside``: the policies and budgets that the theory does not cover.
+    ``outside``: the pairs of policy and budget that the theory does not cover.
     """
     budgets = range(len(results.budgets))
     runs = [record.normalised_runs[g] for record in results.records for g in budgets]
@@ -113,22 +112,22 @@ def detailed(
 
 
 def part(row: SummaryRow, metric: str, number: int | None = None) -> Any:
-    """What a row has of a metric, a number or an estimate; of several the part ``number``, from 0.
+    """A row's value of a metric, a number or an estimate.
 
-    Of several and no number the first: that of the only limit.
+    If there are several, ``number``, from 0, picks one; by default the first.
     """
     value = getattr(row, metric)
     return value[number or 0] if isinstance(value, tuple) else value
 
 
 def mean(row: SummaryRow, metric: str, number: int | None = None) -> float | None:
-    """As :func:`part`, without an estimate's error."""
+    """As :func:`part`, but the mean of an estimate."""
     value = part(row, metric, number)
     return value.mean if isinstance(value, Estimate) else value
 
 
 def interval(row: SummaryRow, metric: str, number: int | None = None) -> Interval | None:
-    """The 95 % interval of what :func:`part` gives; None where there is none."""
+    """The 95 % interval of the value of :func:`part`, or None."""
     value = part(row, metric, number)
     if isinstance(value, Estimate):
         return value.interval
@@ -137,7 +136,7 @@ def interval(row: SummaryRow, metric: str, number: int | None = None) -> Interva
 
 
 def of_limits(what: str, names: Sequence[str]) -> list[str]:
-    """What to call a number of each limit: by its name, or by its order where it has none.
+    """Headings for a number per limit: with the limit's name, or its number if it has none.
 
     >>> of_limits("violation", ["penalty"]), of_limits("violation", ["penalty 1", "penalty 2"])
     (['violation'], ['violation 1', 'violation 2'])
@@ -150,7 +149,7 @@ def of_limits(what: str, names: Sequence[str]) -> list[str]:
 
 
 def optimum_rate(row: AnyRow) -> float | None:
-    """OPT(B) / B: what the best causal policy earns per unit of budget; None if infeasible."""
+    """OPT(B) / B, the best causal policy's reward per unit of budget; None if infeasible."""
     (known,) = typed([row])
     if known.regret is None:
         return None

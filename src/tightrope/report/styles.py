@@ -1,7 +1,7 @@
-"""How things look: one colour per policy in every figure, distinct markers and lines beside it.
+"""Styles: one colour per policy in all figures, with distinct markers and lines.
 
-The colours are those of Okabe and Ito, which colour-blind readers tell apart; markers and lines
-differ as well, for print in grey. ``INK`` and ``PAPER`` are what the page swaps in the dark.
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart; markers and lines
+differ too, for grey prints. The page swaps ``INK`` and ``PAPER`` in dark mode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OTHER_COLOURS = (
     "#999933",
     "#7a5195",
     "#8c564b",
-)  # of policies that name none
+)  # for policies without a colour of their own
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))
 
@@ -33,10 +33,11 @@ REFERENCES: dict[str, dict[str, Any]] = {
     "optimum": {"color": "#f0e442", "linewidth": 5.0, "zorder": 1.0},
     "stationary": {"color": INK, "linewidth": 0.9, "zorder": 1.5},
     "limit": {"color": INK, "linewidth": 0.9, "linestyle": LINES[3], "zorder": 1.5},
+    "learning": {"color": INK, "linewidth": 0.9, "linestyle": LINES[1], "zorder": 1.5},
 }
 
 SETTINGS: dict[str, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same everywhere
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
     "font.size": 9.0,
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
@@ -64,7 +65,7 @@ SETTINGS: dict[str, Any] = {
     "figure.constrained_layout.h_pad": 0.07,
     "figure.constrained_layout.w_pad": 0.07,
     "svg.fonttype": "path",
-    "svg.hashsalt": "tightrope",  # the same picture is the same bytes
+    "svg.hashsalt": "tightrope",  # so that the same figure is the same bytes
 }
 
 
@@ -97,7 +98,7 @@ def styles(labels: Sequence[str]) -> dict[str, Style]:
 
 
 def _colour(name: str, names: Sequence[str]) -> tuple[str, int]:
-    """A policy's colour and its place in the palette: its own, or one that its name picks."""
+    """A policy's colour and its place in the palette: its own colour, or one from its name."""
     known = Policy.colours
     if name in known:
         return known[name], list(known).index(name)

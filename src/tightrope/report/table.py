@@ -1,4 +1,4 @@
-"""Rows as a table: for the terminal, for the page, as CSV."""
+"""Tables of rows, for the terminal, HTML pages and CSV files."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ __all__ = [
     "write_csv",
 ]
 
-OUTSIDE = "* delta is not below the limit: outside the theory, the number is used as it stands"
+OUTSIDE = "* delta is not below the limit: no theorem covers it, the number is used all the same"
 MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2
-MOST_ARMS = 20  # that the oracle's table lists in full
+MOST_ARMS = 20  # up to this many, the oracle's table lists all arms
 NOTHING = "–"
-NO_REGRET = "regret –: there is none, as no policy keeps the limits on average at this budget"
+NO_REGRET = "regret –: undefined, because no policy keeps the limits on average at this budget"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A heading and a text for each row, as they are shown: what they name may be anything."""
+    """A heading and a text per row, escaped for tables."""
 
     heading: str
     cells: Sequence[str]
-    number: bool = True  # set to the right
+    number: bool = True  # whether to right-align
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "heading", in_table(self.heading))
@@ -70,7 +70,7 @@ class Column:
 
 
 def columns(rows: Sequence[AnyRow]) -> list[Column]:
-    """What a person wants of the rows; ± is half of the 95 % interval."""
+    """The columns of the printed table; ± is half of the 95 % interval."""
     known = typed(rows)
     names = [row.policy + " *" * row.outside_theory for row in known]
     found = [
@@ -89,7 +89,7 @@ def columns(rows: Sequence[AnyRow]) -> list[Column]:
 
 
 def pulls_text(pulls: float) -> str:
-    """Mean pulls of a run, the same in every table.
+    """The mean pulls per run, formatted the same way in every table.
 
     >>> pulls_text(210.0), pulls_text(12345.678)
     ('210.0', '12,345.7')
@@ -98,7 +98,7 @@ def pulls_text(pulls: float) -> str:
 
 
 def footnotes(rows: Sequence[AnyRow]) -> list[str]:
-    """What the table's marks mean, where there are any."""
+    """Explanations of the marks that occur in the table."""
     known = typed(rows)
     outside = [OUTSIDE] * any(row.outside_theory for row in known)
     return outside + [NO_REGRET] * any(row.regret is None for row in known)
@@ -128,7 +128,7 @@ def table(rows: Sequence[AnyRow], title: str | None = None, without: Sequence[st
 def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
     """Print the table to standard output, or to ``file``.
 
-    A narrow terminal gets fewer columns and is told which ones are missing; a pipe gets all.
+    On a narrow terminal some columns are left out, and a line names them; a pipe gets all.
     """
     from rich.console import Console
 
@@ -143,7 +143,7 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
 def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
     """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum.
 
-    Where the arms change: what is best in each phase, and the rates over all of them.
+    If the arms change: the best mixture of each phase, and the rates over all phases.
     """
     phases = row.get("phases", [])
     _print(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
@@ -161,14 +161,14 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
 
 
 def _by_limit(problem: Problem, values: float | Sequence[float], digits: int) -> str:
-    """A number of each limit, with the limits' names if they have some."""
+    """A number per limit as text, with the limits' names if they have names."""
     numbers = values if isinstance(values, list | tuple) else [values]
     named = [f"{in_table(name)} " * problem.task.has_named_limits for name in problem.limit_names]
     return ", ".join(f"{a}{one:,.{digits}g}" for a, one in zip(named, numbers, strict=True))
 
 
 def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None) -> None:
-    """Print the paper's bounds at a budget; a narrow terminal gets fewer columns."""
+    """Print the paper's bounds at a budget, with fewer columns on a narrow terminal."""
     from rich.console import Console
 
     console, without = Console(file=file), ["note", "as printed", "paper"]
@@ -196,10 +196,10 @@ def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) ->
     for texts in zip(*listed.values(), strict=True):
         shown.add_row(*map(_text, texts))
     lines = [
-        "bites from: the smallest budget at which the bound says more than is known without it",
-        "as printed: the paper's own expression, which need not hold; see docs/theory.md",
+        "bites from: the smallest budget from which the bound is below the trivial one",
+        "as printed: the paper's own expression, which may be wrong; see docs/theory.md",
     ]
-    lines += [f"not shown, for want of width: {', '.join(without)}"] * bool(without)
+    lines += [f"not shown, too little width: {', '.join(without)}"] * bool(without)
     shown.caption = _text("\n".join(lines))
     return shown
 
@@ -219,9 +219,9 @@ def _bite(row: Row) -> str:
 
 
 def write_csv(rows: Sequence[AnyRow], path: str | os.PathLike[str]) -> None:
-    """Write the rows in full precision, a line each, whole or not at all.
+    """Write the rows as CSV in full precision, atomically.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe before it.
+    Text that a spreadsheet would read as a formula gets an apostrophe in front.
     """
     lines = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
@@ -236,12 +236,12 @@ def _caption(rows: Sequence[ReportRow], without: Sequence[str]) -> list[str]:
     runs = ", ".join(f"{count:,}" for count in sorted({row.runs for row in rows}))
     lines = [f"{runs} runs per policy and budget; ± is half of the 95 % interval"]
     if without:
-        lines.append(f"not shown, for want of width: {', '.join(without)}")
+        lines.append(f"not shown, too little width: {', '.join(without)}")
     return lines + footnotes(rows)
 
 
 def flat(row: AnyRow) -> dict[str, Any]:
-    """A row of plain values: intervals as ``_low`` and ``_high``, parts numbered from 1.
+    """A row with plain values only: intervals as ``_low`` and ``_high``, parts numbered from 1.
 
     >>> flat({"violation": 0.1, "violation_interval": [0.0, 0.2], "pull_share": [0.75, 0.25]})
     {'violation': 0.1, 'violation_low': 0.0, 'violation_high': 0.2, \
@@ -252,7 +252,7 @@ def flat(row: AnyRow) -> dict[str, Any]:
         if key.endswith("_interval"):
             line |= _flat_interval(key.removesuffix("_interval"), value)
         elif isinstance(value, dict):
-            continue  # by name what is there in order
+            continue  # the same numbers are in ``violation``
         elif isinstance(value, list | tuple):
             line |= {f"{key}_{i}": one for i, one in enumerate(value, start=1)}
         else:
@@ -261,7 +261,7 @@ def flat(row: AnyRow) -> dict[str, Any]:
 
 
 def _flat_interval(name: str, value: Any) -> dict[str, Any]:
-    """One interval, or a list of them; None where it is not known."""
+    """The entries of one interval or a list of them; None if unknown."""
     if value is None or (value and isinstance(value[0], float)):
         low, high = value or (None, None)
         return {f"{name}_low": low, f"{name}_high": high}
@@ -282,7 +282,7 @@ def _violations(rows: Sequence[ReportRow]) -> list[Column]:
 def _estimate(
     heading: str, rows: Sequence[ReportRow], key: str, number: int | None = None, sign: str = ""
 ) -> Column:
-    """A number ± half of its interval, rounded up, all with the same decimals."""
+    """A column of numbers ± half of their intervals, rounded up, with the same decimals."""
     values = [mean(row, key, number) for row in rows]
     reaches = [_half_width(part(row, key, number)) for row in rows]
     decimals = _decimals(values, reaches)
@@ -298,13 +298,13 @@ def _half_width(value: Estimate | None) -> float | None:
 
 
 def _rounded_up(reach: float, decimals: int) -> str:
-    """An interval's half, never shown as narrower than it is."""
+    """Half of an interval, rounded up so that it is never shown too narrow."""
     step = 10.0**-decimals
     return f"{math.ceil(reach / step - 1e-6) * step:,.{decimals}f}"
 
 
 def _decimals(values: Sequence[float | None], reaches: Sequence[float | None]) -> int:
-    """As many as tell most intervals from 0; without any, five digits of the largest value."""
+    """Decimals at which most intervals are not 0; without intervals, five significant digits."""
     size = max((abs(value) for value in values if value is not None), default=0.0)
     known = sorted(reach for reach in reaches if reach is not None and reach > 1e-9 * size)
     if known:
@@ -331,7 +331,7 @@ def _numbers(values: Sequence[float]) -> list[str]:
 
 
 def section_ends(rows: Sequence[AnyRow]) -> list[bool]:
-    """Whether a row is the last of its policy, where policies have several rows."""
+    """Whether each row is its policy's last; False if policies have only one row."""
     policies = [(row.problem, row.policy) for row in typed(rows)]
     several = len(set(policies)) < len(policies)
     return [several and one != other for one, other in pairwise([*policies, None])]
@@ -359,7 +359,7 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
 
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
-    """A row a phase: its rates, in the user's units, and the arms' shares of its cost."""
+    """A row per phase: its rates, in the user's units, and the arms' shares of its cost."""
     shown = _empty_table(f"the best of each phase of {in_table(problem.name) or 'the problem'}")
     for heading in ("from", "reward rate", "penalty rate"):
         shown.add_column(heading, justify="right")
@@ -376,7 +376,7 @@ def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
 
 
 def _print(shown: Table, file: IO[str] | None) -> None:
-    """Print a table; in full width where neither a terminal nor COLUMNS limits it."""
+    """Print a table, in full width unless a terminal or COLUMNS limits it."""
     from rich.console import Console
 
     console = Console(file=file, highlight=False)
@@ -386,12 +386,12 @@ def _print(shown: Table, file: IO[str] | None) -> None:
 
 
 def is_limited(console: Console) -> bool:
-    """Whether a table has a width to keep to: a terminal's, or the one that COLUMNS names."""
+    """Whether the width is limited, by a terminal or by COLUMNS."""
     return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def _width(shown: Table) -> int:
-    """How wide a table is when nothing limits it."""
+    """The unlimited width of a table, in characters."""
     from rich.console import Console
 
     return Console(width=10_000).measure(shown).maximum
@@ -406,7 +406,7 @@ def _empty_table(title: str | None = None) -> Table:
 
 
 def _text(text: str) -> Text:
-    """A text as it is: rich would read markup in a plain one."""
+    """A text for rich that is not parsed as markup."""
     from rich.text import Text
 
     return Text(text)

@@ -1,4 +1,4 @@
-"""Claims with what was measured and a verdict: as rows, on the page, in the terminal."""
+"""Claims with measurements and verdicts: as rows, on the page, in the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = {HOLDS: "green", FAILS: "red", UNKNOWN: "dim"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim of a text. ``source``: where it stands; ``short``: the measurement in few words."""
+    """A claim and its verdict. ``source``: where it is made; ``short``: the measured result."""
 
     claim: str
     source: str
@@ -31,7 +31,7 @@ class Verdict:
 
 
 def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> Findings:
-    """The verdicts for the page."""
+    """The verdicts as a table for the page."""
     return Findings(
         title=title,
         lead=lead,
@@ -51,7 +51,7 @@ def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> F
 
 
 def _unbroken(text: str) -> str:
-    """No line ends inside an equation or a number with its interval."""
+    """The text without line breaks inside equations and numbers with intervals."""
     for sign in ("=", "±"):
         text = text.replace(f" {sign} ", f"\u00a0{sign}\u00a0")
     return text

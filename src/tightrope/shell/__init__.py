@@ -1,4 +1,4 @@
-"""What the commands of ``tightrope.cli`` share: names of commands, saving, policies in words.
+"""Helpers of ``tightrope.cli``: command names and completion, saving runs, describing policies.
 
-Only ``cli`` imports it. Nothing here computes: it reads words, prints lines and writes files.
+Only ``cli`` imports this package.
 """

@@ -1,4 +1,4 @@
-"""The commands' names: the nearest one for a word that is none, and completion in shells."""
+"""Command names: a hint for unknown ones, and completion in shells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def require_command(arguments: Sequence[str], known: Iterable[str]) -> None:
-    """Raise if the first word is no command, with the nearest one."""
+    """Raise, naming the closest command, if the first word is not a command."""
     word = next((word for word in arguments if not word.startswith("-")), None)
     names = list(known)
     if word is not None and word not in names:
@@ -23,7 +23,7 @@ def require_command(arguments: Sequence[str], known: Iterable[str]) -> None:
 
 
 def without_own_name(program: str) -> str:
-    """What stands before a message about a command: messages begin with the program's name.
+    """The prefix for a message about a command, without the program's name.
 
     >>> without_own_name("tightrope simulate"), without_own_name("tightrope")
     ('simulate: ', '')
@@ -33,7 +33,7 @@ def without_own_name(program: str) -> str:
 
 
 def completion_script(shell: str) -> str:
-    """The lines for a shell's start-up file that complete ``tightrope``'s words."""
+    """The lines for a shell's start-up file that enable completion for ``tightrope``."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
@@ -44,7 +44,7 @@ def completion_script(shell: str) -> str:
 
 
 def complete(parser: Callable[[], argparse.ArgumentParser]) -> None:
-    """Answer a shell that asks how a line may go on, and end; nothing if none asks."""
+    """Answer a shell's completion request and exit; do nothing if there is none."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -72,7 +72,7 @@ def _problems(prefix: str, **_: Any) -> list[str]:
 
 
 def _policies(prefix: str, **_: Any) -> list[str]:
-    """Names, and after a colon the parameters."""
+    """Completions of a policy's name and, after a colon, of its parameters."""
     from dataclasses import fields
 
     from tightrope.policies import POLICIES

@@ -1,7 +1,7 @@
-"""A policy in words: what each parameter means, its default and what it may be.
+"""Describe a policy: each parameter's meaning, default and allowed values.
 
-Meanings are the sentences of the class's docstring that name the parameter; what is allowed is what
-the policy itself says when it is given something else.
+The meaning is taken from the sentences of the class's docstring that name the parameter, the
+allowed values from the policy's error message for a wrong value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["describe", "lines"]
 
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 ELSEWHERE = re.compile(r"as in :class:`~tightrope\.policies\.(\w+)`")
-WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e9, "?")  # to be told what is right
+WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e9, "?")  # wrong values that provoke messages
 
 
 def describe(kind: type[Policy]) -> dict[str, Any]:
-    """What a policy is: summary, meaning, what it knows, and its parameters by name."""
+    """A policy's summary, docstring, what it knows, and its parameters by name."""
     return {
         "name": kind.name,
         "summary": kind.summary,
@@ -42,7 +42,7 @@ def describe(kind: type[Policy]) -> dict[str, Any]:
 
 
 def lines(kind: type[Policy]) -> Iterator[str]:
-    """The same for people."""
+    """The description as lines of text."""
     facts = describe(kind)
     yield f"{facts['name']}: {facts['summary']}"
     yield f"    {facts['meaning']}"
@@ -60,7 +60,7 @@ def lines(kind: type[Policy]) -> Iterator[str]:
 
 
 def allowed(kind: type[Policy], parameter: str) -> str:
-    """What the policy says a parameter must be when it is given something else."""
+    """The allowed values of a parameter, from the policy's error messages."""
     told = []
     for value in WRONG:
         try:
@@ -83,7 +83,7 @@ def meaning(kind: type[Policy], parameter: str) -> str:
 
 
 def _sentences(kind: type[Policy]) -> list[str]:
-    """Of the class's docstring, or of the nearest that it inherits; dataclasses make one up."""
+    """The sentences of the class's docstring, or of the nearest base class that has one."""
     for one in kind.__mro__:
         text = vars(one).get("__doc__") or ""
         if text and not text.startswith(f"{one.__name__}("):
@@ -92,7 +92,7 @@ def _sentences(kind: type[Policy]) -> list[str]:
 
 
 def _knows(kind: type[Policy]) -> str:
-    """What it is told of the arms; "" where it cannot be made without parameters."""
+    """What the policy is told about the arms; "" if it needs parameters."""
     try:
         return kind().knows
     except (TypeError, PolicyError):
@@ -100,5 +100,5 @@ def _knows(kind: type[Policy]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without the marks of docstrings, with the paper's numbers."""
+    """The text without docstring markup, with the paper's numbers in place of labels."""
     return cited(re.sub(r":class:`~?(?:[\w.]*\.)?(\w+)`", r"\1", text).replace("``", ""))

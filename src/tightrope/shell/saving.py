@@ -1,4 +1,4 @@
-"""The runs of ``--save``: in their file, or where the message says."""
+"""Write the runs of ``--save``, to another file if necessary."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["after_the_work", "interrupted_name", "keep"]
 
 
 def keep(results: Results, wanted: str) -> bool:
-    """Write the runs to the file; whether they are there. If not, a line says where they are.
+    """Write the runs to the file; returns whether that worked. If not, print where they are.
 
-    Runs that were interrupted go beside it, so that the file is of finished work or is not there.
+    Interrupted runs go to another file beside it, so that this file only holds finished work.
     """
     path = wanted if results.complete else interrupted_name(wanted)
     try:
@@ -35,7 +35,7 @@ def keep(results: Results, wanted: str) -> bool:
 
 
 def interrupted_name(path: str) -> str:
-    """Where interrupted runs go that were to be saved in a file.
+    """The file for interrupted runs that were to be saved in ``path``.
 
     >>> interrupted_name("out/runs.npz")
     'out/runs.interrupted.npz'
@@ -46,7 +46,7 @@ def interrupted_name(path: str) -> str:
 
 @contextmanager
 def after_the_work() -> Iterator[None]:
-    """What can no longer be written is not the input's fault."""
+    """Turn an ``InputError`` about a file into an ``OutputError``: the work is already done."""
     try:
         yield
     except InputError as error:

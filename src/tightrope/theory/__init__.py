@@ -1,9 +1,12 @@
-"""The paper's theorems as functions: constants and bounds, as printed and as they hold.
+"""The paper's theorems as functions: constants and bounds, as printed and as corrected.
 
-What lives here: one function per formula (``formulas``, all of them exported here), the table of
-bounds for a problem and a budget (``bounds``), and how results of the paper are cited
-(``citations``). ``docs/theory.md`` says what was mended and why.
+``formulas`` has one function per formula, ``bounds`` the table of bounds for a problem and a
+budget, ``learning`` the limit of learning, ``citations`` the paper's numbers for its labels.
+``docs/theory.md`` explains the corrections, ``docs/learning-limit.md`` the limit of learning.
 """
 
+from tightrope.theory import formulas as _formulas
 from tightrope.theory.formulas import *  # noqa: F403
-from tightrope.theory.formulas import __all__ as __all__
+from tightrope.theory.learning import LearningLimit, learning_limit
+
+__all__ = [*_formulas.__all__, "LearningLimit", "learning_limit"]

@@ -1,4 +1,6 @@
-"""Every bound of the paper at a budget, and the budget from which each says something."""
+"""Every bound of the paper at a budget, the budget from which each is nontrivial, and the limit of
+learning.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tightrope.errors import InputError
-from tightrope.problem import Problem
+from tightrope.optimum.pi_star import oracle
+from tightrope.problem import Problem, require_unchanging
 from tightrope.theory.citations import cited
 from tightrope.theory.formulas import (
     TheoryConstants,
@@ -16,9 +19,11 @@ from tightrope.theory.formulas import (
     confidence_failure,
     constants,
     exploration_pulls,
+    lyoff_delta0,
     lyoff_regret,
     lyoff_schedule,
     lyoff_violation,
+    lyon_delta0,
     lyon_regret,
     lyon_schedule,
     lyon_violation,
@@ -28,6 +33,7 @@ from tightrope.theory.formulas import (
     online_queue,
     optimality_gap,
     optimality_gap_violation,
+    printed_delta0,
     printed_lyoff_regret,
     printed_lyoff_violation,
     printed_lyon_regret,
@@ -43,11 +49,13 @@ from tightrope.theory.formulas import (
     stationary_total,
     violation_decomposition,
 )
+from tightrope.theory.learning import LearningLimit, learning_limit
 
-__all__ = ["Bound", "bounds", "smallest_budget"]
+__all__ = ["Bound", "bounds", "learning_bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
-SMALLEST, LARGEST = 1e-15, 1e15  # of v0, delta0 and alpha, as of a policy's parameters
+MOST_ARMS = 2000  # whose divergences are computed for the table, where laws are not Bernoulli
+SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,9 @@ class Bound:
 
     ``label``: where it stands in the paper, such as Theorem 1.
     ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
-    where it has one. ``trivial``: what is known without any theorem, or None. ``bites_from``: the
-    smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
+    where it has one. ``trivial``: what is known without any theorem, or None; for the lower end of
+    a range, its upper end. ``bites_from``: the smallest budget from which ``value`` is below that;
+    None if no budget up to 2^100 is.
     ``obstacle``: what takes this budget out of the bound's reach, or nothing.
     """
 
@@ -76,14 +85,15 @@ def bounds(
 ) -> list[Bound]:
     """Every bound of the paper for a problem at a budget, with the two policies' schedules.
 
+    After them the limit of learning, as ``learning_bounds`` has it.
+
     >>> from tightrope.problem.ready import ready_problem
     >>> found = {bound.name: bound for bound in bounds(ready_problem("paper"), 10_000)}
     >>> round(found["LyOff: violation"].value, 2)
     0.17
     """
     known, scales = constants(problem), problem.scales
-    normalised = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
-    _require("budget", budget, normalised > 1.0, f"must be above {scales.cost:g}, one largest cost")
+    normalised = _normalised(problem, budget)
     for name, value in {"v0": v0, "alpha": alpha, "delta0": delta0}.items():
         least = "0 or " if name == "delta0" else ""
         good = SMALLEST <= value <= LARGEST or (value == 0 and name == "delta0")
@@ -95,7 +105,57 @@ def bounds(
         "rate": scales.penalties[0] / scales.cost,
     }
     rows = _rows(known, v0, delta0, alpha, units["rate"])
-    return [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
+    found = [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
+    return [*found, *learning_bounds(problem, budget)]
+
+
+def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
+    """The limit of learning for a problem with any number of limits: C, C log B, and its share.
+
+    Lower bounds, of every consistent policy's regret in the end (``docs/learning-limit.md``).
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> [round(one.value, 4) for one in learning_bounds(ready_problem("arena-two-limits"), 10_000)]
+    [37.4599, 345.0185, 0.0245]
+    """
+    require_unchanging(problem, "the limit of learning is for")
+    normalised, obstacle, note = _normalised(problem, budget), "", ""
+    constant = math.inf  # not known
+    if problem.bernoulli() is None and problem.arm_count > MOST_ARMS:
+        obstacle = f"learning: not computed here for more than {MOST_ARMS:,} arms of such laws"
+    else:
+        found = learning_limit(problem)
+        obstacle, note = found.obstacle, _learning_note(found)
+        constant = math.inf if found.constant is None else found.constant
+    regret, earned = constant * math.log(normalised), oracle(problem).reward_rate * budget
+    values = {
+        "learning: regret per log B, C": (constant, note),
+        "learning: regret, C log B": (regret, "a lower bound, for large B"),
+        "learning: C log B / (r(p*) B)": (regret / earned if earned else math.inf, ""),
+    }
+    return [
+        Bound(name, "Graves and Lai", value, None, None, None, told, obstacle)
+        for name, (value, told) in values.items()
+    ]
+
+
+def _learning_note(found: LearningLimit) -> str:
+    """Which arms the constant comes from."""
+    parts = found.loss * found.pulls
+    outside = int((found.loss > 0.0).sum())
+    if not outside:
+        return "no arm loses beside the best mixture"
+    most = int(parts.argmax())
+    many = f"{outside} arm{'s' * (outside != 1)} outside the mixture"
+    return f"{many}; the most from {found.names[most]}: {parts[most]:.4g}"
+
+
+def _normalised(problem: Problem, budget: float) -> float:
+    """The budget in largest costs of one pull; InputError unless it is above one."""
+    found = problem.normal_budget(budget, most_pulls=2.0**MOST_DOUBLINGS)
+    allowed = f"must be above {problem.scales.cost:g}, one largest cost"
+    _require("budget", budget, found > 1.0, allowed)
+    return found
 
 
 def _require(name: str, value: float, holds: bool, allowed: str) -> None:
@@ -136,7 +196,7 @@ def _bound(row: _Row, budget: float, unit: float, cost: float) -> Bound:
 def smallest_budget(
     value: Callable[[float], float], trivial: Callable[[float], float]
 ) -> float | None:
-    """Where ``value`` comes below ``trivial``, to 3 digits, by doubling from 2 and bisection."""
+    """The smallest budget with ``value`` below ``trivial``, to 3 digits, by bisection."""
     low, high = 1.0, 2.0
     for _ in range(MOST_DOUBLINGS):
         if value(high) < trivial(high):
@@ -153,14 +213,14 @@ def smallest_budget(
 def _rows(
     k: TheoryConstants, v0: float, delta0: float, alpha: float, unit: float
 ) -> Iterator[_Row]:
-    """Every bound; ``unit`` is one penalty rate, normalised, in the user's units."""
+    """All bounds; ``unit`` is a normalised penalty rate of 1 in the user's units."""
     yield from _stationary_rows(k)
     yield from _lyoff_rows(k, v0, delta0, unit)
     yield from _lyon_rows(k, v0, delta0, alpha, unit)
 
 
 def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
-    """Pulls, pi*, and what the decompositions leave when the rates are right.
+    """Bounds on pulls, on pi*, and the remainders of the decompositions.
 
     Long because it is a table: one entry per row.
     """
@@ -188,7 +248,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: stationary_total(b, k.reward_rate)[1] - earned(b),
         lambda b: k.reward_rate / square,
         earned,
-        "the last pull costs at most 1, so 1 stands for 1 / mu_min^2",
+        "the last pull costs at most 1, so 1 replaces 1 / mu_min^2",
     )
     yield _Row(
         "pi*: penalty beyond y(p*) B",
@@ -206,7 +266,7 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
         lambda b: optimality_gap(k),
         lambda b: printed_optimality_gap(k, b),
         earned,
-        "r(p*) (B + 1) less r(p*) B, by Wald; no tail",
+        "r(p*) (B + 1) - r(p*) B, by Wald's identity; no tail",
     )
     yield _Row(
         "pi*: violation",
@@ -286,9 +346,10 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> It
             lambda b: lyoff_violation(k, b, *at(b)),
             lambda b: printed_lyoff_violation(k, b, *at(b)),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(k.r_max / k.epsilon, v0, delta0),
+            _zero_note(lyoff_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOff", "prop:offline-opt", k, v0, lyoff_delta0)
 
 
 def _lyon_rows(
@@ -304,7 +365,7 @@ def _lyon_rows(
         return drift.threshold if drift else math.inf
 
     def left(budget: float) -> float:
-        """Pulls after the exploration, by one of which the queue can rise by 1."""
+        """An upper bound on the pulls after the exploration; each raises the queue by at most 1."""
         explored = exploration_pulls(k, budget, alpha)
         return float(most_pulls(k, budget) - explored) if explored < budget else 0.0
 
@@ -370,7 +431,6 @@ def _lyon_rows(
         "stopped at N(B)",
         outside,
     )
-    weight = 2.0 * k.r_max / k.epsilon + (1.0 + k.r_max) / (1.0 + k.y_max)
     for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
         yield _Row(
             f"LyOn: {name}",
@@ -379,15 +439,47 @@ def _lyon_rows(
             lambda b: lyon_violation(k, b, *at(b), alpha),
             lambda b: printed_lyon_violation(k, b, *at(b), alpha),
             lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(weight, v0, delta0),
+            _zero_note(lyon_delta0(k, 2.0, v0)[0], delta0),
             outside,
         )
+    yield from _delta0_rows("LyOn", "thm:regret", k, v0, lyon_delta0)
+
+
+RangeOf = Callable[[TheoryConstants, float, float], tuple[float, float]]
+
+
+def _delta0_rows(
+    policy: str, label: str, k: TheoryConstants, v0: float, range_of: RangeOf
+) -> Iterator[_Row]:
+    """The two ends of the range of delta0 for which the violation's bound falls below 0."""
+    reason = {
+        "LyOff": "delta < epsilon; as printed, delta < c",
+        "LyOn": "delta < epsilon / 2; delta < c would be c sqrt(B / log B), printed is c sqrt(B)",
+    }[policy]
+    yield _Row(
+        f"{policy}: delta0 must be above",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[0],
+        lambda b: printed_delta0(k, b, v0)[0],
+        lambda b: range_of(k, b, v0)[1],
+        "for a violation below 0; at smaller budgets the range of delta0 is empty",
+    )
+    yield _Row(
+        f"{policy}: delta0 must be below",
+        label,
+        "",
+        lambda b: range_of(k, b, v0)[1],
+        lambda b: printed_delta0(k, b, v0)[1],
+        None,
+        reason,
+    )
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
-    """What to say, in penalty per unit of cost, where delta is not below what an arm stays below.
+    """The obstacle if delta is not below the slack, in penalty per unit of cost; else "".
 
-    epsilon is of a pull; here it is per unit of the largest cost of one.
+    epsilon is per pull in the paper; here it is per unit of the largest cost of one pull.
     """
     if delta < slack:
         return ""
@@ -396,14 +488,14 @@ def _outside(policy: str, delta: float, slack: float, name: str) -> str:
     )
 
 
-def _zero_note(weight: float, v0: float, delta0: float) -> str:
-    """When the violation's bound ends below 0 (prop:offline-opt, thm:regret)."""
-    least = weight * v0
-    return f"in the end below 0 if delta0 > {least:.4g}" + ("; it is" if delta0 > least else "")
+def _zero_note(least: float, delta0: float) -> str:
+    """When the violation's bound falls below 0."""
+    met = "it is" if delta0 > least else f"{delta0:g} is not"
+    return f"below 0 at large budgets if delta0 is above {least:.4g}; {met}"
 
 
 def _exploration_note(k: TheoryConstants, budget: float, alpha: float) -> str:
     pulls = exploration_pulls(k, budget, alpha)
     if pulls * k.mu_min <= budget:
         return ""
-    return f"LyOn: beta0 asks for {pulls:,} pulls to explore, more than the budget pays for"
+    return f"LyOn: beta0 requires {pulls:,} pulls to explore, more than the budget allows"

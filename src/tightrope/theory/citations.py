@@ -1,4 +1,4 @@
-"""The paper's numbers for its labels: ``thm:regret`` in the code is Theorem 1 for people."""
+"""The paper's numbers for its LaTeX labels: ``thm:regret`` is Theorem 1."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 __all__ = ["CITED", "cited"]
 
-# An equation is cited by what it stands in: the versions of the paper number equations differently.
+# An equation is cited by the result that contains it: equation numbers differ between versions.
 CITED = {
     "def:stat": "Definition 4",
     "def:osrp": "Definition 4",

@@ -1,11 +1,11 @@
 """The paper's constants and bounds as functions, with every constant written out.
 
-All numbers are normalised (outcomes in [0, 1], one penalty); only ``bounds`` speaks the user's
-units. Each function names the paper's label. Where a proof in the paper does not hold, the function
-computes a statement that does, and ``printed_...`` computes the paper's own, for comparison;
-``docs/theory.md`` gives the corrected proofs. Two facts carry most of them. N(B) is a stopping
-time and the last pull costs at most 1, so B < E[S_N] <= B + 1 under any policy; and a sum up to
-N(B) may not be replaced by one up to n_0(B) >= N(B), because the terms between have either sign.
+All numbers are normalised (outcomes in [0, 1], one penalty); only ``bounds`` uses the user's units.
+Each function cites a result of the paper. Where a proof in the paper does not hold, the function
+computes a statement that does hold, and ``printed_...`` computes the paper's own, for comparison;
+``docs/theory.md`` gives the corrected proofs. Most of them rest on two facts. N(B) is a stopping
+time and the last pull costs at most 1, so B < E[S_N] <= B + 1 under any policy. And a sum up to
+N(B) must not be replaced by one up to n_0(B) >= N(B): the terms in between can have either sign.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ __all__ = [
     "confidence_failure",
     "constants",
     "exploration_pulls",
+    "lyoff_delta0",
     "lyoff_regret",
     "lyoff_schedule",
     "lyoff_violation",
+    "lyon_delta0",
     "lyon_regret",
     "lyon_schedule",
     "lyon_violation",
@@ -40,6 +42,7 @@ __all__ = [
     "online_drift",
     "optimality_gap",
     "optimality_gap_violation",
+    "printed_delta0",
     "printed_lyoff_regret",
     "printed_lyoff_violation",
     "printed_lyon_regret",
@@ -58,7 +61,7 @@ __all__ = [
     "violation_decomposition",
 ]
 
-SHARES = np.linspace(0.01, 0.99, 99)  # of the drift's slack, tried in queue_mean
+SHARES = np.linspace(0.01, 0.99, 99)  # shares of the drift's slack that queue_mean tries
 
 
 # --- constants ----------------------------------------------------------------------------
@@ -66,10 +69,10 @@ SHARES = np.linspace(0.01, 0.99, 99)  # of the drift's slack, tried in queue_mea
 
 @dataclass(frozen=True)
 class TheoryConstants:
-    """What the bounds know of a problem (assn:slater, assn:bounded-moment); normalised.
+    """The constants of a problem that the bounds use (Assumptions 1 and 2); normalised.
 
-    ``dataclasses.replace`` puts cruder ones in their place, as the paper allows: a lower bound
-    for ``mu_min`` and ``epsilon``, an upper bound for ``r_max`` and ``y_max``.
+    The paper also allows cruder values (use ``dataclasses.replace``): lower bounds on ``mu_min``
+    and ``epsilon``, upper bounds on ``r_max`` and ``y_max``.
     """
 
     arm_count: int  # K
@@ -105,7 +108,7 @@ def constants(problem: Problem) -> TheoryConstants:
     if slack[slater] <= 0.0:
         raise ProblemError(
             f"limit = {problem.limits[0]!r}: must leave some arm a mean penalty below limit times"
-            f" mean cost (assn:slater); arm {problem.names[slater]!r} comes nearest"
+            f" mean cost (Assumption 1); arm {problem.names[slater]!r} comes nearest"
         )
     scales = problem.scales
     per_penalty = scales.penalties[0]
@@ -135,40 +138,40 @@ def _second_moment(problem: Problem, arm: Arm, limit: float) -> float:
 
 
 def _mean_product(one: Cells, other: Cells) -> float:
-    """E of the product of two outcomes that share a draw and the cells' splits."""
+    """The mean product of two outcomes that share a draw and their cells' splits."""
     first = one.split * one.first * other.first
     second = (1.0 - one.split) * one.second * other.second
     return float(np.mean(first + second + one.slope * other.slope / 12.0))
 
 
-# --- pulls, and policies that do not look back ---------------------------------------------
+# --- pulls, and stationary policies ---------------------------------------------------------
 
 
 def most_pulls(known: TheoryConstants, budget: float) -> int:
-    """n_0(B) = ceil(2 B / mu_min), more pulls than a run makes but with small probability."""
+    """n_0(B) = ceil(2 B / mu_min): a run makes more pulls only with small probability."""
     return math.ceil(2.0 * budget / known.mu_min)
 
 
 def renewal_tail(known: TheoryConstants, budget: float, pulls: int) -> float:
-    """At least P(N(B) > pulls), for any policy (prop:renewal-concentration); 1 below n_0(B)."""
+    """Upper bound on P(N(B) > pulls), for any policy (Proposition 3); 1 below n_0(B)."""
     if pulls < most_pulls(known, budget):
         return 1.0
     return math.exp(-pulls * known.mu_min**2 / 8.0)  # eqn:renewal-concentration
 
 
 def renewal_tail_sum(known: TheoryConstants, budget: float) -> float:
-    """At least E[(N(B) - n_0(B))^+], the sum of the tails from n_0(B) on (eqn:bound_s_n)."""
+    """Upper bound on E[(N(B) - n_0(B))^+]: the tails from n_0(B) on (proof of Proposition 1)."""
     first = renewal_tail(known, budget, most_pulls(known, budget))
     return first / -math.expm1(-(known.mu_min**2) / 8.0)
 
 
 def stationary_total(budget: float, rate: float) -> tuple[float, float]:
-    """Between what a stationary policy of this rate earns, or incurs, in all (prop:srp)."""
+    """Bounds on a stationary policy's total reward, or penalty, at this rate (Proposition 4)."""
     return rate * budget, rate * (budget + 1.0)
 
 
 def optimality_gap(known: TheoryConstants) -> float:
-    """At least OPT(B) less what pi* earns, at any budget (prop:optimality-gap)."""
+    """Upper bound on OPT(B) less what pi* earns, at any budget (Proposition 1)."""
     return known.reward_rate
 
 
@@ -179,7 +182,7 @@ def printed_optimality_gap(known: TheoryConstants, budget: float) -> float:
 
 
 def optimality_gap_violation(known: TheoryConstants, budget: float) -> float:
-    """At least pi*'s violation (prop:optimality-gap)."""
+    """Upper bound on pi*'s violation (Proposition 1)."""
     return known.limit / budget
 
 
@@ -187,7 +190,7 @@ def optimality_gap_violation(known: TheoryConstants, budget: float) -> float:
 
 
 def regret_decomposition(known: TheoryConstants, budget: float, reward_rate: float) -> float:
-    """At least OPT(B), and so pi*'s reward, less a policy's reward (lemma:regret-decomp).
+    """Upper bound on OPT(B), and so pi*'s reward, less a policy's reward (Lemma 1).
 
     ``reward_rate``: the policy's E[reward] / E[cost], both up to N(B).
     """
@@ -203,7 +206,7 @@ def printed_regret_decomposition(known: TheoryConstants, budget: float, rate: fl
 
 
 def violation_decomposition(known: TheoryConstants, budget: float, penalty_rate: float) -> float:
-    """At least a policy's violation (lemma:constraint-decomp); the rate is up to N(B)."""
+    """Upper bound on a policy's violation (Lemma 2); the rate is up to N(B)."""
     return penalty_rate * (1.0 + 1.0 / budget) - known.limit
 
 
@@ -226,9 +229,9 @@ def printed_violation_rest(known: TheoryConstants, budget: float) -> float:
 
 
 class Drift(NamedTuple):
-    """From ``threshold`` on the queue falls by ``rate`` per pull, in expectation.
+    """Above ``threshold``, the queue falls by at least ``rate`` per pull in expectation.
 
-    Its steps lie in an interval of length ``span`` and rise by at most 1.
+    Its steps lie in an interval of length ``span``; none is above 1.
     """
 
     threshold: float
@@ -237,29 +240,29 @@ class Drift(NamedTuple):
 
 
 def printed_offline_threshold(known: TheoryConstants, v: float) -> float:
-    """l* = V r_max / epsilon of lemma:drift-bound-offline."""
+    """l* = V r_max / epsilon of Lemma 3."""
     return v * known.r_max / known.epsilon
 
 
 def printed_online_threshold(known: TheoryConstants, v: float) -> float:
-    """l* = 2 V r_max / epsilon + V (1 + r_max) / (1 + y_max) of lemma:drift-bound."""
+    """l* = 2 V r_max / epsilon + V (1 + r_max) / (1 + y_max) of Lemma 6."""
     extra = (1.0 + known.r_max) / (1.0 + known.y_max)
     return 2.0 * v * known.r_max / known.epsilon + v * extra
 
 
 def offline_drift(known: TheoryConstants, v: float, delta: float, share: float) -> Drift | None:
-    """LyOff's drift (lemma:drift-bound-offline), for any ``share`` in (0, 1).
+    """LyOff's drift (Lemma 3), for any ``share`` in (0, 1).
 
     The arm that LyOff picks has y - c + delta <= -(epsilon - delta) + V r_max / Q: at the printed
-    l* that is not below 0. None where delta >= epsilon: then nothing makes the queue fall.
+    l* that is not below 0. None if delta >= epsilon, since the queue need not fall then.
     """
     return _drift(known, v * known.r_max, known.epsilon - delta, delta, share)
 
 
 def online_drift(known: TheoryConstants, v: float, delta: float, share: float) -> Drift | None:
-    """LyOn's drift while its confidence bounds hold (lemma:drift-bound), after beta0's exploration.
+    """LyOn's drift while its confidence bounds hold (Lemma 6), after beta0's exploration.
 
-    The confidence bounds take half of epsilon, so None where delta >= epsilon / 2.
+    The confidence bounds use up half of epsilon, so it is None if delta >= epsilon / 2.
     """
     half = known.epsilon / 2.0
     weight = known.r_max + half * (1.0 + known.r_max) / (1.0 + known.y_max)
@@ -271,7 +274,7 @@ def _drift(
 ) -> Drift | None:
     if slack <= 0.0:
         return None
-    down = known.limit - delta  # the largest step down; from there on the queue is not cut at 0
+    down = known.limit - delta  # the largest step down; a queue above it is not cut off at 0
     threshold = max(weight / ((1.0 - share) * slack), down)
     return Drift(threshold, share * known.mu_min * slack, 1.0 + down)
 
@@ -280,8 +283,9 @@ DriftOf = Callable[[TheoryConstants, float, float, float], Drift | None]
 
 
 def queue_mean(known: TheoryConstants, drift_of: DriftOf, v: float, delta: float) -> float:
-    """At least E[Q_n] at any n (eqn:exp_Q_n), by Hajek's Theorem 2.3; the best share is taken.
+    """Upper bound on E[Q_n] at any n (proof of Proposition 2), by Hajek's Theorem 2.3.
 
+    The best share is taken.
     P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper says 'some eta'; here
     Hoeffding's lemma gives eta = 4 rate / span^2 and rho = exp(-2 rate^2 / span^2).
     """
@@ -299,7 +303,7 @@ def _hajek(drift: Drift) -> float:
 def queue_max(
     known: TheoryConstants, drift_of: DriftOf, v: float, delta: float, budget: float
 ) -> float:
-    """At least E[max of Q_n up to the end of the run] (lemma:max-Q).
+    """Upper bound on E[max of Q_n up to the end of the run] (Lemma 7).
 
     Above l, exp(eta Q) is a supermartingale for eta = 8 rate / span^2. An excursion starts below
     l + 1 and there are at most n_0 of them, so P(max >= z) <= n_0 exp(-eta (z - l - 1)).
@@ -315,24 +319,41 @@ def queue_max(
 
 
 def lyoff_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float]:
-    """V = v0 sqrt(B) and delta = delta0 / sqrt(B) (prop:offline-opt)."""
+    """V = v0 sqrt(B) and delta = delta0 / sqrt(B) (Proposition 2)."""
     return v0 * math.sqrt(budget), delta0 / math.sqrt(budget)
 
 
+def lyoff_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """Between which delta0 the proof of Proposition 2, corrected, gives a violation below 0.
+
+    Above the first, delta B exceeds l* of Lemma 3, to first order the bound on the queue; below the
+    second, delta < epsilon at this budget. A sufficient condition.
+    """
+    return v0 * known.r_max / known.epsilon, known.epsilon * math.sqrt(budget)
+
+
+def printed_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """The range of delta0 that Proposition 2 and Theorem 1 both print.
+
+    In Theorem 1 its upper end lets delta reach c sqrt(log B), where the theorem asks for delta < c.
+    """
+    return v0 * known.r_max / known.epsilon, known.limit * math.sqrt(budget)
+
+
 def lyoff_regret(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
-    """At least LyOff's regret (prop:offline-opt, corrected eqn:regret_offline_V)."""
+    """Upper bound on LyOff's regret (Proposition 2, corrected)."""
     queue = queue_max(known, offline_drift, v, delta, budget)
     return known.reward_rate + _drift_regret(known, budget, v, delta, queue)
 
 
 def lyoff_violation(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
-    """At least LyOff's violation (prop:offline-opt, corrected eqn:constraint_offline_V)."""
+    """Upper bound on LyOff's violation (Proposition 2, corrected)."""
     queue = queue_max(known, offline_drift, v, delta, budget)
     return (queue + known.limit - delta) / budget - delta
 
 
 def printed_lyoff_regret(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
-    """eqn:regret_offline_V as printed, with E[Q_n] from ``queue_mean``, and pi*'s gap."""
+    """The proof of Proposition 2 as printed, with E[Q_n] from ``queue_mean``, and pi*'s gap."""
     queue = queue_mean(known, offline_drift, v, delta)
     drift = budget * (2.0 * _lyapunov(known, delta)) / (2.0 * v * known.mu_min**2)
     waiting = delta * most_pulls(known, budget) * queue / (v * known.mu_min) if delta else 0.0
@@ -341,21 +362,21 @@ def printed_lyoff_regret(known: TheoryConstants, budget: float, v: float, delta:
 
 
 def printed_lyoff_violation(known: TheoryConstants, budget: float, v: float, delta: float) -> float:
-    """eqn:constraint_offline_V as printed, with E[Q_n] from ``queue_mean``. Not true in general."""
+    """The same proof as printed, with E[Q_n] from ``queue_mean``. Not true in general."""
     queue = queue_mean(known, offline_drift, v, delta)
     left = queue / budget - 2.0 * delta
     return left / known.mu_min + printed_violation_rest(known, budget)
 
 
 def _lyapunov(known: TheoryConstants, delta: float) -> float:
-    """The constant of lemma:lyapunov_drift: half of E[(Y - (c - delta) X)^2], at most."""
+    """The constant of Lemma 4: half of E[(Y - (c - delta) X)^2], at most."""
     return (known.variance + delta**2) / 2.0 + delta
 
 
 def _drift_regret(
     known: TheoryConstants, budget: float, v: float, delta: float, queue: float
 ) -> float:
-    """What the drift adds up to over a run: the pulls are (B + 1) / mu_min at most, on average."""
+    """The sum of the drift over a run, whose mean number of pulls is at most (B + 1) / mu_min."""
     pulls = (budget + 1.0) / known.mu_min
     waiting = delta * (budget + 1.0) * queue if delta else 0.0
     return (_lyapunov(known, delta) * pulls + waiting) / v
@@ -365,27 +386,42 @@ def _drift_regret(
 
 
 def lyon_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float]:
-    """V = v0 sqrt(B log B) and delta = delta0 sqrt(log B / B) (thm:regret)."""
+    """V = v0 sqrt(B log B) and delta = delta0 sqrt(log B / B) (Theorem 1)."""
     growth = math.log(budget)
     return v0 * math.sqrt(budget * growth), delta0 * math.sqrt(growth / budget)
 
 
-def beta0(known: TheoryConstants, alpha: float) -> float:
-    """32 alpha (1 + y_max)^2 / (mu_min epsilon)^2: after it rad <= mu_min epsilon / 4 (1 + y_max).
+def lyon_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
+    """Between which delta0 the proof of Theorem 1, corrected, gives a violation below 0.
 
-    (sec:LyOn, for lemma:drift-bound.)
+    Above the first, delta B exceeds l* of Lemma 6; below the second, delta < epsilon / 2 at this
+    budget. A sufficient condition; the range is empty at small budgets.
+
+    >>> from tightrope.problem.ready import ready_problem
+    >>> low, high = lyon_delta0(constants(ready_problem("paper")), 1e7, v0=1.0)
+    >>> round(low, 1), round(high, 1)
+    (23.4, 70.9)
+    """
+    high = known.epsilon / 2.0 * math.sqrt(budget / math.log(budget))
+    return printed_online_threshold(known, v0), high
+
+
+def beta0(known: TheoryConstants, alpha: float) -> float:
+    """32 alpha (1 + y_max)^2 / (mu_min epsilon)^2: makes rad <= mu_min epsilon / 4 (1 + y_max).
+
+    (For Lemma 6.)
     """
     return 32.0 * alpha * ((1.0 + known.y_max) / (known.mu_min * known.epsilon)) ** 2
 
 
 def exploration_pulls(known: TheoryConstants, budget: float, alpha: float) -> int:
-    """Pulls of all arms together before the first decision (alg:LyOn, line 3), with beta0."""
+    """Pulls of all arms together before the first decision (Algorithm 2, line 3), with beta0."""
     each = math.ceil(beta0(known, alpha) * math.log(2.0 * budget / known.mu_min))
     return known.arm_count * each
 
 
 def confidence_failure(known: TheoryConstants, budget: float, alpha: float) -> float:
-    """At least P(a confidence bound ever fails after the exploration) (event A of lemma:bound-psi).
+    """Upper bound on P(a confidence bound ever fails after the exploration) (event A of Lemma 5).
 
     Hoeffding's inequality for the means of each arm after t of its pulls, all t, with a radius of
     ``_inner_radius`` times rad: P <= 6 K (sum over t of max(n, t)^-p), n the exploration's pulls.
@@ -399,10 +435,10 @@ def confidence_failure(known: TheoryConstants, budget: float, alpha: float) -> f
 
 
 def _inner_radius(known: TheoryConstants) -> float:
-    """The largest part of rad that the means may err by and both halves of lemma:bound-psi hold.
+    """The largest part of rad that the means may err by and both halves of Lemma 5 hold.
 
-    The index has *empirical* rates and costs in its bonus. With errors of at most a part x of rad,
-    and rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
+    The index has *empirical* rates and costs in its bonus. With errors of at most x rad, and
+    rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
     of the truth if (1 + x + w) / (1 - x u) <= 2, w = x u / (1 - x u), which implies the former.
     """
     u = known.epsilon / (4.0 * (1.0 + known.y_max))
@@ -418,7 +454,7 @@ def _inner_radius(known: TheoryConstants) -> float:
 def online_queue(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """At least E[max Q] under LyOn: the queue rises by at most 1 per pull after a failure."""
+    """Upper bound on E[max Q] under LyOn: the queue rises by at most 1 per pull after a failure."""
     failed = confidence_failure(known, budget, alpha) * most_pulls(known, budget)
     return queue_max(known, online_drift, v, delta, budget) + failed
 
@@ -426,10 +462,10 @@ def online_queue(
 def lyon_regret(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """At least LyOn's regret, with beta0's exploration (thm:regret, corrected)."""
+    """Upper bound on LyOn's regret, with beta0's exploration (Theorem 1, corrected)."""
     queue = queue_max(known, online_drift, v, delta, budget)
     pulls = most_pulls(known, budget)
-    # the radii add up to this, over any run of at most n_0 pulls
+    # the sum of the radii over any run of at most n_0 pulls
     radii = 2.0 * math.sqrt(2.0 * alpha * known.arm_count * pulls * math.log(pulls))
     learning = 2.0 * radii * (1.0 + known.r_max + queue * (1.0 + known.y_max) / v)
     exploring = known.reward_rate * (1.0 + exploration_pulls(known, budget, alpha))
@@ -441,7 +477,7 @@ def lyon_regret(
 def lyon_violation(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """At least LyOn's violation, with beta0's exploration (thm:regret, corrected)."""
+    """Upper bound on LyOn's violation, with beta0's exploration (Theorem 1, corrected)."""
     worst = max(0.0, known.y_max - known.limit + delta)
     exploring = exploration_pulls(known, budget, alpha) * worst
     queue = online_queue(known, budget, v, delta, alpha)
@@ -451,7 +487,7 @@ def lyon_violation(
 def printed_lyon_regret(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """eqn:regret_online_V_1 to _3 as the proof combines them, with exploration and pi*'s gap."""
+    """What the proof of Theorem 1 adds up to as printed, with exploration and pi*'s gap."""
     queue, square = queue_max(known, online_drift, v, delta, budget), known.mu_min**2
     radii = 4.0 * math.sqrt(2.0 * alpha * known.arm_count * budget * math.log(budget))
     waiting = 2.0 * delta * budget * queue if delta else 0.0

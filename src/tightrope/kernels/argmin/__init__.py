@@ -1,8 +1,8 @@
-"""Which arm has the smallest index: compiled, for one run or one live campaign at a time.
+"""Find the arm with the smallest index; compiled, for one run or live campaign at a time.
 
-There are three methods, all with the same result, bit for bit:
+There are three methods with bit-identical results:
 
-- ``scan`` looks at every arm;
+- ``scan`` computes every arm's index;
 - ``envelope`` reads the arm off a lower envelope of lines, for known terms and one queue;
 - ``sieve`` keeps short lists of the arms that can still win, for any number of queues.
 """

@@ -1,14 +1,14 @@
-"""Known terms and one queue: the arm with the smallest index, read off an envelope of lines.
+"""For known terms and one queue: find the smallest index on a lower envelope of lines.
 
 Without learning, an arm's index is a line over the queue Q: ``reward part + Q * penalty part``. The
-smallest is a lower envelope, cut into segments by Q; a decision is a binary search.
+smallest index is a lower envelope, made of segments of Q; a decision is a binary search for Q.
 
-To be exact in floating point, every line gets two companions, as far below and above it as rounding
-can move the computed index. Wherever an arm's lower line is below the envelope of all upper lines,
-it may have the smallest computed index, and only there: that is an interval, because a line less a
-lower envelope is convex. The ends of all intervals cut Q into segments, each with its few
-candidates; they are compared by their computed indices. A segment with too many (lines through one
-point) says so, and all arms are compared.
+To be exact in floating point, every line gets a lower and an upper companion, as far from it as
+rounding can move the computed index. An arm can have the smallest computed index only where its
+lower line is below the envelope of all upper lines; that is an interval of Q, because a line minus
+a lower envelope is convex. The ends of all intervals cut Q into segments with a few candidates
+each, whose computed indices are compared. In a segment with too many candidates (lines through one
+point), all arms are compared.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["Envelope", "by_envelope", "envelope_of", "make_envelope"]
 
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
-ROUNDINGS = 16.0  # an index takes 2; the rest is for the arithmetic of the intervals
-MOST = 16  # candidates of a segment
+ROUNDINGS = 16.0  # rounding steps allowed for: 2 for an index, the rest for the intervals
+MOST = 16  # candidates per segment
 
 
 class Envelope(NamedTuple):
@@ -60,7 +60,7 @@ def make_envelope(lines: npt.NDArray[Any]) -> Envelope:
 
 
 def _distinct(rewards: npt.NDArray[Any], penalties: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The lowest of the arms with the same line, for every line."""
+    """For every distinct line, the lowest number of its arms."""
     order = np.lexsort((rewards, penalties))  # stable: arms in order where both are equal
     reward, penalty = rewards[order], penalties[order]
     new = (np.diff(reward) != 0) | (np.diff(penalty) != 0)
@@ -94,10 +94,10 @@ class _Hull:
     def intervals_below(
         self, height: Floats, slope: Floats
     ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """From where up to where each line is at or below the envelope, and whether it is at all.
+        """The interval in which each line is at or below the envelope, and whether there is one.
 
-        Line less envelope falls up to the start of piece ``turn``, the first that is no steeper
-        than the line, and rises from there on; past the last piece it falls for ever.
+        Line minus envelope falls up to the start of piece ``turn``, the first that is no steeper
+        than the line, and rises from there on; if there is no such piece, it never rises.
         """
         last = len(self.start) - 1
         turn = np.searchsorted(-self.slope, -slope, side="left")
@@ -115,7 +115,7 @@ class _Hull:
 
         falls = turn > last
         below_at = _first(np.zeros_like(turn), middle, lambda i: ~above(i))
-        late = falls & above(middle)  # it meets the envelope in the last piece only
+        late = falls & above(middle)  # such a line meets the envelope only in the last piece
         low = np.where(below_at == 0, 0.0, meets(np.maximum(below_at - 1, 0)))
         low = np.where(late, meets(middle), low)
         above_at = _first(middle, np.full_like(turn, last + 1), above)
@@ -146,7 +146,7 @@ def _segments(
     changes = np.bincount(start, minlength=size + 1) - np.bincount(end, minlength=size + 1)
     crowd = np.cumsum(changes)[:size]
     few = crowd <= MOST
-    place = np.concatenate([[0], np.cumsum(few)])  # of a segment among those with few
+    place = np.concatenate([[0], np.cumsum(few)])  # a segment's rank among those with few
     lengths = place[end] - place[start]
     total = int(lengths.sum())
     segment = np.repeat(place[start] - np.cumsum(lengths) + lengths, lengths) + np.arange(total)

@@ -1,4 +1,4 @@
-"""All arms compared: compiled, one run at a time."""
+"""Compare the indices of all arms; compiled, one run at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["by_scan", "clock_at", "scanner"]
 
 @cache
 def clock_at(spec: Spec) -> Any:
-    """The number that all arms share after ``step`` pulls."""
+    """The policy's clock after ``step`` pulls."""
     clock, number = spec.formula(spec.policy.clock), spec.dtype
     wide = constants_of(spec, Field.WIDE)
 
@@ -27,16 +27,16 @@ def clock_at(spec: Spec) -> Any:
 
 
 def _by_row(at, stride, row):
-    """Where a row of the terms is in a table: numba need not look for negative places then."""
+    """The place of a row in a 2-D table of terms, without numba's check for negative indices."""
     return row, at
 
 
 @cache
 def scanner(spec: Spec) -> Any:
-    """The smallest index of ``count`` places from ``start`` on, and whose it is.
+    """The smallest index of ``count`` places from ``start`` on, and its arm.
 
-    The arm with the lowest number on ties. A block of places at a time, each in a lane of its own,
-    so that LLVM makes SIMD code of it; what lies past the end of the list counts for nothing.
+    Ties go to the lowest number. Places are compared in blocks, one per lane, so that LLVM makes
+    SIMD code of it; those beyond the end of the list are ignored.
     """
     number, row = spec.dtype, 2 * spec.channels
     index = replace(spec.target, place=_by_row).index()
@@ -69,7 +69,7 @@ def scanner(spec: Spec) -> Any:
                 best[1, lane] = select(better, arm, holder)
             half //= 2
         value, arm = best[0, 0], best[1, 0]
-        chosen = int(arm) if arm < nothing else 0  # every index not a number
+        chosen = int(arm) if arm < nothing else 0  # 0 if every index is nan
         return value, chosen
 
     return spec.routine(scan)
@@ -77,7 +77,7 @@ def scanner(spec: Spec) -> Any:
 
 @cache
 def by_scan(spec: Spec) -> Any:
-    """Decide by looking at every arm."""
+    """Decide by computing every arm's index."""
     clock, scan, counts_of = clock_at(spec), scanner(spec), view(spec, Field.COUNTS)
 
     def decide(address, step, uniform):

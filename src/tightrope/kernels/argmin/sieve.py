@@ -1,30 +1,30 @@
-"""Many arms: short lists of those that can still have the smallest index.
+"""For many arms: keep short lists of the arms that can still have the smallest index.
 
-Only one arm's terms change a step, and the clock and the queues move slowly, so most arms can be
+Only one arm's terms change per step, and the clock and the queues move slowly, so most arms can be
 ruled out for many steps at once. The sieve is a stack of levels. Level 0 is all arms; each level
-below is a list of some of its parent's, about an eighth, with
+below is a list of about an eighth of its parent's arms, with
 
 - a *window*: an interval of the clock and one of each queue;
 - a *plane* over the window: a threshold, tilted along the clock and each queue.
 
-What a level promises: for every arm of its parent that is not in its list, and everywhere in the
-window, either the arm's index is at or above the plane, or an arm with the very same terms and a
-lower number is in the list. Windows are nested and planes lie below their parents' planes. So if
-the clock and the queues are in the last level's window and the smallest index of its list is below
-its plane there, that is the smallest of all, and the arm has the lowest number among those that
-have it. If not, the deepest level that still holds is found and the ones below it are made anew;
-likewise if the last list has grown long, because arms have entered since.
+The invariant of a level: for every arm of its parent that is not in its list, and everywhere in the
+window, either the arm's index is at or above the plane, or an arm with the same terms and a lower
+number is in the list. Windows are nested and planes lie below their parents' planes. So if the
+clock and the queues are in the last level's window and the smallest index of its list is below its
+plane there, that index is the smallest of all, and its arm has the lowest number on ties.
+Otherwise, or if the last list has grown long because arms were added, the deepest level that is
+still valid is found and the levels below it are rebuilt.
 
-An arm's index less the plane is a straight line along the clock and along each queue (the policy
-says so: ``steady``), so its lowest point in the window is at a corner. ``bound`` computes that in
-double precision and takes off what rounding can have done to an index in the precision at hand.
+An arm's index minus the plane is linear in the clock and in each queue (the policy declares it:
+``steady``), so its minimum in the window is at a corner. ``bound`` computes that in double
+precision and subtracts the largest rounding error of an index in the kernel's precision.
 
-Arms with the same terms (zero-one outcomes after a few pulls: thousands) would all be as good as
-the best, and no short list could hold them. So a list holds the lowest number of them, the others
-follow in a chain, and when the first is pulled the next one enters.
+Thousands of arms can have the same terms (with zero-one outcomes after a few pulls), too many for a
+short list if they are the best ones. So a list holds only the lowest number among them; the others
+follow in a chain, and when the first is pulled, the next one enters the list.
 
-Windows learn their widths: wider where the state left by that side, narrower where the plane was
-met first.
+The widths of windows adapt: wider on the side where the state left the window, narrower if the
+plane was reached first.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from tightrope.kernels.spec import Spec
 
 __all__ = ["by_sieve", "toucher"]
 
-OUT, CHAINED = -1, -2  # of a place without a copy below: ruled out, or behind another in a chain
+OUT, CHAINED = -1, -2  # why a place has no copy below: ruled out, or behind another in a chain
 NOBODY = -1
 INFINITY = math.inf
 
@@ -74,22 +74,22 @@ LOW, HIGH, TILT, UP, DOWN = range(5)
 FIRST_QUEUE = 5
 
 WIDER, NARROWER, MUCH_NARROWER = 3.0, 0.7, 0.25
-ENOUGH = 0.1  # of the room below the plane, for a window to leave
+ENOUGH = 0.1  # share of the room below the plane that a window must leave free
 TRIES = 12  # windows tried on a sample
-LEAST = 2.0**-10  # of a queue's window
-CLOSE = 16  # arms that the plane leans with
-ATTEMPTS = 4  # at a level, each with a narrower window, the last one with none
-WALK = 64  # how far an arm is carried to its place in a chain
-WAIT_DISTINCT = 32  # builds without a look for equal terms, after one that found few
-WAIT_FAILED = 16  # decisions without a level that could not be made
+LEAST = 2.0**-10  # smallest width of a queue's window
+CLOSE = 16  # arms whose mean slopes are the plane's tilt
+ATTEMPTS = 4  # builds of a level, each with a narrower window, the last one with width 0
+WALK = 64  # most steps to an arm's place in a chain
+WAIT_DISTINCT = 32  # builds that skip looking for equal terms, after one that found few
+WAIT_FAILED = 16  # decisions that skip a level, after a build of it failed
 
 
 def margin(spec: Spec) -> float:
-    """How far rounding can move an index, for one that is made of numbers that add up to 1.
+    """A bound on the rounding error of an index, relative to the sum of its parts' sizes.
 
-    A part of the index takes a few operations (LyOn's three), then comes the product with the queue
-    and a sum over the parts; each rounds by half a unit in the last place at most. In double
-    precision the bound and the plane round too, by some more operations: there is plenty of room.
+    A part of the index takes a few operations (LyOn's three), then follow the product with the
+    queue and the sum over parts; each rounds by at most half a unit in the last place. In double
+    precision the bound and the plane are rounded too; the margin leaves ample room for that.
     """
     operations = 8 + 2 * spec.penalties
     return operations * (2.0**-24 if spec.dtype is np.float32 else 8.0 * 2.0**-53)
@@ -97,7 +97,7 @@ def margin(spec: Spec) -> float:
 
 @cache
 def bounder(spec: Spec) -> Any:
-    """The lowest that the index at a place comes to, less the plane's tilt, in a window."""
+    """The minimum over a window of a place's index minus the tilted plane."""
     penalties, row, slack, nothing = spec.penalties, 2 * spec.channels, margin(spec), -INFINITY
     reward_index = spec.formula(spec.policy.reward_index, np.float64)
     penalty_index = spec.formula(spec.policy.penalty_index, np.float64)
@@ -127,14 +127,14 @@ def bounder(spec: Spec) -> Any:
             last += low * two + select(across < 0.0, across, 0.0)
             size += high * (abs(none) + abs(two - none)) + abs(lean) * (high - low)
         lowest = select(first < last, first, last) - slack * size
-        return select(lowest == lowest, lowest, nothing)  # not a number: rule nothing out
+        return select(lowest == lowest, lowest, nothing)  # nan must not rule an arm out
 
     return spec.part(bound)
 
 
 @cache
 def boxer(spec: Spec) -> Any:
-    """A level's window as plain numbers."""
+    """A level's window as a tuple of numbers."""
     windows_of = view(spec, Field.WINDOWS)
     as_tuple = first_of(FIRST_QUEUE + 5 * spec.penalties)
 
@@ -191,9 +191,9 @@ def planer(spec: Spec) -> Any:
 def framer(spec: Spec) -> Any:
     """Set the window of a level around the clock and the queues, within its parent's.
 
-    ``share`` of its widths is taken, 1 or 0. The tilt is the mean of some arms' slopes, ``count``
-    from the place ``first`` on: arms that are close to the best are alike, so that their indices
-    less the plane move little.
+    ``share``, 1 or 0, multiplies its widths. The tilt is the mean slope of the ``count`` arms from
+    place ``first`` on: arms close to the best are alike, so that their indices minus the plane
+    change little.
     """
     penalties, row, clock = spec.penalties, 2 * spec.channels, clock_at(spec)
     windows_of, run_of, places_of = (
@@ -279,7 +279,7 @@ def lowerer(spec: Spec) -> Any:
 
 
 def _select_rank(numbers: Any, count: int, rank: int) -> float:
-    """The ``rank``-th smallest, from 0, of the first ``count`` numbers; moves them about."""
+    """The ``rank``-th smallest, from 0, of the first ``count`` numbers, which it reorders."""
     low, high = 0, count - 1
     while low < high:
         middle = numbers[(low + high) // 2]
@@ -304,7 +304,7 @@ def _select_rank(numbers: Any, count: int, rank: int) -> float:
 
 @cache
 def guesser(spec: Spec) -> Any:
-    """A key that about ``wanted`` of a level's places are at or below, from a sample of them."""
+    """An estimate, from a sample, of the key that ``wanted`` of a level's places do not exceed."""
     sample_of, levels_of, places_of = (
         view(spec, field) for field in (Field.SAMPLE, Field.LEVELS, Field.PLACES)
     )
@@ -336,9 +336,9 @@ def copier(spec: Spec) -> Any:
 
 
 def _chain(places: Any, links: Any, row: int, head: int, place: int) -> bool:
-    """Put ``place`` into the chain whose first has the copy ``head``, in order of the arms.
+    """Insert ``place`` into the chain whose first arm has the copy ``head``, in order of arms.
 
-    Until the next level is made, BELOW of the copy holds the chain's last.
+    Until the next level is built, column BELOW of the copy holds the chain's last place.
     """
     last = links[head, BELOW]
     ahead, steps = last, 0
@@ -368,7 +368,7 @@ def _chain(places: Any, links: Any, row: int, head: int, place: int) -> bool:
 
 @cache
 def finder(spec: Spec) -> Any:
-    """The copy with the same terms as a place, noted in the hash table; else a free slot."""
+    """Look up a copy with the same terms as a place in the hash table; else a free slot."""
     terms = 2 * spec.channels
     bits_of, table_of = view(spec, Field.BITS), view(spec, Field.TABLE)
     mixer = np.uint64(0x9E3779B97F4A7C15)
@@ -395,10 +395,10 @@ def finder(spec: Spec) -> Any:
 
 @cache
 def filler(spec: Spec) -> Any:
-    """Copy the places with keys at or below ``reach`` into the next level; whether they fit.
+    """Copy the places with keys up to ``reach`` into the next level; returns whether they fit.
 
-    The plane's threshold becomes the smallest key that stays out. It is long because it names all
-    that it touches of the block first.
+    The plane's threshold becomes the smallest key that is left out. It is long because it first
+    names every array of the block that it uses.
     """
     copy, find, row = copier(spec), finder(spec), 2 * spec.channels
     chain = spec.part(_chain)
@@ -438,7 +438,7 @@ def filler(spec: Spec) -> Any:
             for place in range(base, min(base + BLOCK, start + count)):
                 key = keys[place - base]
                 if key > reach:
-                    if links[place, BELOW] != OUT:  # memory that is only read costs half
+                    if links[place, BELOW] != OUT:  # reading costs half as much as writing
                         links[place, BELOW] = OUT
                     lowest_out = min(lowest_out, key)
                     continue
@@ -484,12 +484,12 @@ def scaler(spec: Spec) -> Any:
 
 @cache
 def narrower(spec: Spec) -> Any:
-    """Make the level below ``level``, sound for the state at hand; whether that went well.
+    """Build the level below ``level``, valid for the current state; returns whether that worked.
 
-    ``best`` is an index that some arm has now: what a sample leaves between it and the plane tells
-    whether a window is too wide, before all places are gone through. ``some`` places from
-    ``first`` on hold arms that are close to the best, or were. It is long because it names all that
-    it touches of the block first.
+    ``best`` is some arm's current index: its distance to the plane, estimated from a sample, tells
+    whether the window is too wide before all places are gone through. The ``some`` places from
+    ``first`` on hold arms that are or were close to the best. It is long because it first names
+    every array of the block that it uses.
     """
     frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
     lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)
@@ -524,7 +524,7 @@ def narrower(spec: Spec) -> Any:
             if merge:
                 wanted //= 4
                 reach = guess(address, level, wanted)
-            merge = 1 == 1  # not a constant, or fill would be compiled once more
+            merge = 1 == 1  # not a literal, or numba would compile fill once more
         return True
 
     put_in = spec.routine(put)
@@ -587,7 +587,7 @@ def by_sieve(spec: Spec) -> Any:
 
 @cache
 def refiner(spec: Spec) -> Any:
-    """Make anew the levels that do not hold any more, and decide."""
+    """Rebuild the levels that are no longer valid, and decide."""
     scan, plane, inside = scanner(spec), planer(spec), insider(spec)
     narrow, scale = narrower(spec), scaler(spec)
     levels_of, counts_of, windows_of, run_of = (
@@ -596,7 +596,7 @@ def refiner(spec: Spec) -> Any:
     penalties, uniform = spec.penalties, spec.dtype(0)
 
     def adapt(address, level, now):
-        """Wider where the state has left the window; narrower if it is still inside."""
+        """Widen the window where the state has left it; narrow it if the state is still inside."""
         windows, run = windows_of(address), run_of(address)
         window, parent, left = windows[level], windows[level - 1], False
         if now > window[CLOCK_HIGH]:
@@ -639,7 +639,7 @@ def refiner(spec: Spec) -> Any:
 
 @cache
 def toucher(spec: Spec) -> Any:
-    """Take an arm's new terms to every level, and let in who comes after it in its chains."""
+    """Copy an arm's new terms to every level, and add the arms that follow it in its chains."""
     bound, box_of, copy = bounder(spec), boxer(spec), copier(spec)
     constants_at = constants_of(spec, Field.ROUNDED)
     levels_of, counts_of, places_of, links_of, windows_of = (
@@ -648,7 +648,7 @@ def toucher(spec: Spec) -> Any:
     )
 
     def enter(address, place, level):
-        """Into the levels below, as far down as its index can matter."""
+        """Add a place to the levels below, as far down as its index can matter."""
         levels, counts, links = levels_of(address), counts_of(address), links_of(address)
         places, constants = places_of(address), constants_at(address)
         while level < counts[DEPTH]:
@@ -659,7 +659,7 @@ def toucher(spec: Spec) -> Any:
                 return
             used = levels[level, COUNT]
             if used == levels[level, ROOM]:
-                counts[DEPTH] = level - 1  # no room: to be made anew
+                counts[DEPTH] = level - 1  # the level is full and must be rebuilt
                 return
             new = levels[level, START] + used
             levels[level, COUNT] = used + 1

@@ -1,5 +1,5 @@
-"""What several policies share: mixtures, sampling, schedules of V and delta, bounds, forgetting.
+"""Code that several policies share: mixtures, sampling, schedules, bounds, forgetting.
 
-Plain functions and records over normalised numbers, compiled with the policies that call them. A
-policy of one's own may use them; what is here keeps its results, not its names.
+Plain functions and records over normalised numbers, compiled with the policies that call them. Your
+own policy may use them, but their names may change between versions.
 """

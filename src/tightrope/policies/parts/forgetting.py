@@ -1,15 +1,14 @@
-"""What a policy remembers of each arm: all of it, the last pulls, or older pulls with less weight.
+"""Forgetting old pulls, for arms that change: sliding windows and discounting.
 
-Arms may change while a budget is spent. A *sliding window* counts only the last W pulls, whichever
-arms they were of (Garivier and Moulines, "On upper-confidence bound policies for switching bandit
-problems", ALT 2011); *discounting* multiplies all counts by a factor g < 1 before each pull is
-added, so that about 1 / (1 - g) pulls are remembered (Kocsis and Szepesvari, "Discounted UCB",
-2006). Only what is known about the arms is forgotten: the cost and the penalties so far, and hence
-the queues and what remains of the allowances, are facts.
+A *sliding window* counts only the last W pulls of all arms together (Garivier and Moulines, "On
+upper-confidence bound policies for switching bandit problems", ALT 2011). *Discounting* multiplies
+all totals by a factor g < 1 before each pull is added, so that about 1 / (1 - g) pulls are
+remembered (Kocsis and Szepesvari, "Discounted UCB", 2006). Only the arms' totals are forgotten: the
+budget and allowances left, and hence the queues, count every pull.
 
-Either is given relative to sqrt(B log B) pulls, as the paper's V is: longer budgets can afford to
-remember more, and should, but not in proportion. Letters: B budget, K arms, M penalties,
-C = 2 + M channels, W pulls in a window.
+Both lengths are given relative to sqrt(B log B) pulls, like the paper's V: with a larger budget
+more pulls should be remembered, but not proportionally more. Letters: B budget, K arms, M
+penalties, C = 2 + M channels, W pulls in a window.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ __all__ = [
     "window_and_fade",
 ]
 
-NO_ONE, EVERYONE = -1, -2  # in place of an arm's number
-LONGEST = 10**7  # pulls: some hundred megabytes
-RESIDUE = 1e-9  # a total below this is what rounding left of pulls that were taken back
+NO_ONE, EVERYONE = -1, -2  # used in place of an arm's number: no arm, all arms
+LONGEST = 10**7  # largest window in pulls: its history takes a few hundred megabytes
+RESIDUE = 1e-9  # a total below this is a rounding error left by forgotten pulls
 
 
 def require_forgetting(policy: Policy) -> None:
@@ -47,9 +46,9 @@ def require_forgetting(policy: Policy) -> None:
 
 
 def window_and_fade(policy: Policy, budget: float, unit: float = 1.0) -> tuple[int, float]:
-    """The window in pulls, 0 for none, and the factor, 1 for none, at a (normalised) budget.
+    """The window in pulls (0: none) and the discount factor (1: none) at a normalised budget.
 
-    ``unit`` is the largest cost of one pull, for the message.
+    ``unit`` is the largest cost of one pull, for the error message.
 
     >>> from tightrope.policies import LyOn
     >>> window_and_fade(LyOn(window0=4), 1000.0), window_and_fade(LyOn(), 1000.0)
@@ -72,10 +71,11 @@ def window_and_fade(policy: Policy, budget: float, unit: float = 1.0) -> tuple[i
 
 
 def remember(state: State, history: Array, fade: float, arm: int, outcomes: Array) -> int:
-    """Count a pull's outcomes and forget what is too old.
+    """Add a pull's outcomes to the state, and forget the pull that leaves the window.
 
-    ``history`` [W, 1 + C], flat, holds the pulls in the window: the arm, then its outcomes; empty
-    without a window. Returns the arm that a pull was forgotten of, ``NO_ONE`` or ``EVERYONE``.
+    ``history`` [W, 1 + C], flat, holds the pulls in the window: the arm, then its outcomes; it is
+    empty if there is no window. Returns the arm whose pull was forgotten, ``NO_ONE``, or
+    ``EVERYONE`` if all pulls were discounted.
     """
     touched = NO_ONE
     if fade < 1.0:
@@ -96,9 +96,9 @@ def remember(state: State, history: Array, fade: float, arm: int, outcomes: Arra
 
 
 def learn_and_forget(count_in: Any, learn: Any) -> Any:
-    """A function that counts a pull by ``count_in``, and has each arm that it touched ``learn``ed.
+    """A function that adds a pull by ``count_in`` and calls ``learn`` for each arm it changed.
 
-    The two are :func:`remember` and a policy's, or both of them compiled.
+    ``count_in`` is :func:`remember` and ``learn`` the policy's, or the compiled versions of both.
     """
 
     def learned(
@@ -113,7 +113,7 @@ def learn_and_forget(count_in: Any, learn: Any) -> Any:
         touched = count_in(state, history, fade, arm, outcomes)
         everyone, other = touched == EVERYONE, touched >= 0 and touched != arm
         turns = len(state.pulls) if everyone else 2 if other else 1
-        for turn in range(turns):  # one call: it is compiled where it stands
+        for turn in range(turns):  # a loop, since numba inlines every call of ``learn``
             one = turn if everyone else touched if turn + 1 < turns else arm
             learn(constants, state, scratch, one)
 
@@ -121,7 +121,7 @@ def learn_and_forget(count_in: Any, learn: Any) -> Any:
 
 
 def _fade(state: State, fade: float) -> None:
-    """Let every pull so far count less."""
+    """Multiply all totals by ``fade``."""
     for arm in range(len(state.pulls)):
         state.pulls[arm] *= fade
     for at in range(len(state.totals)):
@@ -132,7 +132,7 @@ def _fade(state: State, fade: float) -> None:
 
 
 def _forget(state: State, arm: int, history: Array, first: int) -> None:
-    """Take back the pull whose row starts at ``first``; what rounding leaves is nothing."""
+    """Subtract the pull whose row in ``history`` starts at ``first``."""
     penalties = len(state.remaining) - 1
     channels, cost = 2 + penalties, history[first + 1]
     pulls = state.pulls[arm] - 1.0
@@ -148,5 +148,5 @@ def _forget(state: State, arm: int, history: Array, first: int) -> None:
 
 
 def _cleaned(total: float, pulls: float) -> float:
-    """A total without what rounding left of pulls that were taken back."""
+    """The total, or 0 where only rounding errors of forgotten pulls are left."""
     return 0.0 if total < RESIDUE or pulls == 0.0 else total

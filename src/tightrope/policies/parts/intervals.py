@@ -19,14 +19,14 @@ __all__ = [
     "wilson_low",
 ]
 
-FEW = 30.0  # pulls below which a variance is not trusted
-STEPS = 20  # of Newton's method, at most; most often 4 are taken
-CLOSE = 1e-13  # a step of it that ends it
-LEAST = 1e-9  # of a lower bound where the mean is above 0: quotients stay finite
+FEW = 30.0  # with fewer pulls the empirical variance is not used
+STEPS = 20  # largest number of Newton steps; usually 4 are enough
+CLOSE = 1e-13  # Newton's method stops after a step of at most this size
+LEAST = 1e-9  # smallest lower bound of a mean above 0, so that quotients stay finite
 
 
 def unpulled(state: State) -> int:
-    """The first arm without a pull; -1 if none."""
+    """The first arm without a pull; -1 if there is none."""
     for arm in range(len(state.pulls)):
         if state.pulls[arm] == 0.0:
             return arm
@@ -34,7 +34,7 @@ def unpulled(state: State) -> int:
 
 
 def untried(state: State) -> int:
-    """The first arm without a pull, else without a cost: its rates are not known. -1 if none."""
+    """The first arm without a pull, else the first whose cost so far is 0; -1 if there is none."""
     channels, first = len(state.remaining) + 1, unpulled(state)
     if first >= 0:
         return first
@@ -45,7 +45,7 @@ def untried(state: State) -> int:
 
 
 def log_term(scale: float, arms: int, resources: int, budget: float) -> float:
-    """``scale`` log(arms * resources * budget), at least ``scale``: the radius's gamma below."""
+    """Gamma of :func:`knapsack_radius`: ``scale`` * max(log(arms * resources * budget), 1)."""
     return scale * max(math.log(arms * resources * budget), 1.0)
 
 
@@ -55,15 +55,15 @@ def knapsack_radius(mean: float, pulls: float, gamma: float) -> float:
 
 
 def rate_radius(mean: float, cost: float, pulls: float, gamma: float) -> float:
-    """The same for the rate ``mean`` / ``cost``, as eqn:ly-index has it: a first-order bound."""
+    """The radius of the rate ``mean`` / ``cost``, to first order as in eqn:ly-index."""
     above, below = knapsack_radius(mean, pulls, gamma), knapsack_radius(cost, pulls, gamma)
     return (above + below * mean / cost) / cost
 
 
 def spread(pulls: float, total: float, squares: float) -> float:
-    """eta: the variance seen, relative to that of a coin with the same mean; in [0, 1].
+    """Eta in [0, 1]: the empirical variance / that of a Bernoulli variable with the same mean.
 
-    1 for zeros and ones, and 1 where fewer than 30 pulls or a mean of 0 or 1 say too little.
+    It is 1 for zeros and ones, and also for fewer than 30 pulls or a mean of 0 or 1.
     """
     mean = total / pulls
     coin = mean * (1.0 - mean)
@@ -75,7 +75,7 @@ def spread(pulls: float, total: float, squares: float) -> float:
 def wilson_low(mean: float, pulls: float, width: float) -> float:
     """The smaller m with pulls (mean - m)^2 = width m (1 - m); ``width`` is eta z^2.
 
-    Above 0 where the mean is: by the product of the two, mean^2 pulls / (pulls + width).
+    It is above 0 where the mean is: the product of both roots is mean^2 pulls / (pulls + width).
     """
     if mean <= 0.0:
         return 0.0
@@ -93,11 +93,11 @@ def _wilson_sum(mean: float, share: float) -> float:
 
 
 def kl_high(mean: float, width: float) -> float:
-    """The largest q with kl(mean, q) <= ``width``, kl being Bernoulli laws' relative entropy.
+    """The largest q with kl(mean, q) <= ``width``, the relative entropy of Bernoulli variables.
 
-    By Newton's method from above: kl is convex in q, so no step goes beyond the root. It starts at
-    the smaller of two bounds, Pinsker's mean + sqrt(width / 2), and the q at which
-    -entropy(mean) - (1 - mean) log(1 - q), which is below kl, reaches ``width``.
+    By Newton's method from above: kl is convex in q, so no step passes the root. It starts at the
+    smaller of two upper bounds: Pinsker's, mean + sqrt(width / 2), and the q at which
+    -entropy(mean) - (1 - mean) log(1 - q), which is at most kl, equals ``width``.
     """
     if mean <= 0.0:
         return -math.expm1(-width)
@@ -117,9 +117,9 @@ def kl_high(mean: float, width: float) -> float:
 
 
 def kl_low(mean: float, width: float) -> float:
-    """The smallest q with kl(mean, q) <= ``width``, likewise from below.
+    """The smallest q with kl(mean, q) <= ``width``, by Newton's method from below.
 
-    Where the mean is above 0, so is it: at least ``LEAST``, or the mean where that is less.
+    If the mean is above 0, so is the bound: at least ``LEAST``, or the mean if that is smaller.
     """
     if mean >= 1.0:
         return max(math.exp(-width), LEAST)
@@ -142,6 +142,6 @@ def _entropy(mean: float) -> float:
 
 
 def _newton(mean: float, at: float, wanted: float) -> float:
-    """(kl(mean, at) - width) over its slope; ``wanted`` is the width and the mean's entropy."""
+    """(kl(mean, at) - width) / its slope; ``wanted`` is the width + the entropy of the mean."""
     cross = -mean * math.log(at) - (1.0 - mean) * math.log(1.0 - at)
     return (cross - wanted) * at * (1.0 - at) / (at - mean)

@@ -2,11 +2,11 @@
 
     maximise w . r   subject to   w . y_m <= l_m for every limit,   sum w = 1,   w >= 0
 
-over shares of cost w. At most M + 1 arms have a share. With one limit it is the point at l of the
-upper concave envelope of the points (y_k, r_k), found as the oracle finds it: a :class:`Pair`. With
-more it is a :class:`Mixture`, by a revised primal simplex with M + 1 rows and an explicit inverse.
-Scalar code over given arrays, nothing is allocated, the same lines in plain Python and in a kernel.
-Letters: K arms, M limits.
+over shares of cost w. At most M + 1 arms have a share. With one limit, the solution is the point at
+penalty l on the upper concave envelope of the points (y_k, r_k), returned as a :class:`Pair`. With
+more limits it is a :class:`Mixture`, found by a revised primal simplex with M + 1 rows and an
+explicit inverse. The code is scalar and allocates nothing, so that the same lines run in plain
+Python and in kernels. Letters: K arms, M limits.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "solve_program",
 ]
 
-TOLERANCE = 1e-9  # of a reduced price, relative
-SMALL = 1e-11  # a direction below this does not move
+TOLERANCE = 1e-9  # of a reduced cost, relative
+SMALL = 1e-11  # entries of a direction below this count as 0
 INFINITY = float("inf")
 NOBODY = -1.0  # the number of the artificial arm
 
@@ -38,7 +38,7 @@ NOBODY = -1.0  # the number of the artificial arm
 class Mixture(NamedTuple):
     """Arms with their shares of cost, one per row; R = M + 1 rows.
 
-    A number of at least K is a limit's slack, -1 nothing: not arms.
+    In ``arms``, K + m stands for the slack of limit m and -1 for no arm.
     """
 
     shares: Annotated[Array, "R"]
@@ -46,30 +46,30 @@ class Mixture(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What :func:`solve_program` finds, and works with."""
+    """The result and the working memory of :func:`solve_program`."""
 
     mixture: Mixture
-    prices: Annotated[Array, "R"]  # of the M limits: what one more unit of them would earn
-    direction: Annotated[Array, "R"]  # how the rows' shares fall as that of a new arm rises
-    inverse: Annotated[Array, "R", "R"]  # of the matrix of the rows' arms
+    prices: Annotated[Array, "R"]  # the M limits' multipliers: reward per unit of relaxation
+    direction: Annotated[Array, "R"]  # decrease of the rows' shares per unit of the entering arm
+    inverse: Annotated[Array, "R", "R"]  # inverse of the basis matrix
 
 
 class Pair(NamedTuple):
-    """The best mixture under one limit: one arm, or two of which the first keeps the limit."""
+    """The best mixture under one limit: one arm, or two; the first of two keeps the limit alone."""
 
     first: int
-    second: int  # -1: none
-    share: float  # of the first
-    rest: float  # share of the second
-    price: float  # what one more unit of the limit would earn
+    second: int  # -1 if there is none
+    share: float  # the first arm's share of cost
+    rest: float  # the second arm's share of cost
+    price: float  # the limit's multiplier: reward per unit of relaxation
 
 
 def best_pair(rewards: Array, penalties: Array, limit: float) -> Pair:
-    """Solve under one limit, for ``rewards`` [K] and ``penalties`` [K].
+    """The best mixture under one limit, for reward rates [K] and penalty rates [K].
 
-    Start from the best arm that keeps the limit and the best of all, and go up from there: the arm
-    farthest above the line through the two replaces the one on its side of the limit, until no arm
-    lies above. If no arm keeps the limit, the least violating one has a share below 1.
+    Start with the best arm that keeps the limit and the best arm of all. Repeat: the arm farthest
+    above the line through the two replaces the one on its side of the limit; stop when no arm lies
+    above. If no arm keeps the limit, the result is the least violating one, with a share below 1.
     """
     under, over = _ends(rewards, penalties, limit)
     low, penalty = rewards[under], penalties[under]
@@ -96,7 +96,7 @@ def best_pair(rewards: Array, penalties: Array, limit: float) -> Pair:
 
 
 def pick_of_pair(pair: Pair, costs: Array, coin: float) -> int:
-    """An arm by shares of pulls: share of cost over mean cost; ``coin`` in [0, 1)."""
+    """Draw an arm by its share of pulls (share of cost / mean cost); ``coin`` is in [0, 1)."""
     if pair.second < 0 or pair.rest <= 0.0:
         return pair.first
     first, second = pair.share / costs[pair.first], pair.rest / costs[pair.second]
@@ -104,7 +104,7 @@ def pick_of_pair(pair: Pair, costs: Array, coin: float) -> int:
 
 
 def rate_of_pair(pair: Pair, rates: Array) -> float:
-    """The penalty rate that a pair has if its arms have these ``rates`` [K]."""
+    """The penalty rate of the pair if its arms have the penalty ``rates`` [K]."""
     rate: float = pair.share * rates[pair.first]
     total = pair.share
     if pair.second >= 0:
@@ -116,19 +116,19 @@ def rate_of_pair(pair: Pair, rates: Array) -> float:
 def solve_program(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
     """Solve for ``rewards`` [K], ``penalties`` [K * M] (arm by arm) and positive ``limits`` [M].
 
-    True if some mixture keeps all limits; then ``program.prices`` hold too, and its shares of arms
-    sum to 1. Otherwise what is found minimises the largest y_m / l_m: the least violating mixture,
-    with shares that sum to less.
+    Writes the result to ``program``. Returns True if some mixture keeps all limits; its shares then
+    sum to 1 and ``program.prices`` are valid. Otherwise the result is the least violating mixture,
+    the one that minimises the largest y_m / l_m; its shares sum to less than 1.
     """
     if len(limits) == 1:
         pair = best_pair(rewards, penalties, limits[0])
-        _note(program, pair)
+        _store_pair(program, pair)
         return pair.second >= 0 or pair.share == 1.0
     return simplex(rewards, penalties, limits, program)
 
 
 def pick(mixture: Mixture, costs: Array, coin: float) -> int:
-    """An arm by shares of pulls: share of cost over mean cost; ``coin`` in [0, 1)."""
+    """Draw an arm by its share of pulls (share of cost / mean cost); ``coin`` is in [0, 1)."""
     shares, arms, count = mixture.shares, mixture.arms, len(costs)
     total = 0.0
     for i in range(len(shares)):
@@ -147,12 +147,12 @@ def pick(mixture: Mixture, costs: Array, coin: float) -> int:
 
 
 def pick_or_any(kept: bool, mixture: Mixture, costs: Array, coin: float) -> int:
-    """As :func:`pick` if the mixture keeps the limits, else each arm with the same chance."""
+    """As :func:`pick` if the mixture keeps the limits, else an arm at random with equal odds."""
     return pick(mixture, costs, coin) if kept else int(coin * len(costs))
 
 
 def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
-    """The rate of penalty m that a mixture has if its arms have these ``rates`` [K * M]."""
+    """The mixture's rate of penalty m if its arms have the penalty ``rates`` [K * M]."""
     limited, rate, total = len(mixture.arms) - 1, 0.0, 0.0
     for i in range(len(mixture.arms)):
         at = int(mixture.arms[i]) * limited + m
@@ -163,7 +163,7 @@ def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
 
 
 def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
-    """The best arm that keeps the limit, else the one with the least penalty; the best of all."""
+    """The best arm that keeps the limit (else the least violating one), and the best arm of all."""
     under, low, least, over, high = 0, rewards[0], penalties[0], 0, rewards[0]
     for k in range(1, len(rewards)):
         reward, penalty = rewards[k], penalties[k]
@@ -177,20 +177,20 @@ def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
     return under, (over if high > low else under)
 
 
-def _note(program: Program, pair: Pair) -> None:
-    """Write a pair down as a mixture."""
+def _store_pair(program: Program, pair: Pair) -> None:
+    """Store a pair as the program's mixture."""
     shares, arms = program.mixture.shares, program.mixture.arms
     shares[0], shares[1], program.prices[0] = pair.share, pair.rest, pair.price
     arms[0], arms[1] = pair.first, pair.second
 
 
 def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
-    """As :func:`solve_program`, by the same steps for any number of limits."""
+    """As :func:`solve_program`, by the simplex method for any number of limits."""
     _start(program, len(rewards))
     basis, artificial = program.mixture.arms, True
     enter = _first(rewards, penalties, limits)
-    for _ in range(20 + 10 * len(basis)):  # far more than needed; any stop is a valid mixture
-        _direct(penalties, limits, program, enter, len(rewards))
+    for _ in range(20 + 10 * len(basis)):  # more than needed; every iterate is a valid mixture
+        _set_direction(penalties, limits, program, enter, len(rewards))
         leave = _leaving(program)
         if leave < 0:
             break
@@ -204,7 +204,7 @@ def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -
 
 
 def _start(program: Program, count: int) -> None:
-    """Begin with every limit's slack, and an artificial arm that has all shares."""
+    """Start from the basis of all slacks and an artificial arm that has the whole share."""
     shares, arms = program.mixture.shares, program.mixture.arms
     rows = len(shares)
     for i in range(rows):
@@ -212,11 +212,11 @@ def _start(program: Program, count: int) -> None:
         arms[i] = count + i
         for j in range(rows):
             program.inverse[i * rows + j] = 1.0 if i == j else 0.0
-    arms[rows - 1] = NOBODY  # no penalty, no reward, to be driven out
+    arms[rows - 1] = NOBODY  # the artificial arm: no penalty, no reward
 
 
 def _first(rewards: Array, penalties: Array, limits: Array) -> int:
-    """The best arm that keeps all limits alone, else the one with the least largest y / l."""
+    """The best arm that keeps all limits, else the one whose largest y_m / l_m is smallest."""
     limited = len(limits)
     chosen, best, least = 0, -INFINITY, INFINITY
     for k in range(len(rewards)):
@@ -236,7 +236,7 @@ def _entering(
 ) -> int:
     """The arm (or K + m, a slack) that improves the mixture most; -1 if none does."""
     count, limited, prices = len(rewards), len(limits), program.prices
-    _price(rewards, program, artificial)
+    _set_prices(rewards, program, artificial)
     enter, best = -1, TOLERANCE * (1.0 + abs(prices[limited]))
     for m in range(limited):
         if -prices[m] > best:
@@ -252,8 +252,8 @@ def _entering(
     return enter
 
 
-def _price(rewards: Array, program: Program, artificial: bool) -> None:
-    """What each row's bound is worth: rewards, or minus the artificial arm's share."""
+def _set_prices(rewards: Array, program: Program, artificial: bool) -> None:
+    """Compute the rows' dual prices for the reward, or, in phase 1, for the artificial share."""
     basis, inverse, rows = program.mixture.arms, program.inverse, len(program.prices)
     for j in range(rows):
         value = 0.0
@@ -265,8 +265,10 @@ def _price(rewards: Array, program: Program, artificial: bool) -> None:
         program.prices[j] = value
 
 
-def _direct(penalties: Array, limits: Array, program: Program, enter: int, count: int) -> None:
-    """How the rows' shares fall as that of the entering arm or slack rises."""
+def _set_direction(
+    penalties: Array, limits: Array, program: Program, enter: int, count: int
+) -> None:
+    """Compute how much the rows' shares decrease per unit of the entering arm or slack."""
     limited, inverse = len(limits), program.inverse
     rows = limited + 1
     for i in range(rows):
@@ -280,7 +282,7 @@ def _direct(penalties: Array, limits: Array, program: Program, enter: int, count
 
 
 def _leaving(program: Program) -> int:
-    """The row whose share is used up first, the artificial arm's on ties; -1 if none is."""
+    """The row whose share reaches 0 first, on ties the artificial arm's; -1 if none does."""
     shares, arms, direction = program.mixture.shares, program.mixture.arms, program.direction
     leave, reach = -1, INFINITY
     for i in range(len(shares)):
@@ -292,7 +294,7 @@ def _leaving(program: Program) -> int:
 
 
 def _pivot(program: Program, leave: int) -> None:
-    """Give the leaving row's place to what enters: shares and inverse."""
+    """Replace the leaving row by the entering one in the shares and the inverse."""
     shares, direction, inverse = program.mixture.shares, program.direction, program.inverse
     rows, pivot = len(shares), direction[leave]
     reach = shares[leave] / pivot

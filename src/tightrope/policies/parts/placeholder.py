@@ -1,19 +1,19 @@
-"""A queue that starts where it would end: LyOn's queue, and a place-holder for its length.
+"""Queues with a place-holder: LyOn's queue, started near its final length.
 
-LyOn's queue starts at 0 and has to grow to V lambda, lambda the limit's multiplier, before it
-weighs penalties as it should; until then the limit is broken. A place-holder is queue length that
-was never penalty (Neely, "Stochastic network optimization with application to communication and
-queueing systems", 2010, section 4.8; Huang and Neely, "Delay reduction via Lagrange multipliers in
-stochastic network optimization", IEEE Transactions on Automatic Control 56(4), 2011). Here the
-queue of limit m is
+LyOn's queue starts at 0 and must grow to about V lambda, where lambda is the limit's multiplier,
+before penalties get their proper weight; until then the limit is broken. A place-holder is an
+initial queue length that no penalty caused (Neely, "Stochastic network optimization with
+application to communication and queueing systems", 2010, section 4.8; Huang and Neely, "Delay
+reduction via Lagrange multipliers in stochastic network optimization", IEEE Transactions on
+Automatic Control 56(4), 2011). Here the queue of limit m is
 
     max(0, V lambda_m + Y_m - (c_m - delta) X)
 
-for the penalty Y_m and cost X so far, with lambda_m of the best mixture of the arms as they look
-now. So the penalty ends near c_m - delta per unit of cost as lambda_m settles. With a fixed ``q0``
-in place of V lambda_m it is the plain place-holder.
+for the penalty Y_m and cost X so far; lambda_m is the multiplier of the best mixture at the current
+estimates. As lambda_m converges, the penalty per unit of cost approaches c_m - delta. A fixed
+``q0`` in place of V lambda_m gives the place-holder of the literature.
 
-Everything lives in a policy's scratch: :class:`Queues`.
+The queues are in the policy's scratch: :class:`Queues`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,29 @@ if TYPE_CHECKING:
 
 __all__ = ["QueuedPolicy", "Queues", "renew_queues"]
 
-GROWTH = 1.02  # a multiplier is found again when the pulls have grown by so much
-LEAST_LIMIT = 1e-3  # of a limit: what is left of it at least when delta is taken off
+GROWTH = 1.02  # multipliers are computed again when the pulls have grown by this factor
+LEAST_LIMIT = 1e-3  # smallest value of limit - delta, relative to the limit
 
 
 class Queues(NamedTuple):
-    """The queues of M limits, and what their multipliers are found from."""
+    """The queues of M limits, and the numbers from which their multipliers are computed."""
 
-    due: Annotated[Array, 1]  # pulls from which the multipliers are found again
+    due: Annotated[Array, 1]  # number of pulls at which the multipliers are computed again
     budget: Annotated[Array, 1]  # at the start
     limits: Annotated[Array, "M"]  # c_m
     tight: Annotated[Array, "M"]  # c_m - delta, kept positive
     multiplier: Annotated[Array, "M"]
     length: Annotated[Array, "M"]
-    reward: Annotated[Array, "K"]  # rates as they look
-    penalty: Annotated[Array, "K", "M"]  # likewise
+    reward: Annotated[Array, "K"]  # estimated rates
+    penalty: Annotated[Array, "K", "M"]  # estimated rates
     program: Program
 
 
 class QueuedPolicy(ChoicePolicy):
     """A policy with such queues: a dataclass with ``v0``, ``delta0`` and ``q0`` among its fields.
 
-    Its constants start with V, delta and the place-holder, below 0 for V times the multipliers.
+    Its constants start with V, delta and the place-holder; a negative place-holder stands for V
+    times the multipliers.
     """
 
     Scratch: ClassVar[type] = Queues
@@ -68,7 +69,7 @@ class QueuedPolicy(ChoicePolicy):
         self.require_number("q0", 0.0, optional=True)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """V, delta and the place-holder, then what ``more`` adds."""
+        """Constants: V, delta and the place-holder, then those of ``more``."""
         schedule = Schedule(self.label, math.log, self.v0, self.delta0, None, None)
         limits = limits_of(task)
         v, delta = schedule.at(budget, task.scales.cost)
@@ -80,12 +81,12 @@ class QueuedPolicy(ChoicePolicy):
         )
 
     def more(self) -> tuple[float, ...]:
-        """Further constants."""
+        """Further constants of the subclass."""
         return ()
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Queues) -> None:
-        """Note the budget and the limits."""
+        """Store the budget; compute the limits."""
         scratch.budget[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
             limit = state.remaining[1 + m] / state.remaining[0]
@@ -94,7 +95,7 @@ class QueuedPolicy(ChoicePolicy):
 
 
 def renew_queues(constants: Constants, state: State, queues: Queues) -> None:
-    """The queues' lengths now, by V, delta and the place-holder."""
+    """Compute the current queue lengths from V, delta and the place-holder."""
     v, delta, q0, steps = constants[0], constants[1], constants[2], state.steps[0]
     if q0 < 0.0 and steps >= queues.due[0]:
         queues.due[0] = max(steps + 1.0, GROWTH * steps)
@@ -107,9 +108,10 @@ def renew_queues(constants: Constants, state: State, queues: Queues) -> None:
 
 
 def _find_multipliers(state: State, queues: Queues) -> None:
-    """Of the best mixture of the arms as they look; as before if none keeps the limits.
+    """Compute the multipliers of the best mixture at the estimated rates.
 
-    Two outcomes are added to those seen of every mean, a 0 and a 1.
+    If no mixture keeps the limits, the old ones stay. Each mean is estimated as if one outcome 0
+    and one outcome 1 had been seen too.
     """
     limited, totals = len(queues.limits), state.totals
     for arm in range(len(state.pulls)):

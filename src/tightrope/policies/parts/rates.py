@@ -1,4 +1,4 @@
-"""What the learning policies share: empirical rates, their confidence width, the two schedules."""
+"""Empirical rates, their confidence widths, initial exploration, and schedules of V and delta."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 __all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms", "smallest_cost"]
 
 INFINITY = math.inf
-# Of the largest cost, where nothing is declared. The exploration grows with the log of its inverse:
-# a tenth of the truth adds 2.3 pulls of every arm, ten times the truth takes as many away.
+# The lower bound on mean costs where none is declared, relative to the largest cost. Exploration
+# depends on its log: a bound ten times too small adds beta0 * 2.3 pulls of every arm.
 UNDECLARED_COST = 0.1
 
 
 def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
-    """An arm's empirical rate and the width of its confidence interval for a unit of clock.
+    """An arm's empirical rate, and the width of its confidence interval per unit of the clock.
 
-    An arm that has cost nothing so far has an infinite rate: its index is -infinity and it is
+    An arm that has cost nothing so far gets an infinite rate: its index is -infinity, so it is
     pulled again.
     """
     return rate_and_width(pulls, cost, earned, INFINITY)
 
 
 def rate_and_width(pulls: float, cost: float, earned: float, unknown: float) -> Terms:
-    """The rate, or ``unknown`` where the arm has cost nothing so far, and its width.
+    """The rate, or ``unknown`` if the arm has cost nothing so far, and its width.
 
     The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
     eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n).
@@ -50,7 +50,7 @@ def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
 
 
 def smallest_cost(mu_min: float | None, task: Task) -> float:
-    """A lower bound on the mean costs: given, else declared by the task, else the default."""
+    """A lower bound on the mean costs: ``mu_min``, else the task's, else the default."""
     declared = task.normal_smallest_cost if mu_min is None else mu_min
     return UNDECLARED_COST if declared is None else declared
 
@@ -70,7 +70,7 @@ class Schedule:
     delta: float | None
 
     def at(self, budget: float, unit: float = 1.0) -> tuple[float, float]:
-        """V and delta at a (normalised) budget; ``unit`` is the largest cost, for the message."""
+        """V and delta at a normalised budget; ``unit``, the largest cost, is for the message."""
         growth = self.growth(budget)
         if growth <= 0.0 and (self.v is None or self.delta is None):
             raise PolicyError(
@@ -83,9 +83,9 @@ class Schedule:
         return v, delta
 
     def outside(self, budget: float, known: Known) -> str | None:
-        """What to say, in the user's units, if delta is not below the tightest limit.
+        """A warning, in the user's units, if delta is not below the tightest limit; else None.
 
-        The theorems need that. ``budget`` is normalised.
+        The theorems assume that it is. ``budget`` is normalised.
         """
         limits = limits_of(known)
         delta, tightest = self.at(budget)[1], min(limits, default=math.inf)
@@ -104,7 +104,7 @@ class Schedule:
 
     def _smallest_budget(self, limit: float) -> float:
         """The budget from which delta0 * sqrt(g(B) / B) stays below ``limit``, by bisection."""
-        low = high = math.e  # log(B) / B falls from here on
+        low = high = math.e  # log(B) / B decreases from here on
         while self.delta0 * math.sqrt(self.growth(high) / high) >= limit:
             low, high = high, 2.0 * high
         while high - low > 1e-9 * high:

@@ -1,12 +1,12 @@
-"""Random numbers for policies that sample, and what they sample from: Beta posteriors.
+"""Random numbers and Beta posteriors for policies that sample.
 
-Everything comes from the step's ``words`` by :func:`~tightrope.policies.choice.hashed`, so that
-plain Python and compiled code draw the same. A Beta is made of two Gammas by the method of
-Marsaglia and Tsang ("A simple method for generating gamma variables", ACM TOMS 2000).
+All numbers are derived from the step's ``words`` by :func:`~tightrope.policies.choice.hashed`, so
+that plain Python and compiled code draw the same. A Beta variable is made of two Gamma variables,
+by the method of Marsaglia and Tsang ("A simple method for generating gamma variables", TOMS 2000).
 
 The posteriors start at Beta(1, 1) and count outcomes of 0 and 1. An outcome v in between counts as
 1 with chance v (Agrawal and Goyal, "Analysis of Thompson sampling for the multi-armed bandit
-problem", COLT 2012). :class:`Posteriors` is a policy's record of them.
+problem", COLT 2012). :class:`Posteriors` is the record that a policy keeps of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
     "uniform",
 ]
 
-TRIES = 8  # of a Gamma; each succeeds with a chance of at least 0.95
-WORDS_A_GAMMA = 2 * TRIES
+TRIES = 8  # rejection steps per Gamma; each succeeds with probability at least 0.95
+WORDS_PER_GAMMA = 2 * TRIES
 STEP = 2.0**-32
 TAIL = 0.02425  # where Acklam's approximation changes its form
 
@@ -40,7 +40,7 @@ def coin(word: int) -> float:
 
 
 def uniform(word: int, number: int) -> float:
-    """A number in (0, 1), one for each ``number`` from 0."""
+    """A random number in (0, 1), a different one for each ``number`` from 0."""
     return (hashed(word, number) + 0.5) * STEP
 
 
@@ -71,7 +71,7 @@ def _tail_quantile(q: float) -> float:
 
 
 def gamma(shape: float, word: int, number: int) -> float:
-    """A Gamma variable of ``shape`` at least 1; takes ``WORDS_A_GAMMA`` numbers from ``number``."""
+    """A Gamma variable of ``shape`` >= 1; uses ``WORDS_PER_GAMMA`` numbers from ``number`` on."""
     size = shape - 1.0 / 3.0
     spread = 1.0 / math.sqrt(9.0 * size)
     cube = 1.0
@@ -90,22 +90,22 @@ def gamma(shape: float, word: int, number: int) -> float:
 
 def beta(successes: float, failures: float, word: int, number: int) -> float:
     """A draw from Beta(1 + successes, 1 + failures), the ``number``-th of this word."""
-    first = 2 * WORDS_A_GAMMA * number
+    first = 2 * WORDS_PER_GAMMA * number
     yes = gamma(1.0 + successes, word, first)
-    no = gamma(1.0 + failures, word, first + WORDS_A_GAMMA)
+    no = gamma(1.0 + failures, word, first + WORDS_PER_GAMMA)
     return yes / (yes + no)
 
 
 class Posteriors(NamedTuple):
-    """What was counted of every arm's channels, for outcomes that are not 0 or 1."""
+    """Successes per arm and channel, where outcomes between 0 and 1 are rounded at random."""
 
-    word: Annotated[Array, 1]  # random, for the coins of the next outcomes
-    counted: Annotated[Array, "K", "C"]  # the totals that were counted
+    word: Annotated[Array, 1]  # random, for rounding the next outcomes
+    counted: Annotated[Array, "K", "C"]  # the totals at the last count
     successes: Annotated[Array, "K", "C"]
 
 
 def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
-    """Count what the arm just gave in each channel as a success or not."""
+    """Count the arm's last outcome in each channel as a success or a failure."""
     channels, word = len(state.remaining) + 1, int(posteriors.word[0])
     for channel in range(channels):
         at = arm * channels + channel
@@ -116,16 +116,17 @@ def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
 
 
 def sampled_mean(state: State, posteriors: Posteriors, arm: int, channel: int, word: int) -> float:
-    """A draw from the posterior of an arm's mean in a channel: 0 the cost, 1 the reward, ..."""
+    """A draw from the posterior of an arm's mean in a channel (0 cost, 1 reward, 2 + m penalty)."""
     at = arm * (len(state.remaining) + 1) + channel
     successes = posteriors.successes[at]
     return beta(successes, max(state.pulls[arm] - successes, 0.0), word, at)
 
 
 def drawn_mean(state: State, arm: int, channel: int, word: int) -> float:
-    """As :func:`sampled_mean`, without coins: an outcome v counts as v successes.
+    """As :func:`sampled_mean`, but an outcome v counts as v successes, without random rounding.
 
-    The same for zeros and ones; elsewhere wider than the truth, but free of the coins' own luck.
+    For outcomes 0 and 1 both are the same. For others this posterior is wider than it need be, but
+    has no noise from rounding.
     """
     at = arm * (len(state.remaining) + 1) + channel
     total = state.totals[at]

@@ -1,4 +1,4 @@
-"""How the shell's words become a policy's parameters."""
+"""Parse values of policy parameters from the shell."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1.0": True, "0
 
 
 def as_flag(value: object) -> object:
-    """A flag that the shell wrote as a word or a number; anything else as it is.
+    """A bool from the shell's word or number; any other value unchanged.
 
     >>> as_flag("true"), as_flag(0.0), as_flag(True), as_flag("maybe")
     (True, False, True, 'maybe')
@@ -24,7 +24,7 @@ def as_flag(value: object) -> object:
 
 
 def as_arm(value: object) -> object:
-    """An arm's number, where the shell wrote it as a float; anything else as it is.
+    """An arm's number from the shell's float; any other value unchanged.
 
     >>> as_arm(2.0), as_arm("careful"), as_arm(1.5)
     (2, 'careful', 1.5)
@@ -33,7 +33,7 @@ def as_arm(value: object) -> object:
 
 
 def arm_number(policy: str, parameter: str, arm: int | str, known: Known) -> int:
-    """The number from 0 of an arm given by its number from 1 or its name."""
+    """The number, from 0, of an arm that is given by its number from 1 or its name."""
     place = f"policy {policy}: {parameter} = {arm!r}"
     if isinstance(arm, str):
         if arm not in known.names:
