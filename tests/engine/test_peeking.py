@@ -30,8 +30,13 @@ from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, Setup, limits_of, set_up
 
 LEARNERS = [
-    *(name for name, kind in POLICIES.items() if kind().knows != "laws"),
+    *(
+        name
+        for name, kind in POLICIES.items()
+        if not (issubclass(kind, InformedPolicy) and kind().knows)
+    ),
     "stationary:shares=0.3/0.7/0.0",
+    "optpess-lp:safe=2,safe_rate=0.5,alpha=0.1",
     "lyon:window0=1",
     "lyon:discount0=1",
     "resolve:window0=1",
@@ -114,10 +119,18 @@ def test_the_problems_differ_in_their_laws_alone():
     assert pairs()[0][0].moments.cost.tolist() != pairs()[0][1].moments.cost.tolist()
 
 
-@pytest.mark.parametrize("text", by_policy(LEARNERS))
+def with_a_safe_arm(problem):
+    """The same, declaring of its second arm that it keeps the limits with room to spare."""
+    rates = {name: 0.3 * limit for name, limit in problem.limit.items()}
+    return dataclasses.replace(problem, safe=1, safe_rates=rates)
+
+
+@pytest.mark.parametrize("text", by_policy([*LEARNERS, "optpess-lp"]))
 def test_the_same_outcomes_give_the_same_decisions(text):
     policy = parse_policy(text)
     for one, other in pairs():
+        if policy.knows == "safe arm":
+            one, other = with_a_safe_arm(one), with_a_safe_arm(other)
         scale = one.scales.cost
         made = [by_controller(problem, policy, 16.0 * scale) for problem in (one, other, one.task)]
         assert made[0] == made[1] == made[2]

@@ -45,6 +45,7 @@ FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))
 AWARE = (
     UCBLP(),
     UCBLP(epsilon=0.1),
+    UCBLP(epsilon="published"),
     TSLP(),
     TSLP(update=True),
     PrimalDualBwK(),
@@ -379,7 +380,8 @@ def test_the_shells_words(text, policy):
         ("ts-lp:update=maybe", ["update", "maybe", "true or false"]),
         ("primal-dual-bwk:hard_stop=2", ["hard_stop", "2.0", "true or false"]),
         ("primal-dual-bwk:gamma0=-1", ["gamma0", "-1"]),
-        ("ucb-lp:epsilon=1", ["epsilon", "1.0", "[0, 1)"]),
+        ("ucb-lp:epsilon=1", ["epsilon", "1.0", "[0, 1)", "published"]),
+        ("ucb-lp:epsilon=tiny", ["epsilon", "tiny", "[0, 1)", "published"]),
         ("ucb-lp:gamma0=inf", ["gamma0", "inf"]),
         ("omega-ucb:rho=0", ["rho", "above 0"]),
         ("omega-ucb:eta=two", ["eta", "two", "estimated or one"]),

@@ -8,7 +8,16 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tightrope import TSLP, ChoicePolicy, IndexPolicy, LyOff, LyOn, PrimalDualBwK
+from tightrope import (
+    TSLP,
+    UCBLP,
+    ChoicePolicy,
+    IndexPolicy,
+    LyOff,
+    LyOn,
+    OptPessLP,
+    PrimalDualBwK,
+)
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Setup, limits_of
 from tightrope.testing import PolicyContract
@@ -23,6 +32,8 @@ class TestEveryPolicy(PolicyContract):
         LyOn(discount0=1.0),
         LyOff(v=3.0, delta=0.0),
         TSLP(update=True),
+        UCBLP(epsilon="published"),
+        OptPessLP(safe=1, safe_rate=0.5, alpha=0.05),
         PrimalDualBwK(hard_stop=False),
     )
 

@@ -15,6 +15,7 @@ from tightrope import (
     FixedArm,
     LyOff,
     LyOn,
+    OptPessLP,
     PessimisticOptimistic,
     PolicyError,
     Resolve,
@@ -114,6 +115,8 @@ def test_learners_get_the_task_alone(paper, monkeypatch):
         (UCBBwI(mu_min=0.1), ""),
         (PessimisticOptimistic(), "slack"),
         (PessimisticOptimistic(slack=0.1), ""),
+        (OptPessLP(), "safe arm"),
+        (OptPessLP(safe=2, safe_rate=0.5), ""),
         (Resolve(), ""),
     ],
 )

@@ -18,11 +18,14 @@ from tightrope.policies.base import set_up as set_up
 from tightrope.policies.budgeted_ts import BudgetedTS as BudgetedTS
 from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
 from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
+from tightrope.policies.lincon_kl_ucb import LinConKLUCB as LinConKLUCB
+from tightrope.policies.lincon_ts import LinConTS as LinConTS
 from tightrope.policies.lyoff import LyOff as LyOff
 from tightrope.policies.lyon import LyOn as LyOn
 from tightrope.policies.lyon_ts import LyOnTS as LyOnTS
 from tightrope.policies.lyon_wilson import LyOnWilson as LyOnWilson
 from tightrope.policies.omega_ucb import OmegaUCB as OmegaUCB
+from tightrope.policies.optpess_lp import OptPessLP as OptPessLP
 from tightrope.policies.pessimistic_optimistic import PessimisticOptimistic as PessimisticOptimistic
 from tightrope.policies.primal_dual_bwk import PrimalDualBwK as PrimalDualBwK
 from tightrope.policies.resolve import Resolve as Resolve
@@ -51,8 +54,11 @@ POLICIES: Mapping[str, type[Policy]] = {
         EpsilonGreedy,
         UCBLP,
         TSLP,
+        LinConTS,
+        LinConKLUCB,
         PrimalDualBwK,
         PessimisticOptimistic,
+        OptPessLP,
         BudgetedTS,
         OmegaUCB,
     )

@@ -173,7 +173,7 @@ class Policy(ABC):
 class InformedPolicy(Policy):
     """A policy that knows the laws of the arms: its ``setup`` gets a :class:`Problem`.
 
-    If its parameters make the laws unnecessary, ``knows`` is "" and it gets a task like the others.
+    If it does not need the laws (``needs_laws``), it gets a task like the others.
     """
 
     @abstractmethod
@@ -185,6 +185,10 @@ class InformedPolicy(Policy):
         """It knows the laws."""
         return "laws"
 
+    def needs_laws(self, known: Task | Problem) -> bool:
+        """Whether ``setup`` needs more than a task; not if the parameters leave nothing to know."""
+        return bool(self.knows)
+
 
 def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     """The policy's setup: from the task alone, or from the problem if the policy is informed.
@@ -194,19 +198,24 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     """
     from tightrope.problem import MOST_PULLS, Problem
 
-    if not (isinstance(policy, InformedPolicy) and policy.knows):
-        if isinstance(known, Problem):
-            known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
-    elif not isinstance(known, Problem):
-        raise PolicyError(
-            f"policy {policy.name}: knows the laws of the arms, so it needs a Problem;"
-            " a Task was given"
-        )
+    if isinstance(policy, InformedPolicy) and policy.needs_laws(known):
+        if not isinstance(known, Problem):
+            raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
+    elif isinstance(known, Problem):
+        known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
     setup = policy.setup(known, budget)
     _check_setup(policy, setup, known.penalty_count)
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
+
+
+def _lacking(knows: str) -> str:
+    """Why an informed policy refuses a task."""
+    if knows == "laws":
+        return "knows the laws of the arms, so it needs a Problem; a Task was given"
+    needs = "a Problem, or a Task that declares it"
+    return f"knows the {knows}, so it needs {needs}; this Task does not"
 
 
 def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
@@ -327,4 +336,6 @@ def advance(
 def _shell_value(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_shell_value(v) for v in value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

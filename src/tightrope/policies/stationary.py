@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import PolicyError, nearest
+from tightrope.errors import PolicyError
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
+from tightrope.policies.parts.words import arm_number, as_arm
 from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:
@@ -121,21 +122,11 @@ class FixedArm(_Odds):
     random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.arm, float) and float(self.arm).is_integer():
-            object.__setattr__(self, "arm", int(self.arm))
+        object.__setattr__(self, "arm", as_arm(self.arm))
         self.require("arm", "an arm's number from 1, or its name", type(self.arm) in (int, str))
 
     def odds(self, task: Task) -> npt.NDArray[np.float64]:
         """1 for the arm, 0 for the others."""
-        if isinstance(self.arm, str):
-            if self.arm not in task.names:
-                hint = nearest(self.arm, task.names)
-                raise PolicyError(f"policy {self.name}: arm = {self.arm!r} is not an arm; {hint}")
-            chosen = task.names.index(self.arm)
-        else:
-            count = task.arm_count
-            self.require("arm", f"a number from 1 to {count}", 1 <= self.arm <= count)
-            chosen = self.arm - 1
         odds = np.zeros(task.arm_count)
-        odds[chosen] = 1.0
+        odds[arm_number(self.name, "arm", self.arm, task)] = 1.0
         return odds

@@ -29,7 +29,7 @@ from tightrope.policies.state import Array, State
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["TSLP"]
+__all__ = ["TSLP", "Drawn", "draw"]
 
 LEAST = 1e-6  # smallest limit used when no allowance is left, relative to the original limit
 
@@ -58,7 +58,7 @@ class TSLP(ChoicePolicy):
 
     name: ClassVar[str] = "ts-lp"
     summary: ClassVar[str] = "the best mixture at sampled rates, solved anew at every step"
-    contestants: ClassVar[tuple[str, ...]] = ("ts-lp",)
+    contestants: ClassVar[tuple[str, ...]] = ("ts-lp", "ts-lp:update=true")
     colour: ClassVar[str | None] = "#8fb339"
 
     Scratch: ClassVar[type] = Drawn
@@ -81,7 +81,7 @@ class TSLP(ChoicePolicy):
     def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
         """An arm drawn from the best sampled mixture."""
         scratch.posteriors.word[0] = words[1]
-        _draw(state, scratch, words[0])
+        draw(state, scratch, words[0])
         budget, limits = state.remaining[0], scratch.limits
         for m in range(len(limits)):
             scratch.promised[m] = limits[m]
@@ -96,7 +96,7 @@ class TSLP(ChoicePolicy):
         count_outcomes(state, scratch.posteriors, arm)
 
 
-def _draw(state: State, scratch: Drawn, word: int) -> None:
+def draw(state: State, scratch: Drawn, word: int) -> None:
     """Draw every arm's means, and from them its rates."""
     posteriors, limited = scratch.posteriors, len(scratch.limits)
     for arm in range(len(state.pulls)):

@@ -3,7 +3,12 @@
 Agrawal and Devanur, "Bandits with concave rewards and convex knapsacks", EC 2014: play from the
 distribution that maximises the reward's upper confidence bounds while the lower confidence bounds
 of the consumption keep (1 - epsilon) of each budget per round. The radius of a mean m after n pulls
-is sqrt(gamma m / n) + gamma / n with gamma of the order of log(arms, resources, rounds).
+is sqrt(gamma m / n) + gamma / n with gamma of the order of log(arms, resources, rounds). For K
+arms, a smallest budget B' and T rounds their theorem for knapsacks takes
+
+    epsilon = sqrt(gamma K / B') + gamma K log(T) / B'
+
+up to a constant that it does not state: the deviation of the consumption, relative to B'.
 
 Adapted to rates and a total random cost: the program runs over shares of *cost*,
 
@@ -14,11 +19,16 @@ Adapted to rates and a total random cost: the program runs over shares of *cost*
 with empirical means r, x, y. An arm is then drawn with probability proportional to its share of
 cost divided by its mean cost. Their algorithm may skip a round; this one must spend the budget, so
 the shares sum to 1, and if no mixture keeps the limits it takes the least violating one.
-gamma = gamma0 log(K (1 + M) B), with the budget B in place of the number of rounds.
+gamma = gamma0 log(K (1 + M) B), with the budget B in place of the number of rounds T, and
+B' = B min(1, c_1, ..., c_M). The constant that they do not state is taken as 1, and epsilon is at
+most 1/2, as Sankararaman and Slivkins assume ("Bandits with knapsacks beyond the worst case",
+NeurIPS 2021): if the formula gives more, the budget is too small for the theorem. The formulas are
+written from knowledge of the papers.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -33,6 +43,9 @@ if TYPE_CHECKING:
     from tightrope.problem import Task
 
 __all__ = ["UCBLP"]
+
+PUBLISHED = "published"
+LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
 
 
 class Bounds(NamedTuple):
@@ -49,31 +62,36 @@ class Bounds(NamedTuple):
 class UCBLP(ChoicePolicy):
     """Play the mixture that is best for upper bounds of rewards and lower bounds of penalties.
 
-    ``gamma0``: the confidence bounds' scale. ``epsilon``: the part of each limit kept in reserve.
+    ``gamma0``: the confidence bounds' scale. ``epsilon``: the part of each limit kept in reserve,
+    or ``"published"`` for the authors' formula, at most 1/2.
     """
 
     gamma0: float = 0.25
-    epsilon: float = 0.0
+    epsilon: float | str = 0.0
 
     name: ClassVar[str] = "ucb-lp"
     summary: ClassVar[str] = "the best mixture at optimistic rates, solved anew at every step"
-    contestants: ClassVar[tuple[str, ...]] = ("ucb-lp",)
+    contestants: ClassVar[tuple[str, ...]] = ("ucb-lp:epsilon=published",)
     colour: ClassVar[str | None] = "#117733"
 
     Scratch: ClassVar[type] = Bounds
 
     def __post_init__(self) -> None:
         self.require_number("gamma0", 0.0)
-        self.require_number("epsilon", 0.0)
-        self.require("epsilon", "in [0, 1)", self.epsilon < 1.0)
+        if isinstance(self.epsilon, str):
+            self.require("epsilon", "a number in [0, 1), or published", self.epsilon == PUBLISHED)
+        else:
+            self.require_number("epsilon", 0.0)
+            self.require("epsilon", "a number in [0, 1), or published", self.epsilon < 1.0)
 
     def setup(self, task: Task, budget: float) -> Setup:
         """Constants: gamma and epsilon."""
-        resources = 1 + task.penalty_count
-        return Setup(
-            constants=(log_term(self.gamma0, task.arm_count, resources, budget), self.epsilon),
-            allowance=limits_of(task),
-        )
+        limits = limits_of(task)
+        gamma = log_term(self.gamma0, task.arm_count, 1 + len(limits), budget)
+        epsilon = self.epsilon
+        if isinstance(epsilon, str):
+            epsilon = shrinkage(gamma, task.arm_count, budget, budget * min((1.0, *limits)))
+        return Setup(constants=(gamma, epsilon), allowance=limits)
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Bounds) -> None:
@@ -106,3 +124,13 @@ class UCBLP(ChoicePolicy):
             penalty = state.totals[first + 2 + m] / pulls
             lower = penalty / cost - rate_radius(penalty, cost, pulls, gamma)
             scratch.penalty[arm * limited + m] = max(lower, 0.0)
+
+
+def shrinkage(gamma: float, arms: int, rounds: float, smallest: float) -> float:
+    """The published epsilon if ``smallest`` is the smallest budget; at most 1/2.
+
+    >>> round(shrinkage(2.0, 5, 10_000.0, 8_000.0), 4)
+    0.0469
+    """
+    share = gamma * arms / smallest
+    return min(math.sqrt(share) + share * max(math.log(rounds), 1.0), LARGEST_SHRINKAGE)

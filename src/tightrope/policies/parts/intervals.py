@@ -7,24 +7,37 @@ import math
 from tightrope.policies.state import State
 
 __all__ = [
+    "kl_high",
+    "kl_low",
     "knapsack_radius",
     "log_term",
     "rate_radius",
     "spread",
+    "unpulled",
     "untried",
     "wilson_high",
     "wilson_low",
 ]
 
 FEW = 30.0  # with fewer pulls the empirical variance is not used
+STEPS = 20  # largest number of Newton steps; usually 4 are enough
+CLOSE = 1e-13  # Newton's method stops after a step of at most this size
+LEAST = 1e-9  # smallest lower bound of a mean above 0, so that quotients stay finite
+
+
+def unpulled(state: State) -> int:
+    """The first arm without a pull; -1 if there is none."""
+    for arm in range(len(state.pulls)):
+        if state.pulls[arm] == 0.0:
+            return arm
+    return -1
 
 
 def untried(state: State) -> int:
     """The first arm without a pull, else the first whose cost so far is 0; -1 if there is none."""
-    channels = len(state.remaining) + 1
-    for arm in range(len(state.pulls)):
-        if state.pulls[arm] == 0.0:
-            return arm
+    channels, first = len(state.remaining) + 1, unpulled(state)
+    if first >= 0:
+        return first
     for arm in range(len(state.pulls)):
         if state.totals[arm * channels] <= 0.0:
             return arm
@@ -77,3 +90,58 @@ def wilson_high(mean: float, pulls: float, width: float) -> float:
 def _wilson_sum(mean: float, share: float) -> float:
     inside = share * mean * (1.0 - mean) + 0.25 * share * share
     return mean + 0.5 * share + math.sqrt(max(inside, 0.0))
+
+
+def kl_high(mean: float, width: float) -> float:
+    """The largest q with kl(mean, q) <= ``width``, the relative entropy of Bernoulli variables.
+
+    By Newton's method from above: kl is convex in q, so no step passes the root. It starts at the
+    smaller of two upper bounds: Pinsker's, mean + sqrt(width / 2), and the q at which
+    -entropy(mean) - (1 - mean) log(1 - q), which is at most kl, equals ``width``.
+    """
+    if mean <= 0.0:
+        return -math.expm1(-width)
+    if mean >= 1.0 or width <= 0.0:
+        return mean
+    entropy = _entropy(mean)
+    high = -math.expm1(-(width + entropy) / (1.0 - mean))
+    high = min(mean + math.sqrt(0.5 * width), high)
+    for _ in range(STEPS):
+        if not mean < high < 1.0:
+            break
+        step = _newton(mean, high, width + entropy)
+        high -= step
+        if step <= CLOSE:
+            break
+    return min(max(high, mean), 1.0)
+
+
+def kl_low(mean: float, width: float) -> float:
+    """The smallest q with kl(mean, q) <= ``width``, by Newton's method from below.
+
+    If the mean is above 0, so is the bound: at least ``LEAST``, or the mean if that is smaller.
+    """
+    if mean >= 1.0:
+        return max(math.exp(-width), LEAST)
+    if mean <= 0.0 or width <= 0.0:
+        return mean
+    entropy = _entropy(mean)
+    low = max(mean - math.sqrt(0.5 * width), math.exp(-(width + entropy) / mean))
+    for _ in range(STEPS):
+        if not LEAST < low < mean:
+            break
+        step = _newton(mean, low, width + entropy)
+        low -= step
+        if -step <= CLOSE * low:
+            break
+    return min(max(low, LEAST), mean)
+
+
+def _entropy(mean: float) -> float:
+    return -mean * math.log(mean) - (1.0 - mean) * math.log(1.0 - mean)
+
+
+def _newton(mean: float, at: float, wanted: float) -> float:
+    """(kl(mean, at) - width) / its slope; ``wanted`` is the width + the entropy of the mean."""
+    cross = -mean * math.log(at) - (1.0 - mean) * math.log(1.0 - at)
+    return (cross - wanted) * at * (1.0 - at) / (at - mean)

@@ -22,6 +22,7 @@ __all__ = [
     "best_pair",
     "pick",
     "pick_of_pair",
+    "pick_or_any",
     "rate_of",
     "rate_of_pair",
     "simplex",
@@ -143,6 +144,11 @@ def pick(mixture: Mixture, costs: Array, coin: float) -> int:
             if rest < 0.0:
                 break
     return chosen
+
+
+def pick_or_any(kept: bool, mixture: Mixture, costs: Array, coin: float) -> int:
+    """As :func:`pick` if the mixture keeps the limits, else an arm at random with equal odds."""
+    return pick(mixture, costs, coin) if kept else int(coin * len(costs))
 
 
 def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
