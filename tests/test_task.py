@@ -77,6 +77,22 @@ def tasks(draw: st.DrawFn) -> Task:
     )
 
 
+@st.composite
+def declared(draw: st.DrawFn) -> Task:
+    """A task that declares a safe arm and what is expected."""
+    task = draw(tasks())
+    rates = {name: st.floats(0, limit) for name, limit in task.limits.items()}  # type: ignore[union-attr]
+    scales = dict(zip(task.channels, task.scales.channels, strict=True))
+    means = {name: st.floats(1e-9 * scale, scale) for name, scale in scales.items()}
+    guesses = st.fixed_dictionaries({}, optional=means)
+    return replace(
+        task,
+        safe=draw(st.sampled_from(task.arms) | st.integers(0, task.arm_count - 1)),
+        safe_rates=draw(st.fixed_dictionaries({}, optional=rates)),
+        expected=draw(st.dictionaries(st.sampled_from(task.arms), guesses)),
+    )
+
+
 # --- a task of its own --------------------------------------------------------------------
 
 
@@ -109,7 +125,7 @@ def test_the_order_of_limits_counts() -> None:
     assert router().scales != router(limits={"dollars": 0.004, "bad": 0.05}).scales
 
 
-@given(tasks())
+@given(tasks() | declared())
 def test_tasks_are_values(task: Task) -> None:
     for again in (
         Task.from_toml(task.to_toml()),
@@ -140,6 +156,36 @@ def test_the_toml_of_a_task() -> None:
     """
     assert Task.from_toml(longer) == router()
     assert "limit = 0.8" in Task(["a"], limit=0.8).to_toml()
+
+
+def test_a_task_declares_a_safe_arm_and_what_is_expected() -> None:
+    task = router(
+        safe="opus",
+        safe_rates={"dollars": 0.002},
+        expected={"opus": {"dollars": 0.015, "cost": 1}, "haiku": {}},
+    )
+    assert (task.safe, task.safe_arm) == ("opus", 1)
+    assert task == replace(task, safe=1)
+    assert task != replace(task, safe=0)
+    assert task != replace(task, safe_rates={})
+    assert task != replace(task, expected={})
+    np.testing.assert_array_equal(task.normal_safe_rates, [0.05 * 2.0, 0.002 * 2.0 / 0.05])
+    nothing = [np.nan] * 4
+    np.testing.assert_array_equal(
+        task.normal_expected, [nothing, [0.5, np.nan, np.nan, 0.015 / 0.05]]
+    )
+    assert task.expected == {"opus": {"cost": 1.0, "dollars": 0.015}}
+    assert 'safe = "opus"\nsafe_rates = { dollars = 0.002 }\n' in task.to_toml()
+    sections = ROUTER + "\n[expected.opus]\ncost = 1\ndollars = 0.015\n"
+    assert Task.from_toml('safe = "opus"\nsafe_rates.dollars = 0.002\n' + sections) == task
+
+
+def test_nothing_is_declared_by_default() -> None:
+    task = router()
+    assert (task.safe, task.safe_arm, task.safe_rates, task.expected) == (None, None, {}, {})
+    assert np.isnan(task.normal_expected).all()
+    assert task.normal_expected.shape == (2, 4)
+    np.testing.assert_array_equal(task.normal_safe_rates, task.normal_limits)
 
 
 BAD_TASKS: list[tuple[Callable[[], object], str]] = [
@@ -184,6 +230,49 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: router(slack=1.5), "slack = 1.5: must be at most 1, a share of the limits"),
     (lambda: router(slack=float("nan")), "slack = nan: must be a finite number"),
     (lambda: router(name=3), "name = 3: must be a string"),
+    (lambda: router(safe="opsu"), "safe = 'opsu': is not an arm; did you mean 'opus'?"),
+    (lambda: router(safe=2), "safe = 2: must be the name of an arm, or a number from 0 to 1"),
+    (lambda: router(safe=True), "safe = True: must be the name of an arm, or a number from 0 to 1"),
+    (
+        lambda: router(safe_rates={"bad": 0.01}),
+        "safe_rates = {'bad': 0.01}: must come with safe, their arm",
+    ),
+    (
+        lambda: router(safe=0, safe_rates=0.01),
+        "safe_rates = 0.01: must be rates by limit, such as {'bad': 0.01}",
+    ),
+    (
+        lambda: router(safe=0, safe_rates={"bed": 0.01}),
+        "safe_rates: unknown limit 'bed'; did you mean 'bad'?",
+    ),
+    (
+        lambda: router(safe=0, safe_rates={"bad": 0.06}),
+        "safe_rates: rate of 'bad' = 0.06: must lie between 0 and 0.05, the limit",
+    ),
+    (
+        lambda: router(expected=[1]),
+        "expected = [1]: must be mean outcomes by arm, such as {'opus': {'cost': 1}}",
+    ),
+    (
+        lambda: router(expected={"opsu": {"cost": 1}}),
+        "expected: 'opsu' is not an arm; did you mean 'opus'?",
+    ),
+    (
+        lambda: router(expected={"opus": 1}),
+        "expected of arm 'opus': 1 must be numbers by channel, among cost, reward, bad, dollars",
+    ),
+    (
+        lambda: router(expected={"opus": {"dolars": 1}}),
+        "expected of arm 'opus': unknown channel 'dolars'; did you mean 'dollars'?",
+    ),
+    (
+        lambda: router(expected={"opus": {"dollars": 1}}),
+        "expected of arm 'opus': dollars = 1.0: must lie between 0 and 0.05, its scale",
+    ),
+    (
+        lambda: router(expected={"opus": {"cost": 0}}),
+        "expected of arm 'opus': cost = 0.0: must lie above 0, at most 2.0, its scale",
+    ),
     (lambda: router(scales=3), "scales = 3: must be a Scales"),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", '{ at_most = 1, per = "pull" }', 1)),
@@ -235,6 +324,23 @@ def test_the_task_of_a_problem_has_its_parts_and_facts(problem: Problem) -> None
         assert task.slack == 1.0 - conflict(moments.penalty_rate, moments.limits).excess
     else:
         assert task.slack is None
+
+
+@given(problems())
+def test_a_problem_carries_what_is_declared(problem: Problem) -> None:
+    last, limits = problem.arm_count - 1, problem.limit_names
+    expected = {problem.names[0]: {"reward": 0.5 * problem.scales.reward}}
+    rates = {name: 0.5 * limit for name, limit in zip(limits, problem.limits, strict=True)}
+    known = replace(problem, safe=last, safe_rates=rates, expected=expected)
+    assert known != problem
+    assert known.task.safe_arm == last
+    assert known.task.safe_rates == known.safe_rates == rates
+    assert known.task.expected == known.expected == expected
+    assert all(phase.problem.safe == known.safe for phase in known.phases)
+    again = Problem.from_toml(known.to_toml())
+    assert again == known
+    assert hash(again) == hash(known)
+    assert pickle.loads(pickle.dumps(known)) == known
 
 
 def test_the_task_of_a_problem_is_a_plain_value_without_laws(mixed: Problem) -> None:

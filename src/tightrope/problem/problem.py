@@ -40,6 +40,7 @@ __all__ = ["Change", "Moments", "Phase", "Problem", "Tables", "require_unchangin
 
 
 UNSCALED = Scales()
+NOTHING: Named[Any] = Named({})
 
 
 def require_unchanging(
@@ -150,7 +151,8 @@ class Problem(Known):
 
     ``limits`` by name, or ``limit`` as one number or several, as a :class:`Task` takes them; an
     arm's penalties are in their order or by their names. ``changes``: what becomes of the arms
-    while the budget is spent, in order; none by default. What is known of it is its ``task``.
+    while the budget is spent, in order; none by default. What is known of it is its ``task``;
+    ``safe``, ``safe_rates`` and ``expected`` are what that declares, true or not.
     """
 
     arms: Sequence[Arm]  # [K]; kept as a tuple
@@ -158,6 +160,9 @@ class Problem(Known):
     scales: Scales
     name: str
     changes: Sequence[Change]  # kept as a tuple
+    safe: str | None
+    safe_rates: Named[float]
+    expected: Named[Named[float]]
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
@@ -169,16 +174,24 @@ class Problem(Known):
         changes: Sequence[Change] = (),
         *,
         limits: Mapping[str, float] | None = None,
+        safe: str | int | None = None,
+        safe_rates: Mapping[str, float] = NOTHING,
+        expected: Mapping[str, Mapping[str, float]] = NOTHING,
     ) -> None:
+        """Takes many parameters because a task's are among them; those are by keyword."""
         arms = _as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
-        known = Task(names, limits, scales, name, limit=limit)
+        declared = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
+        known = Task(names, limits, scales, name, limit=limit, **declared)  # type: ignore[arg-type]
         self.__dict__.update(
             arms=_in_order(arms, known),
             limit=known.limits,
             scales=known.scales,
             name=known.name,
             changes=(),
+            safe=known.safe,
+            safe_rates=known.safe_rates,
+            expected=known.expected,
             _known=known,
         )
         if not isinstance(changes, Iterable):
@@ -226,8 +239,20 @@ class Problem(Known):
         starts = [0.0, *(change.at for change in self.changes)]
         arms = [self.arms, *(change.arms for change in self.changes)]
         return tuple(
-            Phase(start, end - start, Problem(some, self.limit, self.scales, self.name))
+            Phase(start, end - start, self._with(some))
             for start, end, some in zip(starts, [*starts[1:], 1.0], arms, strict=True)
+        )
+
+    def _with(self, arms: Sequence[Arm]) -> Problem:
+        """The same task with other arms behind it, which do not change."""
+        return Problem(
+            arms,
+            self.limit,
+            self.scales,
+            self.name,
+            safe=self.safe,
+            safe_rates=self.safe_rates,
+            expected=self.expected,
         )
 
     def phase_starts(self, budget: float) -> Floats:
@@ -244,7 +269,7 @@ class Problem(Known):
             raise ProblemError(
                 f"arms = {len(change.arms)}: must be {self.arm_count}, as many as at the start"
             )
-        after = Problem(change.arms, self.limit, self.scales, self.name)
+        after = self._with(change.arms)
         for k, (name, known) in enumerate(zip(after.names, self.names, strict=True), start=1):
             if name != known:
                 raise ProblemError(f"arm {k}: name {name!r} must be {known!r}, as at the start")

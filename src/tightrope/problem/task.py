@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.problem.declared import expected_of, safe_name_of, safe_rates_of
 from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
 from tightrope.problem.toml import alone, entries_text, table_of
 
@@ -30,7 +31,9 @@ __all__ = [
     "read_head",
 ]
 
-HEAD_KEYS = ("name", "limit", "limits", "scales", "arms")  # of a task's TOML and of a problem's
+# of a task's TOML and of a problem's
+DECLARED_KEYS = ("safe", "safe_rates", "expected")
+HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 Value = TypeVar("Value")
 _ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
@@ -286,6 +289,10 @@ class Task(Known):
     on every arm's mean cost, if one is known. ``slack``: some mixture of the arms keeps every
     penalty below (1 - slack) times its limit, if that is known; 0 or less says that none does.
 
+    ``safe``: an arm, by name or number, whose mean penalty per unit of mean cost is at most the
+    limit, for every limit; ``safe_rates``: smaller upper bounds on them, by limit, where they are
+    known. ``expected``: guesses of mean outcomes, by arm and channel (cost, reward, a limit).
+
     >>> task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004},
     ...             Scales(penalty={"dollars": 0.05}))
     >>> task.channels
@@ -301,6 +308,9 @@ class Task(Known):
     smallest_cost: float | None = None
     slack: float | None = None
     limit: InitVar[float | Sequence[float] | Mapping[str, float] | None] = None
+    safe: str | int | None = None  # kept as the name
+    safe_rates: Mapping[str, float] = Named({})  # kept as Named, in the order of the limits
+    expected: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
 
     def __post_init__(self, limit: object) -> None:
         for field, kind, allowed in (
@@ -318,6 +328,7 @@ class Task(Known):
         object.__setattr__(self, "scales", self.scales.for_limits(self.limit_names))
         self._check_limits()
         self._check_facts()
+        self._check_declared()
 
     def _check_limits(self) -> None:
         for m, limit in enumerate(self.normal_limits.tolist()):
@@ -343,11 +354,18 @@ class Task(Known):
                 raise ProblemError(f"slack = {slack!r}: must be at most 1, a share of the limits")
             object.__setattr__(self, "slack", slack)
 
+    def _check_declared(self) -> None:
+        object.__setattr__(self, "safe", safe_name_of(self))
+        object.__setattr__(self, "safe_rates", Named(safe_rates_of(self)))
+        expected = {arm: Named(means) for arm, means in expected_of(self).items()}
+        object.__setattr__(self, "expected", Named(expected))
+
     @property
     def _values(self) -> tuple[Any, ...]:
         """All that it is made of, in the order of the constructor."""
         facts = (self.smallest_cost, self.slack)
-        return (self.arms, self.limits, self.scales, self.name, *facts)
+        declared = (self.safe, self.safe_rates, self.expected)
+        return (self.arms, self.limits, self.scales, self.name, *facts, *declared)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Task) and self._values == other._values
@@ -371,6 +389,33 @@ class Task(Known):
     def normal_smallest_cost(self) -> float | None:
         """As declared."""
         return None if self.smallest_cost is None else self.smallest_cost / self.scales.cost
+
+    @cached_property
+    def safe_arm(self) -> int | None:
+        """The number of the safe arm, from 0, if one is declared."""
+        return None if self.safe is None else self.arms.index(self.safe)
+
+    @cached_property
+    def normal_safe_rates(self) -> Floats:
+        """Upper bounds on the safe arm's penalty rates, normalised, [M]: the limits by default."""
+        known = zip(self.limit_names, self.limit_values, strict=True)
+        rates = np.array([self.safe_rates.get(name, limit) for name, limit in known])
+        scales = np.array(self.scales.penalties)
+        return np.asarray(rates * self.scales.cost / scales, dtype=np.float64)
+
+    @cached_property
+    def normal_expected(self) -> Floats:
+        """The expected mean outcomes, normalised, [K, 2 + M]; nan where nothing is declared."""
+        means = np.full((self.arm_count, 2 + self.penalty_count), np.nan)
+        if self.expected:
+            number_of = {name: k for k, name in enumerate(self.arms)}
+            for arm, channels in self.expected.items():
+                for channel, mean in channels.items():
+                    at_channel = self.channels.index(channel)
+                    scale = self.scales.channels[at_channel]
+                    means[number_of[arm], at_channel] = mean / scale
+        means.flags.writeable = False
+        return means
 
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
         """Raise a ``ProblemError`` that names the place unless there are M of them."""
@@ -399,7 +444,7 @@ class Task(Known):
         return "".join([head, *texts]).lstrip()
 
     def head_table(self) -> dict[str, object]:
-        """Name, limits and scales as TOML entries; what is as it is by default is empty."""
+        """Name, limits, scales and declarations as TOML entries; empty where as by default."""
         named, values, scales = self.has_named_limits, self.limit_values, self.scales
         penalties: object = alone(scales.penalties)
         if named:
@@ -410,6 +455,9 @@ class Task(Known):
             "limit": [] if named else alone(values),
             "limits": dict(zip(self.limit_names, values, strict=True)) if named else {},
             "scales": {} if set(scales.channels) == {1.0} else table,
+            "safe": self.safe,
+            "safe_rates": dict(self.safe_rates),
+            "expected": {arm: dict(means) for arm, means in self.expected.items()},
         }
 
     def _repr_html_(self) -> str:
@@ -448,7 +496,7 @@ def holds_task(table: Mapping[str, Any]) -> bool:
 
 
 def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits, scales and name out of a TOML table, as a constructor takes them."""
+    """All but the arms and facts out of a TOML table, as a constructor takes them."""
     with at("scales"):
         scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
     limits = table.get("limits")
@@ -458,7 +506,8 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
             raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
         limits = {name: _limit_from_toml(name, limit) for name, limit in limits.items()}
     name, limit = table.get("name", ""), table.get("limit")
-    return {"limit": limit, "limits": limits, "scales": scales, "name": name}
+    declared = {key: table[key] for key in DECLARED_KEYS if key in table}
+    return {"limit": limit, "limits": limits, "scales": scales, "name": name, **declared}
 
 
 def _limit_from_toml(name: str, value: object) -> object:

@@ -200,6 +200,8 @@ def task_html(task: Task) -> str:
     ]
     facts = {"smallest mean cost": task.smallest_cost, "slack": task.slack}
     known = [f"{name} {_number(value)}" for name, value in facts.items() if value is not None]
+    if task.safe is not None:
+        known.append(f"safe arm {shortened(str(task.safe))}")
     others = task.arm_count - MOST_ARMS
     names = [*task.names[:MOST_ARMS], *[f"and {others:,} more"] * (others > 0)]
     page = Block(_title("Task", task.name), [*_size(task), *known], listed, names=names)
