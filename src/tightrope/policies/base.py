@@ -112,6 +112,10 @@ class Policy(ABC):
     def setup(self, task: Any, budget: float) -> Setup:
         """The constants for ``task`` at ``budget`` (normalised)."""
 
+    def for_task(self, known: Known) -> Policy:
+        """The policy that runs in its place for what a task declares; itself unless it says so."""
+        return self
+
     @property
     def knows(self) -> str:
         """What it is told of the arms beyond names and scales, in a word or two; "" for nothing."""
