@@ -68,7 +68,8 @@ def plan_jobs(
     one_of("precision", precision, PRECISIONS)
     numbers = np.arange(runs) if isinstance(runs, int) else runs
     jobs = {}
-    for label, policy in policies.items():
+    for label, given in policies.items():
+        policy = given.for_task(problem)
         for budget in budgets:
             scaled = budget / problem.scales.cost
             jobs[label, budget] = Job(

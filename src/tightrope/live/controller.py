@@ -71,6 +71,7 @@ class Controller:
         if not isinstance(policy, Policy):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         scaled, seed = task.normal_budget(budget), seed_number(seed)
+        policy = policy.for_task(task)
         setup = set_up(policy, task, scaled)
         if isinstance(task, Problem):
             warn_infeasible(task)

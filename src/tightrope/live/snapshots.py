@@ -79,12 +79,13 @@ def _unpacked(
 ) -> tuple[Task, Policy, float, RunState, int]:
     if head["format"] != FORMAT:
         raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT}")
-    found = policy or _policy(head)
+    task = Task.from_toml(head["task"])
+    found = policy.for_task(task) if policy else _policy(head)
     (_, name), given = head["policy"], type(found).__qualname__
     if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
-    task, arm = Task.from_toml(head["task"]), operator.index(head["arm"])
+    arm = operator.index(head["arm"])
     _require_inside(block)
     state = RunState(spec, aligned_copy(block))
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:

@@ -114,6 +114,10 @@ class Policy(ABC):
     def setup(self, task: Any, budget: float) -> Setup:
         """The constants for ``task`` at ``budget`` (normalised)."""
 
+    def for_task(self, known: Known) -> Policy:
+        """The policy that runs in its place for what a task declares; itself unless it says so."""
+        return self
+
     @property
     def knows(self) -> str:
         """What the policy is told about the arms beyond names and scales; "" for nothing."""

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import Constants, Policy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
 from tightrope.policies.parts.beliefs import COIN, EXPECTED, Arms, believe, draw, learn
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
@@ -40,9 +40,9 @@ from tightrope.policies.parts.mixture import (
 from tightrope.policies.state import Array, State
 
 if TYPE_CHECKING:
-    from tightrope.problem import Task
+    from tightrope.problem import Known, Task
 
-__all__ = ["Resolve", "barrier", "curse"]
+__all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
@@ -109,6 +109,15 @@ class Resolve(ChoicePolicy):
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
         require_forgetting(self)
 
+    def for_task(self, known: Known) -> Policy:
+        """Itself under the guard, where there are a risk, a limit and a declared safe arm."""
+        from tightrope.policies.guarded import GuardedResolve
+
+        forgets = (self.window0, self.discount0) != (None, None)
+        if self.risk is None or known.safe is None or not known.penalty_count or forgets:
+            return self
+        return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
+
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost, and the expected means, if any."""
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
@@ -118,6 +127,17 @@ class Resolve(ChoicePolicy):
             allowance=limits_of(task),
             window=window,
             fade=fade,
+            warning=self._no_promise(task),
+        )
+
+    def _no_promise(self, task: Task) -> str | None:
+        """What to say where a risk and a safe arm are given, but the guard needs all pulls."""
+        given = "discount0" if self.window0 is None else "window0"
+        if self.risk is None or task.safe is None or getattr(self, given) is None:
+            return None
+        return (
+            f"policy resolve: {given} = {getattr(self, given):g} is for arms that change, so that"
+            f" the safe arm {task.safe!r} is not used: risk = {self.risk:g} is aimed at only"
         )
 
     @staticmethod

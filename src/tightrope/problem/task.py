@@ -209,6 +209,7 @@ class Known:
     _known: Task  # without the facts that laws could tell
     scales: Scales
     name: str
+    safe: str | int | None
 
     @property
     def title(self) -> str:

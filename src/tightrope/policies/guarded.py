@@ -1,0 +1,92 @@
+"""resolve under the guard: what runs in its place where a task declares a safe arm.
+
+``resolve`` decides as ever; an arm other than the safe one is pulled only if the guard allows it,
+else the safe arm is. ``parts/guard.py`` is the guard, ``docs/promises.md`` what it promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from tightrope.policies.base import Constants, Setup
+from tightrope.policies.parts.guard import Guard, allows, constants_of, open_guard, settle
+from tightrope.policies.resolve import Resolve, ResolveScratch
+from tightrope.policies.state import Array, State
+
+if TYPE_CHECKING:
+    from tightrope.problem import Task
+
+__all__ = ["GuardedResolve"]
+
+
+class GuardedBeliefs(NamedTuple):
+    """The policy's scratch."""
+
+    beliefs: ResolveScratch
+    guard: Guard
+
+
+_begin, _choose, _renew = Resolve.functions()
+_choose_for_one, _choose_for_many = Resolve.functions(1)[1], Resolve.functions(2)[1]
+
+
+def _kept(state: State, guard: Guard, arm: int) -> int:
+    """The arm, or the safe one if the guard does not allow it."""
+    safe = int(guard.safe[0])
+    if arm == safe or allows(guard, state):
+        return arm
+    return safe
+
+
+def _guarded_for_one(
+    constants: Constants, state: State, scratch: GuardedBeliefs, words: Array
+) -> int:
+    return _kept(state, scratch.guard, _choose_for_one(constants, state, scratch.beliefs, words))
+
+
+def _guarded_for_many(
+    constants: Constants, state: State, scratch: GuardedBeliefs, words: Array
+) -> int:
+    return _kept(state, scratch.guard, _choose_for_many(constants, state, scratch.beliefs, words))
+
+
+def _learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
+    """What is believed about the arm, and what the pull left of the risk."""
+    _renew(constants, state, scratch.beliefs, arm)
+    settle(scratch.guard, state, arm)
+
+
+@dataclass(frozen=True)
+class GuardedResolve(Resolve):
+    """``resolve`` with a risk, for a task that declares a safe arm; see :class:`Resolve`."""
+
+    contestants: ClassVar[tuple[str, ...]] = ()
+    forgetful: ClassVar[tuple[str, ...]] = ()
+    colour: ClassVar[str | None] = None
+
+    Scratch: ClassVar[type] = GuardedBeliefs
+    learn = staticmethod(_learn)
+
+    def setup(self, task: Task, budget: float) -> Setup:
+        """As ``resolve``, then the guard's constants."""
+        setup = super().setup(task, budget)
+        return replace(setup, constants=(*setup.constants, *constants_of(task, self.risk or 0.0)))
+
+    @staticmethod
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
+        """Believe what is believed of new arms; nothing is spent of the risk."""
+        _begin(constants, state, scratch.beliefs)
+        open_guard(constants, state, scratch.guard)
+
+    @staticmethod
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
+        """The arm that ``resolve`` would pull, or the safe one."""
+        return _kept(state, scratch.guard, _choose(constants, state, scratch.beliefs, words))
+
+    @classmethod
+    def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
+        """All that a kernel compiles of it."""
+        choose = cls.choose if penalties is None else _guarded_for_many
+        return (cls.begin, _guarded_for_one if penalties == 1 else choose, cls.learn)

@@ -1,0 +1,237 @@
+"""The guard: its inequalities, its account, and its promise against hostile arms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tightrope.policies.parts.guard import (
+    TILTS,
+    allows,
+    chance_allowed,
+    chance_of_breaking,
+    price_of,
+    rate_at_least,
+    rate_at_most,
+    root_tilt,
+    settle,
+)
+from tightrope.statistics import wilson
+
+from .hostile import Game, hostile_runs
+
+shares = st.floats(0.0, 1.0)
+RISK = 0.01
+
+
+# --- the inequalities ---------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(shares, shares, st.floats(0.01, 1.0)), min_size=1, max_size=6),
+    st.floats(0.01, 3.0),
+)
+def test_the_safe_arm_does_not_raise_the_bound(rows: list, tilt: float) -> None:
+    """E exp(lambda Y - kappa X) <= 1 for every joint law of X and Y with E Y = rate E X."""
+    cost, penalty, weight = np.array(rows).T
+    weight = weight / weight.sum()
+    mean_cost = float(weight @ cost)
+    if mean_cost < 1e-6:
+        return
+    rate = float(weight @ penalty) / mean_cost
+    tilt = min(tilt, 0.99 * math.log1p(1.0 / max(rate, 1e-9)))
+    price = price_of(rate, tilt)
+    assert weight @ np.exp(tilt * penalty - price * cost) <= 1.0 + 1e-9
+
+
+@given(st.floats(0.001, 5.0), st.floats(0.001, 5.0))
+def test_the_root_separates_tilts_that_gain_from_those_that_lose(rate: float, limit: float) -> None:
+    root = root_tilt(rate, limit)
+    if rate >= limit:
+        assert root == pytest.approx(0.0, abs=1e-9)
+    elif rate < 0.999 * limit:
+        assert price_of(rate, 0.9 * root) < limit * 0.9 * root
+        assert price_of(rate, 1.01 * root + 1e-9) > limit * root
+
+
+@pytest.mark.parametrize("rate", [0.003, 0.4, 2.0])
+def test_learnt_rates_hold_at_all_times_at_once(rate: float) -> None:
+    """Worst laws: X and Y never come together. The chance that a bound ever fails is ``doubt``."""
+    doubt, runs, pulls = 0.1, 250, 1500
+    random = np.random.default_rng(4)
+    p = 0.9 / (1.0 + rate)
+    drawn = random.random((runs, pulls))
+    cost = np.cumsum(drawn < p, axis=1)
+    penalty = np.cumsum((drawn >= p) & (drawn < p + rate * p), axis=1)
+    high, low = np.zeros(runs, bool), np.zeros(runs, bool)
+    for at in np.unique(np.geomspace(1, pulls, 25).astype(int)) - 1:
+        for run in range(runs):
+            x, y = float(cost[run, at]), float(penalty[run, at])
+            high[run] |= rate_at_most(x, y, doubt, 1e6) < rate
+            low[run] |= rate_at_least(x, y, doubt) > rate
+    for failed in (high, low):
+        assert wilson(int(failed.sum()), runs)[0] <= doubt
+
+
+def test_learnt_rates_close_in_on_the_rate() -> None:
+    for rate in (0.01, 0.5, 3.0):
+        known = [rate_at_most(n, rate * n, 0.005, 1e6) for n in (1e3, 1e4, 1e5)]
+        least = [rate_at_least(n, rate * n, 0.005) for n in (1e3, 1e4, 1e5)]
+        assert known[0] > known[1] > known[2] > rate > least[2] > least[1] > least[0]
+        assert known[2] < 1.25 * rate
+        assert least[2] > 0.75 * rate
+    assert rate_at_most(0.0, 0.0, 0.005, 0.8) == 0.8
+    assert rate_at_least(0.0, 0.0, 0.005) == 0.0
+
+
+# --- the account --------------------------------------------------------------------------
+
+PAPER = Game(
+    safe=[(1.0, 1.0, 0.5)], other=[(1.0, 0.4, 0.6)], limits=(0.8,), rates=(0.5,), budget=1e3
+)
+
+
+def pull(game: Game, state, guard, arm: int, *outcome: float) -> None:
+    state.remaining[:] -= outcome
+    settle(guard, state, arm)
+
+
+def test_w_stays_at_other_pulls_and_the_worst_pull_is_covered() -> None:
+    state, guard = PAPER.fresh()
+    assert chance_allowed(guard, 0, *state.remaining) == RISK
+    for _ in range(5000):
+        if not allows(guard, state):
+            break
+        pull(PAPER, state, guard, 1, 0.0, 1.0)
+        assert chance_allowed(guard, 0, *state.remaining) == pytest.approx(RISK, rel=1e-9)
+        assert chance_of_breaking(guard, 0, *state.remaining) <= RISK
+    assert guard.others[0] > 100
+    assert not allows(guard, state)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), shares, shares), min_size=1, max_size=60),
+    st.sampled_from([(0.5,), (-1.0,)]),
+)
+def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
+    """W, followed step by step with numpy: what the best tilt before each safe pull made of it."""
+    game = Game([], [], (0.8,), rates, 100.0)
+    state, guard = game.fresh()
+    wealth, others = None, 0
+
+    def exponents() -> np.ndarray:
+        budget, allowance = state.remaining
+        return guard.price * (budget + 1.0) - guard.tilt * allowance
+
+    for wants_other, cost, penalty in pulls:
+        other = wants_other and allows(guard, state)
+        before = exponents()
+        if other and wealth is None:
+            wealth = float(guard.risk[0])
+        pull(game, state, guard, int(other), cost, penalty)
+        others += other
+        if not other and wealth is not None and rates[0] >= 0:
+            at = int(np.argmin(before))
+            wealth += math.exp(exponents()[at]) - math.exp(before[at])
+            assert chance_allowed(guard, 0, *state.remaining) == pytest.approx(min(wealth, 1.0))
+    assert guard.others[0] == others
+    assert guard.tilt.size == TILTS
+
+
+def test_nothing_but_the_safe_arm_before_the_promise_can_be_made() -> None:
+    for rates, budget in (((-1.0,), 1000.0), ((0.79,), 100.0)):
+        state, guard = Game([], [], (0.8,), rates, budget).fresh()
+        assert not allows(guard, state)
+    state, guard = Game([], [], (0.8,), (-1.0,), 1000.0).fresh()
+    while not allows(guard, state):  # it learns that the safe arm's rate is below the limit
+        pull(PAPER, state, guard, 0, 1.0, 0.4)
+    assert 0.4 < guard.rate[0] < 0.8
+    assert 10 < guard.cost[0] < 500
+
+
+def test_a_safe_arm_that_never_incurs_anything() -> None:
+    state, guard = Game([], [], (0.1,), (0.0,), 100.0).fresh()
+    for _ in range(8):
+        assert allows(guard, state)
+        pull(PAPER, state, guard, 1, 0.0, 1.0)
+    assert state.remaining[1] == pytest.approx(2.0)
+    pull(PAPER, state, guard, 1, 0.0, 1.0)
+    assert not allows(guard, state)
+
+
+def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
+    state, guard = PAPER.fresh()
+    pull(PAPER, state, guard, 1, 0.0, 1.0)
+    for left in (0.0, 10.0):
+        state.remaining[:] = left, -1.0
+        assert not allows(guard, state)
+        assert chance_allowed(guard, 0, *state.remaining) == 1.0
+
+
+# --- the promise --------------------------------------------------------------------------
+
+
+def corners(rate: float, busy: float) -> list[tuple[float, ...]]:
+    """Cost and penalty are 0 or 1, and never come together: the worst law with this rate."""
+    p = busy / (1.0 + rate)
+    return [(p * rate, 0.0, 1.0), (p, 1.0, 0.0), (1.0 - busy + 1e-18, 0.0, 0.0)]
+
+
+def tiny(rate: float, cost: float) -> list[tuple[float, ...]]:
+    """Every pull costs next to nothing, and rarely incurs the most there is."""
+    return [(rate * cost, cost, 1.0), (1.0 - rate * cost, cost, 0.0)]
+
+
+def together(rate: float) -> list[tuple[float, ...]]:
+    """What incurs a penalty costs, and the other way round."""
+    return [(0.5 * min(rate, 1.0), 1.0 / max(rate, 1.0), 1.0), (0.5, 0.0, 0.0)] + (
+        [(0.5 * (1.0 - rate), 1.0, 0.0)] if rate < 1.0 else []
+    )
+
+
+WORST, HALF, DEAR = [(1.0, 0.0, 1.0)], [(0.5, 0.0, 1.0), (0.5, 1.0, 0.0)], [(1.0, 1.0, 1.0)]
+PROBLEMS = [(0.8, 0.5), (0.02, 0.01), (0.1, 0.09), (3.0, 1.0)]  # limit, the safe arm's rate
+
+
+@pytest.mark.parametrize(("limit", "rate"), PROBLEMS)
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_promise_is_kept_against_hostile_arms(
+    limit: float, rate: float, declared: bool
+) -> None:
+    """Whatever the laws: a run that ever left the safe arm breaks the limit in 1 % at most."""
+    broken = left_safe = 0
+    safes = [corners(rate, 1.0), corners(rate, 0.6), tiny(rate, 0.4), together(rate)]
+    games = list(itertools.product(safes, (WORST, HALF, DEAR)))
+    plays = itertools.cycle([(100.0, 1.0), (100.0, 0.1), (200.0, 1.0), (100.0, 1.0), (130.0, 1.0)])
+    for seed, ((safe, other), (budget, eager)) in enumerate(zip(games, plays, strict=False)):
+        rates = (rate if declared else -1.0,)
+        game = Game(safe, other, (limit,), rates, budget, eager=eager)
+        others, left = hostile_runs(game, 1000, seed)
+        bad = int(((others > 0) & (left[:, 0] < -1e-9)).sum())
+        assert wilson(bad, 1000)[0] <= RISK, (safe, other, budget, eager, bad)
+        broken, left_safe = broken + bad, left_safe + int((others > 0).sum())
+    runs = 1000 * len(games)
+    assert wilson(broken, runs)[1] <= RISK
+    if declared and limit > 0.1:
+        assert left_safe > 0.5 * runs  # it is not kept by doing nothing
+
+
+def test_the_promise_is_not_for_a_false_declaration() -> None:
+    game = Game(corners(0.75, 1.0), WORST, (0.8,), (0.4,), 200.0)
+    others, left = hostile_runs(game, 1000)
+    assert wilson(int(((others > 0) & (left[:, 0] < 0)).sum()), 1000)[0] > RISK
+
+
+def test_the_promise_covers_all_limits_together() -> None:
+    """Two limits, penalties that come one after the other; each gets half of the risk."""
+    safe = [(0.2, 0.0, 1.0, 0.0), (0.2, 0.0, 0.0, 1.0), (0.5, 1.0, 0.0, 0.0), (0.1, 0.0, 0.0, 0.0)]
+    other = [(0.5, 0.0, 1.0, 1.0), (0.5, 1.0, 0.0, 1.0)]
+    game = Game(safe, other, (0.8, 0.6), (0.4, 0.4), 200.0, risk=0.05)
+    others, left = hostile_runs(game, 4000)
+    assert (others > 0).mean() > 0.9
+    assert wilson(int((left < -1e-9).any(axis=1).sum()), 4000)[0] <= 0.05
