@@ -60,6 +60,7 @@ PROBLEMS = (
     "arena-small-10",
     "arena-safe-5",
     "arena-safe-20",
+    "arena-declared-safe",
     "arena-near-6",
     "arena-near-20",
     "arena-mixture-4",

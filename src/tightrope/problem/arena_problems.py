@@ -60,6 +60,13 @@ def _rare() -> Problem:
     return _bernoulli("arena-rare", 0.01, (0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006))
 
 
+def _declared_safe() -> Problem:
+    """One arm is declared to keep the limit by 60 %; of the three others one breaks it."""
+    odds = ((0.5, 0.3, 0.04), (0.5, 0.75, 0.2), (0.6, 0.6, 0.11), (0.4, 0.5, 0.1))
+    arms, declared = bernoulli_arms(*odds), {"penalty": 0.08}
+    return Problem(arms, limit=0.2, name="arena-declared-safe", safe=0, safe_rates=declared)
+
+
 def _two_limits() -> Problem:
     """Both limits bind: pi* mixes three arms."""
     return _bernoulli(
@@ -144,6 +151,7 @@ SPECIAL: dict[str, Callable[[], Problem]] = {
     "arena-free": _free,
     "arena-cheap": _cheap,
     "arena-rare": _rare,
+    "arena-declared-safe": _declared_safe,
     "arena-two-limits": _two_limits,
     "arena-three-limits": _three_limits,
     "arena-abrupt": _abrupt,
@@ -164,6 +172,7 @@ LISTED: dict[str, str] = {
     "arena-uneven-5": "five random arms with mean costs from 0.02 to 0.98",
     "arena-uneven-10": "ten random arms with mean costs from 0.02 to 0.98",
     "arena-rare": "three Bernoulli arms with penalties in 2 %, 0.1 % and 0.6 % of the pulls",
+    "arena-declared-safe": "four Bernoulli arms, one of them declared to keep the limit",
     "arena-rare-5": "five random arms with rare penalties",
     "arena-rare-10": "ten random arms with rare penalties",
     "arena-small-5": "five random arms, rewards and penalties below 0.05 of their scales",
