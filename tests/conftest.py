@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,9 @@ from tightrope.cli import main
 
 settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tightrope")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So a shell starts a job in the background, and programs that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     # Its main thread spins while the kernel's threads work: let them, for more than 5 ms at a time.
     sys.setswitchinterval(0.05)
