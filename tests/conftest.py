@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -41,6 +42,23 @@ def plain_terminal(monkeypatch):
     """What the terminal at hand says of itself changes no test."""
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def start_python():
+    """Starts Python with these arguments; the process ends with the test, however that ends."""
+    children = []
+
+    def start(*arguments, **options):
+        command = [sys.executable, *arguments]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        child.stdout.close()
 
 
 def by_policy(texts):
