@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -11,6 +13,9 @@ from tightrope.cli import main
 
 settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tightrope")
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So a shell starts a job in the background, and programs that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     # Its main thread spins while the kernel's threads work: let them, for more than 5 ms at a time.
     sys.setswitchinterval(0.05)
@@ -37,6 +42,23 @@ def plain_terminal(monkeypatch):
     """What the terminal at hand says of itself changes no test."""
     for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def start_python():
+    """Starts Python with these arguments; the process ends with the test, however that ends."""
+    children = []
+
+    def start(*arguments, **options):
+        command = [sys.executable, *arguments]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options))
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        child.stdout.close()
 
 
 def by_policy(texts):

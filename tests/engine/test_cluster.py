@@ -323,17 +323,11 @@ PROGRAM = textwrap.dedent(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_a_script_of_ones_own_and_control_c(cluster, tmp_path):
+def test_a_script_of_ones_own_and_control_c(cluster, tmp_path, start_python):
     """A policy of ``__main__``; RAY_ADDRESS; Ctrl-C gives the finished runs, within a moment."""
     path = tmp_path / "script.py"
     path.write_text(PROGRAM)
-    child = subprocess.Popen(
-        [sys.executable, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "RAY_ADDRESS": cluster.address},
-    )
-    assert child.stdout is not None
+    child = start_python(str(path), env={**os.environ, "RAY_ADDRESS": cluster.address})
     lines = iter(child.stdout)
     assert next(lines) == "some\n"
     child.send_signal(signal.SIGINT)
