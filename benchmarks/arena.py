@@ -1,6 +1,7 @@
 """The whole arena on a large machine: one problem after the other in several processes.
 
 python -m benchmarks.arena --runs 2000 --processes 12 --out arena
+python -m benchmarks.arena --docs arena      # puts its tables and figure into docs/
 
 Each process compiles the policies for its problem, which takes longer than the runs on a GPU; the
 results do not depend on the number of processes. The pages are those of ``tightrope arena``.
@@ -10,17 +11,24 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
 
+from benchmarks import page
 from tightrope.experiments import arena as contest
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import write
 from tightrope.experiments.arena_rows import ArenaRow
 from tightrope.experiments.reproduction import make_folder
 
-__all__ = ["main"]
+__all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+STANDINGS, MINE = "standings.md", "resolve.md"
+OURS = ("resolve", "resolve:risk=0.01")
 
 
 def _run(
@@ -39,6 +47,13 @@ def _run(
     return problem, list(found.rows), list(found.left_out), time.perf_counter() - start
 
 
+def copy_to_docs(folder: Path, docs: Path) -> None:
+    """Put the tables and the figure of an arena into the documentation."""
+    page.write({"standings": (folder / STANDINGS).read_text()}, docs / "arena.md")
+    page.write({"arena": (folder / MINE).read_text()}, docs / "resolve.md")
+    shutil.copyfile(folder / "arena.png", docs / "arena.png")
+
+
 def standings_table(rows: Sequence[ArenaRow], budget: float) -> list[str]:
     """Markdown for docs/arena.md: one line per problem, at one budget."""
     found = [
@@ -53,7 +68,8 @@ def standings_table(rows: Sequence[ArenaRow], budget: float) -> list[str]:
         first = f"`{others[0].policy}` {_regret(others[0])}" if others else "none keeps the limit"
         told = [
             f"{_regret(ours[label])}{_standing(ours[label])} | {_broken(ours[label])}"
-            for label in ("resolve", "resolve:risk=0.01")
+            for label in OURS
+            if label in ours
         ]
         found.append(f"| `{problem}` | {' | '.join(told)} | {first} |")
     return found
@@ -65,6 +81,8 @@ def policy_table(rows: Sequence[ArenaRow], *labels: str) -> list[str]:
     found = [f"| problem | B | {head} |", "|---|---|" + "---|" * (3 * len(labels))]
     for problem, budget in dict.fromkeys((row.problem, row.budget) for row in rows):
         here = {row.policy: row for row in rows if (row.problem, row.budget) == (problem, budget)}
+        if not set(labels) <= set(here):
+            continue
         told = [
             f"{_regret(here[label])} | {1000.0 * here[label].violation_share:+.2f}"
             f" | {_broken(here[label])}"
@@ -99,8 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--backend", default="auto")
-    parser.add_argument("--out", required=True, help="a folder for arena.html and its files")
+    parser.add_argument("--out", help="a folder for arena.html and its files")
+    parser.add_argument("--docs", help="such a folder: copy its tables and figure to docs/")
     asked = parser.parse_args(arguments)
+    if asked.docs:
+        copy_to_docs(Path(asked.docs), DOCS)
+    if not asked.out:
+        return
     problems, start = asked.problem or list(contest.PROBLEMS), time.perf_counter()
     policies, budgets = asked.policy or (), asked.budget or list(contest.BUDGETS)
     rows: dict[str, list[ArenaRow]] = {}
@@ -120,8 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scenes, facts = contest.scenes_of(problems), contest.facts_of(listed, asked.runs, asked.seed)
     write(make_folder(asked.out), listed, scenes, facts, judged(listed, contest.VERDICT), told)
     print(f"{time.perf_counter() - start:.0f} s in all")
-    print("\n".join(standings_table(listed, judged(listed, contest.VERDICT))))
-    print("\n".join(policy_table(listed, "resolve", "resolve:risk=0.01")))
+    folder = Path(asked.out)
+    standings = standings_table(listed, judged(listed, contest.VERDICT))
+    (folder / STANDINGS).write_text("\n".join(standings) + "\n")
+    (folder / MINE).write_text("\n".join(policy_table(listed, *OURS)) + "\n")
 
 
 if __name__ == "__main__":

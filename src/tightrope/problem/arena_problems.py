@@ -61,7 +61,7 @@ def _rare() -> Problem:
 
 
 def _declared_safe() -> Problem:
-    """One arm is declared to keep the limit by 60 %; of the three others one breaks it."""
+    """One arm is declared to keep the limit by 60 %; of the three others two break it."""
     odds = ((0.5, 0.3, 0.04), (0.5, 0.75, 0.2), (0.6, 0.6, 0.11), (0.4, 0.5, 0.1))
     arms, declared = bernoulli_arms(*odds), {"penalty": 0.08}
     return Problem(arms, limit=0.2, name="arena-declared-safe", safe=0, safe_rates=declared)
