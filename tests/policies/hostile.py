@@ -63,13 +63,13 @@ def _play(state, guard, fresh_state, fresh_guard, chances, rows, eager, runs, se
             for channel in range(1 + limited):
                 state.remaining[channel] -= rows[arm, row, channel]
             _note(guard, state, arm)
-        out[run, 0] = guard.others[0]
+        out[run, 0], out[run, 1] = guard.others[0], guard.made.min()
         for m in range(limited):
-            out[run, 1 + m] = state.remaining[1 + m]
+            out[run, 2 + m] = state.remaining[1 + m]
 
 
 def hostile_runs(game: Game, runs: int, seed: int = 0):
-    """Pulls of the other arm [R] and the allowances left at the end [R, M], below 0 if broken."""
+    """Pulls of the other arm [R], the allowances left [R, M], whether the promise was made [R]."""
     (state, guard), (fresh_state, fresh_guard) = game.fresh(), game.fresh()
     most, limited = max(len(game.safe), len(game.other)), len(game.limits)
     chances, rows = np.ones((2, most)), np.zeros((2, most, 1 + limited))
@@ -78,6 +78,6 @@ def hostile_runs(game: Game, runs: int, seed: int = 0):
         chances[arm, : len(law)] = np.cumsum(table[:, 0])
         chances[arm, len(law) - 1] = 1.0
         rows[arm, : len(law)] = table[:, 1:]
-    out = np.zeros((runs, 1 + limited))
+    out = np.zeros((runs, 2 + limited))
     _play(state, guard, fresh_state, fresh_guard, chances, rows, game.eager, runs, seed, out)
-    return out[:, 0], out[:, 1:]
+    return out[:, 0], out[:, 2:], out[:, 1] > 0

@@ -27,6 +27,7 @@ from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
 from tightrope.kernels.spec import ENVELOPE, spec_of
 from tightrope.live import snapshots
+from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.plain import PlainCalls
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
@@ -230,6 +231,14 @@ class Controller:
     def pulls(self) -> list[int]:
         """How often each arm was pulled [K], as far as it was told."""
         return list(map(int, self._state["totals"][:, 0]))
+
+    def outlook(self, doubt: float = 0.01) -> Outlook:
+        """What can be said now about the end of the run: a bound on the chance to break each limit.
+
+        ``doubt``: the chance, at most, that what is said of the arms' rates is wrong. It holds for
+        arms that do not change, and decisions that were told before the next one is asked for.
+        """
+        return outlook_of(self, doubt)
 
     def snapshot(self) -> bytes:
         """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""

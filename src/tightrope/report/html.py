@@ -21,7 +21,7 @@ from tightrope.statistics import Estimate, Floats
 
 if TYPE_CHECKING:
     from tightrope.engine import Trajectory
-    from tightrope.live import Controller
+    from tightrope.live import Controller, Outlook
     from tightrope.optimum.pi_star import Oracle
     from tightrope.problem import Problem, Task
     from tightrope.results import Results
@@ -32,6 +32,7 @@ __all__ = [
     "HtmlColumn",
     "controller_html",
     "oracle_html",
+    "outlook_html",
     "problem_html",
     "results_html",
     "shortened",
@@ -335,6 +336,26 @@ def controller_html(controller: Controller) -> str:
     notes = ["The budget is spent."] if controller.exhausted else []
     page = Block(f"Controller {controller.policy.label}", facts, listed, notes, task.arm_count)
     return replace(page, progress=controller.spent / controller.budget).html()
+
+
+def outlook_html(outlook: Outlook) -> str:
+    """What can be said now about the end of a run, limit by limit."""
+    rows = outlook.limits
+    tones = ["bad" if one.broken or one.infeasible else "good" * one.promised for one in rows]
+    rates = ["–" if one.rate is None else _number(one.rate) for one in rows]
+    listed = [
+        HtmlColumn("limit", [one.name for one in rows], number=False),
+        HtmlColumn("at most", [_number(one.limit) for one in rows]),
+        HtmlColumn("projected", rates),
+        HtmlColumn("between", [f"{_number(one.low)} to {_number(one.high)}" for one in rows]),
+        HtmlColumn("chance above", [Cell(_number(one.chance), one.chance) for one in rows]),
+        HtmlColumn("if only the safest", [_number(one.chance_if_safe) for one in rows]),
+        HtmlColumn(
+            "", [Cell(o.standing, tone=t) for o, t in zip(rows, tones, strict=True)], number=False
+        ),
+    ]
+    page = Block("Outlook", [], listed if rows else [], outlook.facts())
+    return replace(page, progress=min(outlook.spent / outlook.budget, 1.0)).html()
 
 
 def _title(kind: str, name: str) -> str:

@@ -6,12 +6,13 @@ the limit is broken at the end if nothing but the safe arm is pulled from here o
 
     U = exp(kappa (b + 1) - lambda a),     kappa = -log(1 - rate (e^lambda - 1))
 
-The guard takes the least over a few tilts. It starts with the risk W that was asked for, and keeps
-U <= W: another arm may be pulled if its worst outcome, a penalty of 1 for nothing, leaves U below
-W. Such a pull leaves W as it is. A pull of the safe arm moves W by what it moves U, for the tilt
-that was best before it; that is at most 0 on average. So W never rises on average, and a run that
-ends with a broken limit ends with W >= U >= 1: it has at most the chance that was asked for. A
-limit whose rate is not declared spends half of its risk on learning the rate.
+The guard takes the least over a few tilts. It pulls the safe arm until U is at most half of the
+risk that was asked for; then the promise is *made*, with W equal to the risk, and U <= W from then
+on: another arm may be pulled if its worst outcome, a penalty of 1 for nothing, leaves U below W.
+Such a pull leaves W as it is. A pull of the safe arm moves W by what it moves U, for the tilt that
+was best before it; that is at most 0 on average. So W never rises on average, and a run that ends
+with a broken limit ends with W >= U >= 1: it has at most the chance that was asked for. A limit
+whose rate is not declared spends half of its risk on learning the rate.
 
 ``docs/promises.md`` has the theorem and its proof. Everything is in normalised units. Letters: M
 limits.
@@ -54,7 +55,8 @@ class Guard(NamedTuple):
 
     safe: Annotated[Array, 1]  # the arm
     left: Annotated[Array, "R"]  # of the budget and of each allowance, when last settled
-    risk: Annotated[Array, "M"]  # W at the first pull of another arm
+    risk: Annotated[Array, "M"]  # W when the promise is made
+    made: Annotated[Array, "M"]  # whether it is
     spare: Annotated[Array, "M"]  # W - U since then
     others: Annotated[Array, 1]  # pulls of other arms
     rate: Annotated[Array, "M"]  # an upper bound on the safe arm's penalty rate
@@ -91,6 +93,15 @@ def open_guard(constants: tuple[float, ...], state: State, guard: Guard) -> None
         guard.risk[m] = risk - guard.doubt[m]
         _lay_tilts(guard, m, limit, budget, known)
         _set_prices(guard, m)
+        _promise(guard, m)
+
+
+def _promise(guard: Guard, m: int) -> None:
+    """Make the promise for limit m, if it can be made."""
+    now = chance_of_breaking(guard, m, guard.left[0], guard.left[1 + m])
+    if now <= 0.5 * guard.risk[m]:
+        guard.made[m] = 1.0
+        guard.spare[m] = guard.risk[m] - now
 
 
 def _lay_tilts(guard: Guard, m: int, limit: float, budget: float, known: bool) -> None:
@@ -151,11 +162,12 @@ def chance_of_breaking(guard: Guard, m: int, budget: float, allowance: float) ->
 
 
 def chance_allowed(guard: Guard, m: int, budget: float, allowance: float) -> float:
-    """W: a bound on the chance of breaking limit m if the guard goes on from here; at most 1."""
-    now = chance_of_breaking(guard, m, budget, allowance)
-    if guard.others[0] == 0.0:
-        return max(now, guard.risk[m])  # type: ignore[no-any-return]
-    return min(guard.spare[m] + now, 1.0)  # type: ignore[no-any-return]
+    """A bound on the chance of breaking limit m if the guard goes on from here; at most 1.
+
+    It is W once the promise is made; before, U and what may be promised later.
+    """
+    more = guard.spare[m] if guard.made[m] > 0.0 else guard.risk[m]
+    return min(chance_of_breaking(guard, m, budget, allowance) + more, 1.0)  # type: ignore[no-any-return]
 
 
 def allows(guard: Guard, state: State) -> bool:
@@ -168,8 +180,8 @@ def allows(guard: Guard, state: State) -> bool:
     part = 1.0 / math.sqrt(1.0 + budget)
     for m in range(len(guard.rate)):
         now, after = _least_after(guard, m, budget, state.remaining[1 + m])
-        whole = guard.risk[m] if guard.others[0] == 0.0 else guard.spare[m] + _bounded(now)
-        if after >= 0.0 or math.exp(after) > part * whole:
+        whole = guard.spare[m] + _bounded(now)
+        if guard.made[m] == 0.0 or after >= 0.0 or math.exp(after) > part * whole:
             return False
     return True
 
@@ -180,7 +192,7 @@ def settle(guard: Guard, state: State, arm: int) -> None:
     for m in range(limited):
         if safe:
             guard.penalty[m] += guard.left[1 + m] - state.remaining[1 + m]
-        if guard.others[0] > 0.0 or not safe:
+        if guard.made[m] > 0.0:
             _settle_limit(guard, state, m, safe)
     if safe:
         guard.cost[0] += guard.left[0] - state.remaining[0]
@@ -193,6 +205,9 @@ def settle(guard: Guard, state: State, arm: int) -> None:
         for m in range(limited):
             if guard.doubt[m] > 0.0:
                 _learn_rate(guard, m)
+    for m in range(limited):
+        if guard.made[m] == 0.0:
+            _promise(guard, m)
 
 
 def _settle_limit(guard: Guard, state: State, m: int, safe: bool) -> None:
@@ -207,13 +222,8 @@ def _settle_limit(guard: Guard, state: State, m: int, safe: bool) -> None:
         if old < before:
             before, kept = old, new
         now = min(now, new)
-    if safe:
-        whole = guard.spare[m] + _bounded(kept)
-    elif guard.others[0] == 0.0:
-        whole = guard.risk[m]
-    else:
-        whole = guard.spare[m] + _bounded(before)
-    guard.spare[m] = whole - _bounded(now)
+    whole = _bounded(kept if safe else before)
+    guard.spare[m] += whole - _bounded(now)
 
 
 def _learn_rate(guard: Guard, m: int) -> None:
@@ -222,7 +232,7 @@ def _learn_rate(guard: Guard, m: int) -> None:
     if rate < guard.rate[m]:
         for sign in (1.0, -1.0):  # before and after
             now = chance_of_breaking(guard, m, guard.left[0], guard.left[1 + m])
-            if guard.others[0] > 0.0:
+            if guard.made[m] > 0.0:
                 guard.spare[m] += sign * now
             guard.rate[m] = rate
             _set_prices(guard, m)

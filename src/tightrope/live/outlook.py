@@ -1,0 +1,287 @@
+"""What can be said now about the end of a live run: chances that are proved, and projections.
+
+Everything is told in the user's units; what is computed is in normalised ones. Letters: K arms, M
+limits. ``docs/promises.md`` says what is proved, and how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tightrope.errors import InputError
+from tightrope.policies.guarded import GuardedResolve
+from tightrope.policies.parts.guard import (
+    chance_allowed,
+    price_of,
+    rate_at_least,
+    rate_at_most,
+)
+from tightrope.problem.laws import shown
+from tightrope.problem.mixtures import conflict
+
+if TYPE_CHECKING:
+    from tightrope.live.controller import Controller
+    from tightrope.problem import Task
+
+__all__ = ["LimitOutlook", "Outlook", "outlook_of"]
+
+TILTS = np.geomspace(1e-3, 20.0, 60)
+UNKNOWN = 1e12  # in place of a rate that nothing is known about
+
+
+@dataclass(frozen=True)
+class LimitOutlook:
+    """What can be said about one limit.
+
+    ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
+    policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
+    ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget at the end, if the
+    arms go on sharing the cost as so far; ``low`` and ``high`` are proved to enclose it whatever
+    is pulled, but for the outlook's ``doubt``.
+    """
+
+    name: str
+    limit: float  # penalty per unit of cost
+    penalty: float  # so far
+    chance: float
+    chance_if_safe: float
+    promised: bool  # whether the risk that was asked for is promised now
+    rate: float | None  # None before the first cost
+    low: float
+    high: float  # may be infinite
+    broken: bool  # already
+    infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
+
+    @property
+    def standing(self) -> str:
+        """It in a word or two."""
+        if self.broken:
+            return "broken"
+        if self.promised:
+            return "promised"
+        if self.infeasible:
+            return "looks infeasible"
+        return "no promise yet" if self.chance >= 1.0 else "open"
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What can be said now about the end of a run; see :class:`LimitOutlook` for each limit.
+
+    ``doubt``: the chance, at most, that any of the bounds on rates behind it is wrong. ``safest``:
+    the arm whose penalty rates are surest to be low; ``safe``: whether it, or a mixture, is known
+    to keep every limit in the long run. ``reward`` and ``pulls_left`` are projections, if the arms
+    go on sharing the cost as so far; None before the first cost.
+    """
+
+    budget: float
+    spent: float
+    pulls: int
+    pulls_left: float | None
+    reward: float | None  # at the end
+    reward_so_far: float
+    doubt: float
+    risk: float | None  # that was asked for
+    safest: str
+    safe: bool
+    limits: tuple[LimitOutlook, ...]
+
+    @property
+    def infeasible(self) -> tuple[str, ...]:
+        """The names of limits that no mixture seems to keep together."""
+        return tuple(one.name for one in self.limits if one.infeasible)
+
+    def facts(self) -> list[str]:
+        """It in sentences, but for the limits."""
+        left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
+        told = [f"spent {self.spent:,.6g} of {self.budget:,.6g} in {self.pulls:,} pulls{left}"]
+        if self.reward is not None:
+            told.append(f"reward {self.reward_so_far:,.6g}, projected {self.reward:,.6g}")
+        if self.limits:
+            known = "is known to keep every limit" if self.safe else "is not known to be safe yet"
+            told.append(f"safest arm {self.safest!r} {known}")
+        if self.infeasible:
+            told.append(f"no mixture of the arms seems to keep {' and '.join(self.infeasible)}")
+        if self.risk is not None and not all(one.promised for one in self.limits):
+            told.append(f"risk = {self.risk:g} cannot be promised yet")
+        return told
+
+    def __str__(self) -> str:
+        heading = ("limit", "at most", "projected", "between", "chance above", "if safest", "")
+        rows = [heading, *map(_cells, self.limits)] if self.limits else []
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*self.facts(), *lines])
+
+    def _repr_html_(self) -> str:
+        from tightrope.report.html import outlook_html
+
+        return outlook_html(self)
+
+
+def _cells(one: LimitOutlook) -> tuple[str, ...]:
+    rate = "–" if one.rate is None else f"{one.rate:.4g}"
+    between = f"{one.low:.4g} to {one.high:.4g}"
+    chances = (f"{one.chance:.3g}", f"{one.chance_if_safe:.3g}")
+    return (one.name, f"{one.limit:.4g}", rate, between, *chances, one.standing)
+
+
+def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
+    """What can be said now; see :meth:`Controller.outlook`."""
+    if isinstance(doubt, bool) or not isinstance(doubt, int | float) or not 0.0 < doubt < 1.0:
+        raise InputError(f"doubt = {shown(doubt)}: must be a number between 0 and 1")
+    task, state = controller.task, controller._state
+    totals = np.asarray(state["totals"], float)[:, 1 : 3 + task.penalty_count]
+    low, high = _rates(task, totals, doubt)
+    limits = task.normal_limits
+    used, budget = float(state["run"][state.layout.spent]), controller.budget / task.scales.cost
+    safest = _safest(task, high, totals)
+    rows = []
+    lost = _impossible(low, limits)
+    for m in range(task.penalty_count):
+        rest = _Rest(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
+        ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
+        rows.append(_row(controller, m, rest, ranges, used, doubt / task.penalty_count, lost[m]))
+    ahead = max(budget - used, 0.0) / used if used > 0.0 else None
+    reward = float(totals[:, 1].sum()) * task.scales.reward
+    pulls = sum(controller.pulls)
+    return Outlook(
+        budget=controller.budget,
+        spent=controller.spent,
+        pulls=pulls,
+        pulls_left=None if ahead is None else pulls * ahead,
+        reward=None if ahead is None else reward * (1.0 + ahead),
+        reward_so_far=reward,
+        doubt=doubt,
+        risk=getattr(controller.policy, "risk", None),
+        safest=task.names[safest],
+        safe=not any(_impossible(high, limits)),
+        limits=tuple(rows),
+    )
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """What is left for one limit, normalised."""
+
+    budget: float  # at the start
+    left: float  # of it
+    limit: float
+    penalty: float  # so far
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is."""
+        return self.left < 0.0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the limit is, by more than rounding."""
+        return self.penalty > self.limit * self.budget * (1.0 + 1e-12)
+
+    def chance(self, rate: float) -> float:
+        """A bound on the chance of ending above the limit by pulls of at most this rate."""
+        if self.over or self.broken:
+            return float(self.broken)
+        prices = _prices(rate)
+        exponents = prices * (self.left + 1.0) + TILTS * (self.penalty - self.limit * self.budget)
+        return math.exp(min(float(exponents.min()), 0.0))
+
+    def most(self, rate: float, doubt: float) -> float:
+        """The penalty rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        if self.over:
+            return self.penalty / self.budget
+        ends = (_prices(rate) * (self.left + 1.0) - math.log(doubt)) / TILTS
+        most = (self.penalty + float(ends.min())) / self.budget
+        return most if most < UNKNOWN else math.inf
+
+    def least(self, rate: float, doubt: float) -> float:
+        """The penalty rate at the end is at least this, likewise."""
+        gains = np.log1p(-rate * np.expm1(-TILTS)) * max(self.left, 0.0)
+        ends = (gains + math.log(doubt)) / TILTS
+        more = 0.0 if self.over else max(float(ends.max()), 0.0)
+        return (self.penalty + more) / self.budget
+
+
+def _prices(rate: float) -> Any:
+    return np.array([price_of(rate, tilt) for tilt in TILTS.tolist()])
+
+
+def _rates(task: Task, totals: Any, doubt: float) -> tuple[Any, Any]:
+    """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``."""
+    arms, limited = task.arm_count, task.penalty_count
+    each = doubt / (4.0 * arms * max(limited, 1))
+    most = UNKNOWN if task.normal_smallest_cost is None else 1.0 / task.normal_smallest_cost
+    low, high = np.zeros((arms, limited)), np.full((arms, limited), most)
+    for arm in np.flatnonzero(totals.any(axis=1)).tolist():
+        cost = float(totals[arm, 0])
+        for m in range(limited):
+            penalty = float(totals[arm, 2 + m])
+            high[arm, m] = rate_at_most(cost, penalty, each, most)
+            low[arm, m] = min(rate_at_least(cost, penalty, each), most)
+    if task.safe_arm is not None:
+        high[task.safe_arm] = np.minimum(high[task.safe_arm], task.normal_safe_rates)
+    return low, high
+
+
+def _safest(task: Task, high: Any, totals: Any) -> int:
+    """The arm whose largest rate, relative to its limit, is surest to be low."""
+    if not task.penalty_count:
+        return int(np.argmax(totals[:, 0]))
+    return int(np.argmin((high / task.normal_limits).max(axis=1)))
+
+
+def _impossible(rates: Any, limits: Any) -> Sequence[bool]:
+    """Which limits no mixture of arms with these rates keeps beside the others, [M]."""
+    if not len(limits):
+        return []
+    found = conflict(np.minimum(rates, UNKNOWN), limits)
+    if found.excess <= 1.0:
+        return [False] * len(limits)
+    return [bool(price > 0.0) for price in found.prices]
+
+
+def _row(
+    controller: Controller,
+    m: int,
+    rest: _Rest,
+    ranges: tuple[float, float, float],
+    used: float,
+    doubt: float,
+    infeasible: bool,
+) -> LimitOutlook:
+    """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest."""
+    task = controller.task
+    unit = task.scales.penalties[m] / task.scales.cost
+    lowest, highest, safest = ranges
+    chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
+    promised = False
+    if rest.over or rest.broken:
+        chance = if_safe = float(rest.broken)
+    elif isinstance(controller.policy, GuardedResolve):
+        guard = controller._state.scratch.guard
+        left = rest.limit * rest.budget - rest.penalty
+        chance = chance_allowed(guard, m, rest.left, left) + float(guard.doubt[m])
+        promised = bool(guard.made[m])
+    rate = rest.penalty * (1.0 + max(rest.left, 0.0) / used) / rest.budget if used > 0.0 else None
+    return LimitOutlook(
+        name=task.limit_names[m],
+        limit=task.limit_values[m],
+        penalty=rest.penalty * task.scales.penalties[m],
+        chance=min(chance, 1.0),
+        chance_if_safe=min(if_safe, 1.0),
+        promised=promised,
+        rate=None if rate is None else rate * unit,
+        low=rest.least(lowest, 0.25 * doubt) * unit,
+        high=rest.most(highest, 0.25 * doubt) * unit,
+        broken=rest.broken,
+        infeasible=infeasible,
+    )

@@ -1,0 +1,173 @@
+"""The outlook: what it says of made-up histories, and that what it says comes true."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tightrope import Controller, InputError, LyOn, Problem, Resolve, Scales, Task, ready_problem
+from tightrope.live import Outlook
+from tightrope.statistics import wilson
+
+RISKY = Resolve(risk=0.01)
+
+
+@pytest.fixture(scope="module")
+def declared() -> Problem:
+    return replace(ready_problem("paper"), safe=1, safe_rates={"penalty": 0.5})
+
+
+def told(task: Task | Problem, policy, budget: float, rows) -> Outlook:
+    """The outlook after pulls (arm, cost, reward, penalty) of which there are so many."""
+    controller = Controller(task, policy, budget)
+    for count, arm, *outcome in rows:
+        for _ in range(count):
+            controller.tell(arm, *outcome)
+    return controller.outlook()
+
+
+# --- what it says -------------------------------------------------------------------------
+
+
+def test_before_the_first_pull_nothing_is_known() -> None:
+    outlook = told(Task(["a", "b"], {"bad": 0.05}), LyOn(), 100.0, [])
+    (bad,) = outlook.limits
+    assert (bad.chance, bad.chance_if_safe, bad.rate, bad.low, bad.high) == (
+        1,
+        1,
+        None,
+        0,
+        math.inf,
+    )
+    assert (outlook.pulls_left, outlook.reward, outlook.safe, bad.promised) == (
+        None,
+        None,
+        False,
+        False,
+    )
+    assert bad.standing == "no promise yet"
+    assert "no promise yet" in str(outlook)
+    assert "<table>" in outlook._repr_html_()
+
+
+def test_projections_are_in_the_users_units() -> None:
+    task = Task(["a", "b"], {"bad": 0.5}, Scales(cost=2.0, reward=10.0, penalty={"bad": 4.0}))
+    outlook = told(task, LyOn(), 1000.0, [(200, "a", 1.0, 5.0, 0.4), (100, "b", 2.0, 8.0, 0.6)])
+    (bad,) = outlook.limits
+    assert outlook.spent == pytest.approx(400.0)
+    assert outlook.pulls_left == pytest.approx(300 * 600 / 400)
+    assert outlook.reward_so_far == pytest.approx(1800.0)
+    assert outlook.reward == pytest.approx(1800.0 * 2.5)
+    assert bad.penalty == pytest.approx(140.0)
+    assert bad.rate == pytest.approx(140.0 * 2.5 / 1000.0)
+    assert 0.14 <= bad.low < bad.rate < bad.high < math.inf
+
+
+def test_an_arm_is_known_to_be_safe_in_time() -> None:
+    task = Task(["good", "bad"], {"late": 0.5})
+    outlook = told(task, LyOn(), 2000.0, [(400, 0, 1.0, 0.5, 0.1), (100, 1, 1.0, 1.0, 1.0)])
+    (late,) = outlook.limits
+    assert (outlook.safest, outlook.safe) == ("good", True)
+    assert late.chance_if_safe < 0.01
+    assert late.chance > 0.5  # the bad arm may be pulled all the time
+    assert outlook.infeasible == ()
+
+
+def test_infeasible_limits_are_named() -> None:
+    task = Task(["a", "b"], {"bad": 0.5, "late": 0.9})
+    rows = [(500, arm, 1.0, 0.5, (0.9, 0.1)) for arm in (0, 1)]
+    outlook = told(task, LyOn(), 2000.0, rows)
+    assert outlook.infeasible == ("bad",)
+    assert outlook.limits[0].standing == "looks infeasible"
+    assert "seems to keep bad" in str(outlook)
+
+
+def test_limits_that_only_fight_each_other_are_both_named() -> None:
+    task = Task(["a", "b"], {"bad": 0.4, "late": 0.4})
+    outlook = told(task, LyOn(), 9000.0, [(2000, 0, 1, 1, (1, 0)), (2000, 1, 1, 1, (0, 1))])
+    assert outlook.infeasible == ("bad", "late")
+
+
+def test_a_broken_limit_and_a_spent_budget_are_facts() -> None:
+    task = Task(["a"], {"bad": 0.5})
+    broken = told(task, LyOn(), 10.0, [(6, 0, 0.5, 1.0, 1.0)])
+    assert (broken.limits[0].standing, broken.limits[0].chance) == ("broken", 1.0)
+    kept = told(task, LyOn(), 10.0, [(11, 0, 1.0, 1.0, 0.2)])
+    (row,) = kept.limits
+    assert (row.chance, row.chance_if_safe) == (0.0, 0.0)
+    assert row.low == row.high == row.rate == pytest.approx(0.22)
+
+
+def test_the_guard_says_what_it_promises(declared: Problem) -> None:
+    outlook = Controller(declared.task, RISKY, budget=1000).outlook()
+    assert outlook.limits[0].promised
+    assert outlook.limits[0].chance == pytest.approx(0.01)
+    assert outlook.safest == declared.names[1]
+    assert "cannot be promised" not in str(outlook)
+    unsure = Controller(replace(declared, safe_rates={}).task, RISKY, budget=1000).outlook()
+    assert not unsure.limits[0].promised
+    assert "risk = 0.01 cannot be promised yet" in str(unsure)
+
+
+def test_a_task_without_limits_has_projections_alone() -> None:
+    outlook = told(Task(["a"]), LyOn(), 10.0, [(5, 0, 1.0, 0.5)])
+    assert outlook.limits == ()
+    assert outlook.reward == pytest.approx(5.0)
+    assert str(outlook).startswith("spent 5 of 10 in 5 pulls")
+    assert outlook._repr_html_()
+
+
+@pytest.mark.parametrize("doubt", [0, 1, -0.1, True, "x", math.nan])
+def test_bad_doubts_are_refused(doubt: object) -> None:
+    with pytest.raises(InputError, match=r"doubt = .*: must be a number between 0 and 1"):
+        Controller(Task(["a"], {"bad": 0.5}), LyOn(), 10).outlook(doubt)  # type: ignore[arg-type]
+
+
+# --- that it comes true -------------------------------------------------------------------
+
+
+def lived(problem: Problem, policy, budget: float, seed: int, safe_from: float = math.inf):
+    """Outlooks on the way, and the penalty rate at the end; from some cost on the safest arm."""
+    random, odds = np.random.default_rng([seed, 7]), problem.bernoulli()
+    controller, outlooks, marks, arm = Controller(problem.task, policy, budget, seed=seed), [], 1, 0
+    while not controller.exhausted:
+        if controller.spent >= marks * budget / 4:
+            outlooks.append(controller.outlook(doubt=0.04))
+            marks += 1
+            if controller.spent >= safe_from:
+                arm, safe_from = problem.names.index(outlooks[-1].safest), -1.0
+                final = outlooks[-1]
+        pulled = controller.ask() if safe_from >= 0.0 else arm
+        controller.tell(pulled, *(random.random(3) < odds[pulled]).astype(float).tolist())
+    return outlooks, controller.outlook().limits[0], None if safe_from >= 0.0 else final
+
+
+@pytest.mark.parametrize("policy", [RISKY, LyOn()], ids=["resolve", "lyon"])
+def test_stated_chances_come_true_at_most_as_often(declared: Problem, policy) -> None:
+    """At a quarter, a half and three quarters of the budget, over all runs."""
+    runs, stated, broken, outside = 120, [], [], 0
+    for seed in range(runs):
+        outlooks, end, _ = lived(declared, policy, 120.0, seed)
+        stated.append([one.limits[0].chance for one in outlooks[:3]])
+        broken.append(end.broken)
+        for one in outlooks[:3]:
+            outside += not one.limits[0].low - 1e-12 <= end.rate <= one.limits[0].high + 1e-12
+    share = wilson(sum(broken), runs)[0]
+    assert (np.mean(stated, axis=0) >= share).all()
+    assert wilson(outside, 3 * runs)[0] <= 0.04
+    if policy is RISKY:
+        assert np.mean(stated) < 0.02
+
+
+def test_the_safest_arm_keeps_what_is_said_of_it(declared: Problem) -> None:
+    """Nothing but the outlook's safest arm from a quarter of the budget on."""
+    runs, stated, broken = 150, [], 0
+    for seed in range(runs):
+        _, end, final = lived(declared, LyOn(), 120.0, seed, safe_from=30.0)
+        stated.append(final.limits[0].chance_if_safe)
+        broken += end.broken
+    assert wilson(broken, runs)[0] <= np.mean(stated)
+    assert np.mean(stated) < 0.9  # it says something
