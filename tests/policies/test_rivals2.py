@@ -1,0 +1,170 @@
+"""More policies of other authors as the arena enters them: formulas, properties, what is told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from tests.conftest import bernoulli_problem
+from tests.policies.driver import Run, new_record
+from tests.policies.test_rivals import HOPELESS, PAPER, TWO_LIMITS, chances, having_seen
+from tightrope import IdentifyResolve, oracle, simulate
+from tightrope.policies.parts.identification import Evidence, identify
+
+WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
+
+# identify-resolve: its programs, against another solver
+
+
+def linear_program(reward, penalty, limits):
+    """The best worth of a mixture, and the mixture; -infinity and None if none keeps the limits."""
+    found = optimize.linprog(
+        -np.asarray(reward),
+        A_ub=np.asarray(penalty).T if len(limits) else None,
+        b_ub=limits if len(limits) else None,
+        A_eq=np.ones((1, len(reward))),
+        b_eq=[1.0],
+    )
+    return (-found.fun, found.x) if found.status == 0 else (-math.inf, None)
+
+
+def evidence_of(low, high, limits):
+    """Intervals [K, 1 + M] of rates, reward first."""
+    evidence = new_record(Evidence, len(low), len(limits))
+    evidence.limits[:] = limits
+    evidence.low_reward[:], evidence.high_reward[:] = low[:, 0], high[:, 0]
+    evidence.low_penalty[:], evidence.high_penalty[:] = low[:, 1:].ravel(), high[:, 1:].ravel()
+    return evidence
+
+
+def found_by_brute_force(low, high, limits):
+    """Every arm and every limit left out in turn, as the paper has it."""
+    floor, _ = linear_program(low[:, 0], high[:, 1:], limits)
+    arms, loose = np.zeros(len(low)), np.zeros(len(limits))
+    for arm in range(len(low)):
+        rest = np.arange(len(low)) != arm
+        arms[arm] = floor > linear_program(high[rest, 0], low[rest, 1:], limits)[0] + 1e-7
+    for m, limit in enumerate(limits):
+        charged = high[:, 0] + high[:, 1 + m] - limit
+        loose[m] = floor > linear_program(charged, low[:, 1:], limits)[0] + 1e-7
+    return arms, loose
+
+
+def random_rates(seed, arms, limited):
+    random = np.random.default_rng(seed)
+    rates = random.uniform(0.05, 2.0, (arms, 1 + limited))
+    rates[:, 0] += 0.5 * rates[:, 1:].sum(axis=1)  # so that some limits bind
+    return random, rates, random.uniform(0.3, 1.5, limited)
+
+
+SEEDS, ARMS, LIMITED = st.integers(0, 10**6), st.integers(2, 7), st.integers(0, 3)
+
+
+@given(SEEDS, ARMS, LIMITED, st.sampled_from([0.0, 0.02, 0.1, 0.4]))
+def test_it_finds_what_leaving_each_out_by_another_solver_finds(seed, arms, limited, width):
+    random, rates, limits = random_rates(seed, arms, limited)
+    low = np.maximum(rates - random.uniform(0, width, rates.shape), 0.0)
+    high = rates + random.uniform(0, width, rates.shape)
+    evidence = evidence_of(low, high, limits)
+    done = identify(evidence)
+    best, loose = found_by_brute_force(low, high, limits)
+    assert evidence.optimal.tolist() == best.tolist()
+    assert evidence.loose.tolist() == loose.tolist()
+    assert done == (best.sum() + loose.sum() > limited)
+
+
+@given(SEEDS, ARMS, LIMITED)
+def test_exact_rates_identify_the_best_mixture(seed, arms, limited):
+    """An arm has a share exactly if it is found; a limit is found exactly if it does not bind."""
+    _, rates, limits = random_rates(seed, arms, limited)
+    _, best = linear_program(rates[:, 0], rates[:, 1:], limits)
+    evidence = evidence_of(rates, rates, limits)
+    done = identify(evidence)
+    assert done == (best is not None)
+    if best is not None:
+        assert (evidence.optimal > 0).tolist() == (best > 1e-7).tolist()
+        assert (evidence.loose > 0).tolist() == (best @ rates[:, 1:] < limits - 1e-7).tolist()
+
+
+@given(SEEDS, ARMS, LIMITED, st.floats(0.0, 0.5))
+def test_while_the_intervals_hold_the_truth_nothing_false_is_found(seed, arms, limited, width):
+    random, rates, limits = random_rates(seed, arms, limited)
+    _, best = linear_program(rates[:, 0], rates[:, 1:], limits)
+    low = rates - random.uniform(0, width, rates.shape)
+    high = rates + random.uniform(0, width, rates.shape)
+    evidence = evidence_of(np.maximum(low, 0.0), high, limits)
+    identify(evidence)
+    if best is None:
+        assert evidence.optimal.sum() == evidence.loose.sum() == 0
+    else:
+        assert (best[evidence.optimal > 0] > 1e-9).all()
+        assert ((best @ rates[:, 1:] < limits - 1e-9) >= (evidence.loose > 0)).all()
+
+
+# identify-resolve: its two phases
+
+
+def test_the_bounds_are_the_published_radius():
+    run = having_seen(IdentifyResolve(), PAPER, 400.0, budget=1000.0)
+    width = math.sqrt(2 * math.log(1000) / 400)
+    evidence = run.scratch.evidence
+    assert evidence.low_reward.tolist() == pytest.approx(
+        [(0.8 - width) / (0.4 + width), (0.6 - width) / (0.6 + width)]
+    )
+    assert evidence.high_reward.tolist() == pytest.approx(
+        [min(0.8 + width, 1) / (0.4 - width), (0.6 + width) / (0.6 - width)]
+    )
+    assert evidence.low_penalty.tolist() == pytest.approx(
+        [(0.6 - width) / (0.4 + width), (0.3 - width) / (0.6 + width)]
+    )
+    assert evidence.high_penalty.tolist() == pytest.approx(
+        [(0.6 + width) / (0.4 - width), (0.3 + width) / (0.6 - width)]
+    )
+
+
+def test_arms_are_pulled_in_turn_until_they_are_identified():
+    run = Run(IdentifyResolve(), TWO_LIMITS, 100.0)
+    for step in range(30):
+        assert run.choose() == step % 3
+        run.tell(step % 3, 1.0, 0.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("problem", [PAPER, TWO_LIMITS], ids=["one limit", "two limits"])
+def test_who_has_identified_the_arms_mixes_as_pi_star(problem):
+    run = having_seen(IdentifyResolve(), problem, 1e8, budget=1e12)
+    assert chances(run) == pytest.approx(oracle(problem).pull_share, abs=0.01)
+    assert (run.scratch.evidence.optimal > 0).tolist() == (oracle(problem).pull_share > 0).tolist()
+
+
+def test_the_second_phase_follows_what_is_left():
+    """And pulls nobody who was not identified, even where that arm alone keeps the limit."""
+    run = having_seen(IdentifyResolve(), WITH_A_THIRD, 1e10, budget=1e12)
+    means = WITH_A_THIRD.moments
+    for left in (0.9, 0.7, 0.5):
+        run.state.remaining[1] = left * run.state.remaining[0]
+        cost = chances(run) * means.cost
+        assert run.scratch.evidence.optimal.tolist() == [1, 1, 0]
+        assert cost @ means.penalty_rate[:, 0] / cost.sum() == pytest.approx(left, abs=1e-3)
+    run.state.remaining[1] = 0.3 * run.state.remaining[0]
+    assert chances(run).tolist() == [0, 1, 0]
+
+
+def test_where_no_mixture_keeps_the_limit_the_first_phase_never_ends():
+    run = having_seen(IdentifyResolve(), HOPELESS, 1e8, budget=1e12)
+    run.choose()
+    assert run.scratch.identified[0] == 0
+
+
+def test_tighter_bounds_identify_sooner():
+    """At a budget where the published ones spend it all on identification."""
+    policies = {"published": IdentifyResolve(), "tight": IdentifyResolve(alpha=0.1)}
+    results = simulate(PAPER, policies, budgets=3000, runs=40, progress=False)
+    published, tight = (results[name].runs for name in policies)
+    assert (abs(published.pulls[..., 0] - published.pulls[..., 1]) <= 1).all()
+    assert (tight.pulls[..., 0] < 0.45 * tight.pulls.sum(axis=-1)).all()
+    assert (tight.penalty[..., 0] / tight.cost).mean() == pytest.approx(0.8, abs=0.02)
