@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -13,7 +14,16 @@ from scipy import optimize
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run, new_record
 from tests.policies.test_rivals import HOPELESS, PAPER, TWO_LIMITS, chances, having_seen
-from tightrope import IdentifyResolve, oracle, simulate
+from tightrope import (
+    ControlBudget,
+    IdentifyResolve,
+   
+    PolicyError,
+    Stationary,
+    oracle,
+    simulate,
+)
+from tightrope.policies.base import set_up
 from tightrope.policies.parts.identification import Evidence, identify
 
 WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
@@ -168,3 +178,108 @@ def test_tighter_bounds_identify_sooner():
     assert (abs(published.pulls[..., 0] - published.pulls[..., 1]) <= 1).all()
     assert (tight.pulls[..., 0] < 0.45 * tight.pulls.sum(axis=-1)).all()
     assert (tight.penalty[..., 0] / tight.cost).mean() == pytest.approx(0.8, abs=0.02)
+
+
+# control-budget
+
+
+def drift(problem, chance):
+    """What a mixture of pulls saves of each limit per unit of cost."""
+    means = problem.moments
+    return means.limits - (chance @ means.penalty) / (chance @ means.cost)
+
+
+def save(run, amounts):
+    """Let so much have been saved of each limit."""
+    run.state.remaining[1:] = amounts + run.scratch.evidence.limits * run.state.remaining[0]
+
+
+@pytest.mark.parametrize("problem", [PAPER, TWO_LIMITS, WITH_A_THIRD], ids=["1", "2", "third"])
+@pytest.mark.parametrize("known", [True, False], ids=["told", "learnt"])
+def test_what_is_saved_drifts_up_where_it_is_low_and_down_where_it_is_high(problem, known):
+    if known:
+        run = Run(ControlBudget(known=True), problem, 1e4)
+    else:
+        run = having_seen(ControlBudget(), problem, 1e10, budget=1e14)
+        run.choose()
+    gamma, budget = run.scratch.gamma[0], run.state.remaining[0]
+    threshold = math.log(budget) / gamma
+    for signs in itertools.product([1, -1], repeat=problem.penalty_count):
+        save(run, threshold - np.array(signs))  # just below or above
+        chance = chances(run, 40_000)
+        assert drift(problem, chance) == pytest.approx(gamma * np.array(signs), abs=2e-3)
+        assert set(np.flatnonzero(chance)) <= set(np.flatnonzero(oracle(problem).pull_share))
+
+
+def test_gamma_is_the_largest_drift_that_leaves_a_mixture():
+    """By another solver: beyond it some signs have none. With one limit it is one arm's own."""
+    assert Run(ControlBudget(known=True), PAPER, 1e4).scratch.gamma[0] == pytest.approx(0.8 - 0.5)
+    means, gamma = TWO_LIMITS.moments, Run(ControlBudget(known=True), TWO_LIMITS, 1e4).scratch.gamma
+    matrix = np.vstack([means.limits[:, None] - means.penalty_rate.T, np.ones(3)])
+    least = [
+        min(
+            np.linalg.solve(matrix, [*(scale * gamma[0] * np.array(signs)), 1.0]).min()
+            for signs in itertools.product([1, -1], repeat=2)
+        )
+        for scale in (0.99, 1.0, 1.01)
+    ]
+    assert least[0] > 1e-6
+    assert least[1] == pytest.approx(0.0, abs=1e-9)
+    assert least[2] < -1e-6
+
+
+def test_the_threshold_shrinks_with_the_budget_left():
+    run = Run(ControlBudget(known=True), PAPER, 1e6)
+    for budget in (1e6, 1e3, 10.0):
+        run.state.remaining[0] = budget
+        for c0 in (1.0, 0.25):
+            run.constants = (run.constants[0], c0, *run.constants[2:])
+            threshold = c0 * math.log(budget) / 0.3
+            for beyond, arm in ((-0.1, 1), (0.1, 0)):
+                save(run, np.array([threshold + beyond]))
+                assert run.choose() == arm
+
+
+def test_no_limit_binds_no_control():
+    free = bernoulli_problem([(0.4, 0.8, 0.1), (0.6, 0.6, 0.3)], 0.8)
+    for run in (
+        Run(ControlBudget(known=True), free, 1e4),
+        having_seen(ControlBudget(), free, 1e10, budget=1e14),
+    ):
+        for saved in (-100.0, 0.0, 1e6):
+            save(run, np.array([saved]))
+            assert chances(run, 50).tolist() == [1, 0]
+
+
+def test_it_measures_only_what_it_identified_and_stops_when_drifts_are_known():
+    """Known up to gamma / 2 = 0.15, by sqrt(2 log B / pulls) (1 + rate) / mean cost."""
+    enough = 2 * math.log(1e8) * ((1 + 1.5) / 0.4 / 0.15) ** 2
+    for share, stage in ((0.99, 1), (1.01, 2)):
+        run = having_seen(ControlBudget(), WITH_A_THIRD, round(share * enough), budget=1e8)
+        run.scratch.stage[0], run.scratch.evidence.optimal[:2] = 1, 1
+        arm = run.choose()
+        assert run.scratch.stage[0] == stage
+        if stage == 1:
+            assert arm == 0
+            run.tell(0, 0.4, 0.8, 0.6)
+            assert run.choose() == 1
+            run.tell(1, 0.6, 0.6, 0.3)
+            assert run.choose() == 0  # the third is left alone
+
+
+def test_with_known_means_the_limit_is_used_and_kept():
+    """And the penalty varies far less than by fixed odds."""
+    policies = {"control": ControlBudget(known=True), "pi*": Stationary()}
+    results = simulate(PAPER, policies, budgets=4000, runs=60, progress=False)
+    control, odds = (results[name].runs for name in policies)
+    used, by_chance = (runs.penalty[..., 0] / runs.cost for runs in (control, odds))
+    assert used.std() < 0.2 * by_chance.std()
+    assert used.mean() == pytest.approx(0.8, abs=0.005)
+    assert (used < 0.8 + 2e-3).all()
+
+
+def test_what_control_budget_is_told():
+    assert (ControlBudget().knows, ControlBudget(known=True).knows) == ("", "laws")
+    with pytest.raises(PolicyError, match="needs a Problem"):
+        set_up(ControlBudget(known=True), PAPER.task, 100.0)
+    set_up(ControlBudget(), PAPER.task, 100.0)

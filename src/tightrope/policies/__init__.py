@@ -17,6 +17,7 @@ from tightrope.policies.base import Statistics as Statistics
 from tightrope.policies.base import set_up as set_up
 from tightrope.policies.budgeted_ts import BudgetedTS as BudgetedTS
 from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
+from tightrope.policies.control_budget import ControlBudget as ControlBudget
 from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from tightrope.policies.identify_resolve import IdentifyResolve as IdentifyResolve
 from tightrope.policies.lincon_kl_ucb import LinConKLUCB as LinConKLUCB
@@ -61,6 +62,7 @@ POLICIES: Mapping[str, type[Policy]] = {
         PessimisticOptimistic,
         OptPessLP,
         IdentifyResolve,
+        ControlBudget,
         BudgetedTS,
         OmegaUCB,
     )
