@@ -17,7 +17,7 @@ from tests.policies.test_rivals import HOPELESS, PAPER, TWO_LIMITS, chances, hav
 from tightrope import (
     ControlBudget,
     IdentifyResolve,
-   
+    LagrangeBwK,
     PolicyError,
     Stationary,
     oracle,
@@ -25,6 +25,7 @@ from tightrope import (
 )
 from tightrope.policies.base import set_up
 from tightrope.policies.parts.identification import Evidence, identify
+from tightrope.policies.parts.sampling import uniform
 
 WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
 
@@ -283,3 +284,91 @@ def test_what_control_budget_is_told():
     with pytest.raises(PolicyError, match="needs a Problem"):
         set_up(ControlBudget(known=True), PAPER.task, 100.0)
     set_up(ControlBudget(), PAPER.task, 100.0)
+
+
+# lagrange-bwk
+
+
+class TheGame:
+    """EXP3.P against Hedge in numpy, as the papers print them: weights, not their logarithms."""
+
+    def __init__(self, arms, limits, budget, mu_min):
+        self.rounds, self.arms = budget / mu_min, arms + 1
+        self.budgets = np.array([self.rounds, budget, *(budget * np.array(limits))])
+        self.alpha = 2 * math.sqrt(math.log(self.arms * self.rounds / (1 / self.rounds)))
+        spread = 0.6 * self.arms * math.log(self.arms) / self.rounds
+        self.gamma = min(0.6, 2 * math.sqrt(spread))
+        start = self.alpha * self.gamma / 3 * math.sqrt(self.rounds / self.arms)
+        self.weights = np.full(self.arms, math.exp(start))
+        self.hedge = np.ones(len(self.budgets))
+        self.eta = math.sqrt(8 * math.log(len(self.budgets)) / self.rounds)
+
+    @property
+    def chances(self):
+        return (1 - self.gamma) * self.weights / self.weights.sum() + self.gamma / self.arms
+
+    def draw(self, arm_coin, resource_coin):
+        by_arm, by_resource = (np.cumsum(one / one.sum()) for one in (self.chances, self.hedge))
+        arm = min(np.searchsorted(by_arm, arm_coin, "right"), self.arms - 1)
+        return arm, min(np.searchsorted(by_resource, resource_coin, "right"), len(by_resource) - 1)
+
+    def play(self, arm, resource, reward, uses):
+        """A round, in which ``uses`` was used of each resource."""
+        payoff = reward + 1 - self.rounds / self.budgets * uses
+        least = 1 - (self.rounds / self.budgets).max()
+        scaled, chances = (payoff - least) / (2 - least), self.chances
+        estimate = np.zeros(self.arms)
+        estimate[arm] = scaled[resource] / chances[arm]
+        bonus = self.alpha / (chances * math.sqrt(self.arms * self.rounds))
+        self.weights *= np.exp(self.gamma / (3 * self.arms) * (estimate + bonus))
+        self.hedge *= np.exp(-self.eta * scaled)
+
+
+@pytest.mark.parametrize("problem", [PAPER, TWO_LIMITS], ids=["one limit", "two limits"])
+def test_both_players_are_those_of_the_papers(problem):
+    budget, mu_min, random = 300.0, 0.25, np.random.default_rng(5)
+    run = Run(LagrangeBwK(mu_min=mu_min), problem, budget)
+    game = TheGame(problem.arm_count, problem.moments.limits, budget, mu_min)
+    null = np.zeros(len(game.budgets))
+    null[0] = 1.0
+    for _ in range(200):
+        words = random.integers(0, 2**32, 2).tolist()
+        chosen = run.choose(words)
+        for turn in itertools.count():
+            arm, resource = game.draw(uniform(words[0], turn), uniform(words[1], turn))
+            if arm < problem.arm_count:
+                break
+            game.play(arm, resource, 0.0, null)
+        assert chosen == arm
+        cost, reward, *penalties = random.uniform(0, 1, 2 + problem.penalty_count)
+        run.tell(arm, cost, reward, *penalties)
+        game.play(arm, resource, reward, np.array([1.0, cost, *penalties]))
+        ours = [*run.scratch.chance, run.scratch.idle[1]]
+        assert ours == pytest.approx(game.chances, rel=1e-9)
+        assert sum(ours) == pytest.approx(1.0)
+
+
+def test_the_resources_player_watches_what_is_overused():
+    """And the arms' player comes to avoid it: the second arm uses the allowance five times over."""
+    run = Run(
+        LagrangeBwK(mu_min=0.5), bernoulli_problem([(0.5, 0.5, 0.1), (0.5, 0.6, 1.0)], 0.2), 4e4
+    )
+    for word in np.random.default_rng(1).integers(0, 2**32, (4000, 2)).tolist():
+        arm = run.choose(word)
+        run.tell(arm, 0.5, [0.5, 0.6][arm], [0.1, 1.0][arm])
+    assert run.scratch.loss.argmin() == 2
+    assert run.scratch.chance[1] < 0.6 * run.scratch.chance[0]
+
+
+def test_however_likely_the_null_arm_is_some_arm_is_pulled():
+    run = Run(LagrangeBwK(), PAPER, 1e6)
+    run.scratch.idle[0], run.scratch.weight[1] = 1e6, 1.0
+    run.tell(0, 0.0, 0.0, 0.0)
+    assert run.scratch.idle[1] > 0.99
+    assert {run.choose((word, word + 1)) for word in range(50)} <= {0, 1}
+
+
+def test_the_rounds_follow_from_the_smallest_cost():
+    assert Run(LagrangeBwK(), PAPER, 100.0).constants[3] == pytest.approx(1 / 0.4)  # is told
+    assert Run(LagrangeBwK(mu_min=0.2), PAPER, 100.0).constants[3] == pytest.approx(5.0)
+    assert (LagrangeBwK().knows, LagrangeBwK(mu_min=0.2).knows) == ("smallest cost", "")

@@ -20,6 +20,7 @@ from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
 from tightrope.policies.control_budget import ControlBudget as ControlBudget
 from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
 from tightrope.policies.identify_resolve import IdentifyResolve as IdentifyResolve
+from tightrope.policies.lagrange_bwk import LagrangeBwK as LagrangeBwK
 from tightrope.policies.lincon_kl_ucb import LinConKLUCB as LinConKLUCB
 from tightrope.policies.lincon_ts import LinConTS as LinConTS
 from tightrope.policies.lyoff import LyOff as LyOff
@@ -63,6 +64,7 @@ POLICIES: Mapping[str, type[Policy]] = {
         OptPessLP,
         IdentifyResolve,
         ControlBudget,
+        LagrangeBwK,
         BudgetedTS,
         OmegaUCB,
     )
