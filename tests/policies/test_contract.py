@@ -12,6 +12,8 @@ from tightrope import (
     TSLP,
     UCBLP,
     ChoicePolicy,
+    ControlBudget,
+    IdentifyResolve,
     IndexPolicy,
     LyOff,
     LyOn,
@@ -35,6 +37,9 @@ class TestEveryPolicy(PolicyContract):
         UCBLP(epsilon="published"),
         OptPessLP(safe=1, safe_rate=0.5, alpha=0.05),
         PrimalDualBwK(hard_stop=False),
+        IdentifyResolve(alpha=0.01),
+        ControlBudget(known=True),
+        ControlBudget(alpha=0.01),
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import bernoulli_problem
 from tightrope import (
+    ControlBudget,
     FixedArm,
     LyOff,
     LyOn,
@@ -117,6 +118,8 @@ def test_learners_get_the_task_alone(paper, monkeypatch):
         (PessimisticOptimistic(slack=0.1), ""),
         (OptPessLP(), "safe arm"),
         (OptPessLP(safe=2, safe_rate=0.5), ""),
+        (ControlBudget(), ""),
+        (ControlBudget(known=True), "laws"),
         (Resolve(), ""),
     ],
 )

@@ -17,7 +17,10 @@ from tightrope.policies.base import Statistics as Statistics
 from tightrope.policies.base import set_up as set_up
 from tightrope.policies.budgeted_ts import BudgetedTS as BudgetedTS
 from tightrope.policies.choice import ChoicePolicy as ChoicePolicy
+from tightrope.policies.control_budget import ControlBudget as ControlBudget
 from tightrope.policies.epsilon_greedy import EpsilonGreedy as EpsilonGreedy
+from tightrope.policies.identify_resolve import IdentifyResolve as IdentifyResolve
+from tightrope.policies.lagrange_bwk import LagrangeBwK as LagrangeBwK
 from tightrope.policies.lincon_kl_ucb import LinConKLUCB as LinConKLUCB
 from tightrope.policies.lincon_ts import LinConTS as LinConTS
 from tightrope.policies.lyoff import LyOff as LyOff
@@ -59,6 +62,9 @@ POLICIES: Mapping[str, type[Policy]] = {
         PrimalDualBwK,
         PessimisticOptimistic,
         OptPessLP,
+        IdentifyResolve,
+        ControlBudget,
+        LagrangeBwK,
         BudgetedTS,
         OmegaUCB,
     )
