@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import pickle
 import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from benchmarks import page
 from tightrope.experiments import arena as contest
@@ -23,28 +25,41 @@ from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import write
 from tightrope.experiments.arena_rows import ArenaRow
 from tightrope.experiments.reproduction import make_folder
+from tightrope.problem.ready import load_problem
 
 __all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
 
 DOCS = Path(__file__).parents[1] / "docs"
-STANDINGS, MINE = "standings.md", "resolve.md"
+STANDINGS, MINE, KEPT = "standings.md", "resolve.md", "rows"
 OURS = ("resolve", "resolve:risk=0.01")
 
 
-def _run(
-    problem: str,
-    policies: Sequence[str],
-    budgets: Sequence[float],
-    runs: int,
-    seed: int,
-    backend: str,
-) -> tuple[str, list[ArenaRow], list[str], float]:
-    """One problem's rows, who could not take part, and the seconds it took."""
+Found = tuple[list[ArenaRow], list[str]]  # a problem's rows, and who could not take part
+
+
+def _run(kept: Path, problem: str, options: dict[str, Any]) -> tuple[str, Found, float]:
+    """One problem's rows, kept in a file for a second call, and the seconds it took."""
     start = time.perf_counter()
-    found = contest.arena(
-        [problem], policies, budgets, runs=runs, seed=seed, backend=backend, progress=False
-    )
-    return problem, list(found.rows), list(found.left_out), time.perf_counter() - start
+    arena = contest.arena([problem], **options, progress=False)
+    found = list(arena.rows), list(arena.left_out)
+    new = kept.with_suffix(".new")
+    new.write_bytes(pickle.dumps((options, found)))
+    new.replace(kept)
+    return problem, found, time.perf_counter() - start
+
+
+def _kept(kept: Path, options: dict[str, Any]) -> Found | None:
+    """What an earlier call with the same options found."""
+    if not kept.exists():
+        return None
+    same, found = pickle.loads(kept.read_bytes())
+    return found if same == options else None
+
+
+def _effort(name: str) -> float:
+    """Longest first, so that no process is left with a long one at the end."""
+    problem = load_problem(name)
+    return problem.arm_count / min(arm.cost.mean / problem.scales.cost for arm in problem.arms)
 
 
 def copy_to_docs(folder: Path, docs: Path) -> None:
@@ -118,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--out", help="a folder for arena.html and its files")
+    parser.add_argument("--no-pages", action="store_true", help="only make the runs, and keep them")
     parser.add_argument("--docs", help="such a folder: copy its tables and figure to docs/")
     asked = parser.parse_args(arguments)
     if asked.docs:
@@ -125,28 +141,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not asked.out:
         return
     problems, start = asked.problem or list(contest.PROBLEMS), time.perf_counter()
-    policies, budgets = asked.policy or (), asked.budget or list(contest.BUDGETS)
-    rows: dict[str, list[ArenaRow]] = {}
-    left_out: dict[str, list[str]] = {}
+    options = {
+        "policies": tuple(asked.policy or ()),
+        "budgets": tuple(asked.budget or contest.BUDGETS),
+        "runs": asked.runs,
+        "seed": asked.seed,
+        "backend": asked.backend,
+    }
+    folder = make_folder(asked.out)
+    (folder / KEPT).mkdir(exist_ok=True)
+    places = {name: folder / KEPT / f"{name}.pickle" for name in problems}
+    made = {name: _kept(place, options) for name, place in places.items()}
+    found = {name: one for name, one in made.items() if one is not None}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
         started = [
-            pool.submit(_run, problem, policies, budgets, asked.runs, asked.seed, asked.backend)
-            for problem in problems
+            pool.submit(_run, places[name], name, options)
+            for name in sorted(set(problems) - set(found), key=_effort, reverse=True)
         ]
         for done in as_completed(started):
-            problem, found, told, seconds = done.result()
-            rows[problem], left_out[problem] = found, told
-            print(f"{problem}: {seconds:.0f} s, {len(rows)} of {len(problems)}", flush=True)
-    listed = ranked([row for problem in problems for row in rows[problem]])
-    told = [sentence for problem in problems for sentence in left_out[problem]]
-    scenes, facts = contest.scenes_of(problems), contest.facts_of(listed, asked.runs, asked.seed)
-    write(make_folder(asked.out), listed, scenes, facts, judged(listed, contest.VERDICT), told)
-    print(f"{time.perf_counter() - start:.0f} s in all")
-    folder = Path(asked.out)
-    standings = standings_table(listed, judged(listed, contest.VERDICT))
-    (folder / STANDINGS).write_text("\n".join(standings) + "\n")
-    (folder / MINE).write_text("\n".join(policy_table(listed, *OURS)) + "\n")
+            name, found[name], seconds = done.result()
+            print(f"{name}: {seconds:.0f} s, {len(found)} of {len(problems)}", flush=True)
+    print(f"{time.perf_counter() - start:.0f} s", flush=True)
+    if not asked.no_pages:
+        _write(folder, problems, found, asked.runs, asked.seed)
+
+
+def _write(
+    folder: Path, problems: Sequence[str], found: dict[str, Found], runs: int, seed: int
+) -> None:
+    """The pages of the arena, and the tables of the documentation."""
+    rows = ranked([row for name in problems for row in found[name][0]])
+    told = [sentence for name in problems for sentence in found[name][1]]
+    budget = judged(rows, contest.VERDICT)
+    scenes, facts = contest.scenes_of(problems), contest.facts_of(rows, runs, seed)
+    write(folder, rows, scenes, facts, budget, told)
+    (folder / STANDINGS).write_text("\n".join(standings_table(rows, budget)) + "\n")
+    (folder / MINE).write_text("\n".join(policy_table(rows, *OURS)) + "\n")
 
 
 if __name__ == "__main__":
