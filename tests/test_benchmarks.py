@@ -5,9 +5,10 @@ import pytest
 from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
 from benchmarks.page import NoBlockError, write
+from benchmarks.promises import declared
 from benchmarks.steps import PROBE, compiled_probe
 
-from tightrope import LyOn, simulate
+from tightrope import LyOn, ready_problem, simulate
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
 
@@ -67,3 +68,9 @@ def test_steps_per_second_are_read_from_what_the_gpu_probes_print():
     many = "K 20 G 4 runs 9 B 10: 3.0 ms, 2e+10 steps/s, x\nK 50 G 4 runs 9: 1 ms, 1e+10 steps/s, x"
     assert printed_rates(few) == [(2, 3e11)]
     assert printed_rates(many) == [(20, 2e10), (50, 1e10)]
+
+
+def test_the_most_careful_arm_is_declared_safe():
+    known = declared(ready_problem("arena-two-limits"))
+    assert known.task.safe_arm == 5
+    assert known.safe_rates == {"penalty 1": 0.25, "penalty 2": 0.25}
