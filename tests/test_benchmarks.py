@@ -11,6 +11,7 @@ from benchmarks.comparison import Row
 from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
 from benchmarks.page import NoBlockError, write
+from benchmarks.promises import declared
 from benchmarks.steps import PROBE, compiled_probe
 from tightrope import LyOn, arena, ready_problem, simulate
 from tightrope.theory import learning_limit
@@ -115,3 +116,9 @@ def test_the_arena_in_processes_ranks_as_the_arena_does(tmp_path):
         found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]
     rows = arena(problems, policies, [20.0], runs=3, progress=False).rows
     assert found == [(row.problem, row.policy, str(row.rank)) for row in rows]
+
+
+def test_the_most_careful_arm_is_declared_safe():
+    known = declared(ready_problem("arena-two-limits"))
+    assert known.task.safe_arm == 5
+    assert known.safe_rates == {"penalty 1": 0.25, "penalty 2": 0.25}

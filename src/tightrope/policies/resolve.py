@@ -81,11 +81,11 @@ def _learn(constants: Constants, state: State, scratch: ResolveScratch, arm: int
 class Resolve(ChoicePolicy):
     """Re-solve the best mixture of sampled arms against the budget and the allowances left.
 
-    ``risk``, between 0 and 1: the chance to aim at of breaking a limit at all; ``None`` keeps the
-    limits on average, which earns a little more. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost, that no sample goes below; ``None`` if nothing is known. For arms
-    that change, ``window0`` or ``discount0``: beliefs come from about so many times sqrt(B log B)
-    pulls, see ``forgetting``.
+    ``risk``, between 0 and 1: the chance to aim at of breaking a limit at all, and a promise where
+    the task declares a safe arm; ``None`` keeps the limits on average, which earns a little more.
+    ``mu_min``: a lower bound on the mean costs, in units of the largest cost, that no sample goes
+    below; ``None`` if nothing is known. For arms that change, ``window0`` or ``discount0``: beliefs
+    come from about so many times sqrt(B log B) pulls, see ``forgetting``.
     """
 
     risk: float | None = None
