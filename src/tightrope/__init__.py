@@ -23,6 +23,7 @@ from tightrope.errors import (
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.policies import (
+    SWUCBLP,
     TSLP,
     UCBLP,
     BudgetedTS,
@@ -130,6 +131,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Resolve",
     "Results",
     "ResultsError",
+    "SWUCBLP",
     "Scales",
     "Stationary",
     "StoreWarning",

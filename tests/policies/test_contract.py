@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tightrope import (
+    SWUCBLP,
     TSLP,
     UCBLP,
     ChoicePolicy,
@@ -40,6 +41,7 @@ class TestEveryPolicy(PolicyContract):
         IdentifyResolve(alpha=0.01),
         ControlBudget(known=True),
         ControlBudget(alpha=0.01),
+        SWUCBLP(variation=20.0, alpha=0.05),
     )
 
 

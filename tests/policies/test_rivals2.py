@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -15,6 +16,9 @@ from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run, new_record
 from tests.policies.test_rivals import HOPELESS, PAPER, TWO_LIMITS, chances, having_seen
 from tightrope import (
+    SWUCBLP,
+    UCBLP,
+    Change,
     ControlBudget,
     IdentifyResolve,
     LagrangeBwK,
@@ -23,9 +27,12 @@ from tightrope import (
     oracle,
     simulate,
 )
+from tightrope.experiments.arena import default_policies
+from tightrope.policies import parse_policy
 from tightrope.policies.base import set_up
 from tightrope.policies.parts.identification import Evidence, identify
 from tightrope.policies.parts.sampling import uniform
+from tightrope.policies.sw_ucb_lp import window_length
 
 WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
 
@@ -372,3 +379,102 @@ def test_the_rounds_follow_from_the_smallest_cost():
     assert Run(LagrangeBwK(), PAPER, 100.0).constants[3] == pytest.approx(1 / 0.4)  # is told
     assert Run(LagrangeBwK(mu_min=0.2), PAPER, 100.0).constants[3] == pytest.approx(5.0)
     assert (LagrangeBwK().knows, LagrangeBwK(mu_min=0.2).knows) == ("smallest cost", "")
+
+
+# sw-ucb-lp
+
+
+def test_the_bounds_are_those_of_the_window():
+    """Of the last pulls alone: what came before, whatever it was, leaves no trace."""
+    policy, budget, random = SWUCBLP(alpha=0.3), 1000.0, np.random.default_rng(3)
+    run = Run(policy, TWO_LIMITS, budget)
+    window = round((3 * budget**2) ** (1 / 3))
+    assert run.setup.window == window == 144
+    pulled = [int(arm) for arm in random.integers(0, 3, 5 * window)]
+    outcomes = random.uniform(0.1, 1.0, (len(pulled), 4))
+    for arm, values in zip(pulled, outcomes, strict=True):
+        run.tell(arm, *values)
+    recent, last = np.array(pulled[-window:]), outcomes[-window:]
+    for arm in range(3):
+        count, means = (recent == arm).sum(), last[recent == arm].mean(axis=0)
+        cost, reward, *penalties = means
+        earned = math.sqrt(0.3 * math.log(12 * 3 * budget**3) / (count + 1))
+        used = math.sqrt(0.3 * math.log(12 * 3 * 3 * budget**3) / (count + 1))
+        high = reward / cost + (earned + used * reward / cost) / cost
+        assert run.scratch.reward[arm] == pytest.approx(high)
+        low = [max(y / cost - used * (1 + y / cost) / cost, 0.0) for y in penalties]
+        assert run.scratch.penalty[2 * arm : 2 * arm + 2].tolist() == pytest.approx(low)
+        assert run.scratch.cost[arm] == pytest.approx(cost)
+
+
+def test_with_exact_bounds_the_window_mixes_as_pi_star():
+    run = having_seen(SWUCBLP(alpha=0.0), TWO_LIMITS, 1e4, budget=1e5)
+    assert chances(run) == pytest.approx(oracle(TWO_LIMITS).pull_share, abs=1e-3)
+
+
+def test_an_arm_that_left_the_window_is_pulled_again():
+    run = Run(SWUCBLP(variation=500.0, alpha=0.0), PAPER, 1000.0)
+    assert run.setup.window == 2
+    for arm, expected in ((0, 1), (1, 1), (1, 0)):
+        run.tell(arm, 0.5, 0.9 * arm, 0.1)
+        assert run.choose() == expected
+
+
+@given(st.integers(1, 1000), st.floats(1.0, 1e9), st.floats(1e-9, 1e9))
+def test_the_window_is_of_the_published_order(arms, budget, variation):
+    length = window_length(arms, budget, variation)
+    order = arms ** (1 / 3) * (budget / variation) ** (2 / 3)
+    assert 2 <= length <= max(budget + 0.5, 2)
+    assert length == pytest.approx(min(order, budget), abs=0.51) or length in (2, 10**7)
+
+
+def test_once_an_allowance_is_used_up_it_pulls_what_adds_least_to_it():
+    run = having_seen(SWUCBLP(alpha=0.0), TWO_LIMITS, 1e4, budget=1e5)
+    limits = TWO_LIMITS.moments.limits
+    relative = TWO_LIMITS.moments.penalty_rate / limits
+    for used_up in ([0], [1], [0, 1]):
+        run.state.remaining[1:] = 1.0
+        run.state.remaining[1 + np.array(used_up)] = 0.0
+        assert chances(run, 20)[relative[:, used_up].sum(axis=1).argmin()] == 1
+
+
+SWAPPED = ((0.9, 0.5), (0.3, 0.5))  # the arms' mean rewards, before and after
+
+
+def test_after_a_change_it_finds_the_new_best_arm():
+    """Which one that never forgets does not."""
+    policies = {"window": SWUCBLP(alpha=0.05), "all": UCBLP(gamma0=0.05)}
+    first, last = (bernoulli_problem([(0.5, a, 0.2), (0.5, b, 0.2)], 0.8) for a, b in SWAPPED)
+    problem = dataclasses.replace(first, changes=[Change(0.5, last.arms)])
+    results = simulate(problem, policies, budgets=4000, runs=40, progress=False)
+    window, everything = (results[name].runs for name in policies)
+    assert (window.reward / window.cost).mean() > (everything.reward / everything.cost).mean() + 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("identify-resolve:alpha=-1", ["alpha", "-1", "at least 0"]),
+        ("control-budget:known=perhaps", ["known", "perhaps", "true or false"]),
+        ("control-budget:c0=-1", ["c0", "-1", "at least 0"]),
+        ("lagrange-bwk:mu_min=0", ["mu_min", "0", "above 0"]),
+        ("sw-ucb-lp:variation=0", ["variation", "0", "above 0"]),
+        ("sw-ucb-lp:alpha=-1", ["alpha", "-1", "at least 0"]),
+    ],
+)
+def test_bad_parameters_are_named_in_one_line(text, words):
+    with pytest.raises(PolicyError) as caught:
+        set_up(parse_policy(text), PAPER, 100.0)
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_who_enters_where():
+    entered = default_policies()
+    assert [parse_policy(text).label for text in entered] == entered
+    kinds = (IdentifyResolve, ControlBudget, LagrangeBwK, SWUCBLP)
+    assert {text for kind in kinds for text in kind.contestants + kind.forgetful} <= set(entered)
+    assert LagrangeBwK.contestants == SWUCBLP.contestants == ()  # only where arms change
+    assert IdentifyResolve.forgetful == ControlBudget.forgetful == ()
+    told = {text: parse_policy(text).knows for kind in kinds for text in kind.contestants}
+    assert [text for text, knows in told.items() if knows] == ["control-budget:known=true"]

@@ -37,6 +37,7 @@ from tightrope.policies.state import State as State
 from tightrope.policies.stationary import FixedArm as FixedArm
 from tightrope.policies.stationary import Stationary as Stationary
 from tightrope.policies.stationary import UniformRandom as UniformRandom
+from tightrope.policies.sw_ucb_lp import SWUCBLP as SWUCBLP
 from tightrope.policies.ts_lp import TSLP as TSLP
 from tightrope.policies.ucb_bwi import UCBBwI as UCBBwI
 from tightrope.policies.ucb_lp import UCBLP as UCBLP
@@ -65,6 +66,7 @@ POLICIES: Mapping[str, type[Policy]] = {
         IdentifyResolve,
         ControlBudget,
         LagrangeBwK,
+        SWUCBLP,
         BudgetedTS,
         OmegaUCB,
     )
