@@ -1,16 +1,18 @@
-"""The whole arena on a large machine: one problem after the other in several processes.
+"""The whole arena on a large machine: several processes, each with one policy at a time.
 
 python -m benchmarks.arena --runs 2000 --processes 12 --out arena
 python -m benchmarks.arena --docs arena      # puts its tables and figure into docs/
 
-Each process compiles the policies for its problem, which takes longer than the runs on a GPU; the
-results do not depend on the number of processes. The pages are those of ``tightrope arena``.
+Compiling takes longer than runs on a GPU, and a policy's kernels serve all problems with as many
+arms and limits. The results do not depend on the number of processes; the pages are those of
+``tightrope arena``.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import pickle
 import shutil
 import time
@@ -34,32 +36,38 @@ STANDINGS, MINE, KEPT = "standings.md", "resolve.md", "rows"
 OURS = ("resolve", "resolve:risk=0.01")
 
 
-Found = tuple[list[ArenaRow], list[str]]  # a problem's rows, and who could not take part
+Found = tuple[list[ArenaRow], list[str]]  # a policy's rows, and where it could not take part
 
 
-def _run(kept: Path, problem: str, options: dict[str, Any]) -> tuple[str, Found, float]:
-    """One problem's rows, kept in a file for a second call, and the seconds it took."""
+def _run(
+    kept: Path, policy: str, problems: tuple[str, ...], options: dict[str, Any], core: int
+) -> tuple[str, Found, float]:
+    """One policy's rows, kept in a file for a second call, and the seconds it took."""
+    os.sched_setaffinity(0, {core})  # one thread, so that processes do not wait for each other
     start = time.perf_counter()
-    arena = contest.arena([problem], **options, progress=False)
+    arena = contest.arena(problems, [policy], **options, progress=False)
     found = list(arena.rows), list(arena.left_out)
     new = kept.with_suffix(".new")
-    new.write_bytes(pickle.dumps((options, found)))
+    new.write_bytes(pickle.dumps((problems, options, found)))
     new.replace(kept)
-    return problem, found, time.perf_counter() - start
+    return policy, found, time.perf_counter() - start
 
 
-def _kept(kept: Path, options: dict[str, Any]) -> Found | None:
-    """What an earlier call with the same options found."""
+def _kept(kept: Path, problems: tuple[str, ...], options: dict[str, Any]) -> Found | None:
+    """What an earlier call with the same problems and options found."""
     if not kept.exists():
         return None
-    same, found = pickle.loads(kept.read_bytes())
-    return found if same == options else None
+    *same, found = pickle.loads(kept.read_bytes())
+    return found if same == [problems, options] else None
 
 
-def _effort(name: str) -> float:
-    """Longest first, so that no process is left with a long one at the end."""
-    problem = load_problem(name)
-    return problem.arm_count / min(arm.cost.mean / problem.scales.cost for arm in problem.arms)
+def _entries(problems: Sequence[str], policies: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The problems of every policy; those that forget enter only where the arms change."""
+    changing = tuple(name for name in problems if load_problem(name).changes)
+    listed = policies or contest.default_policies()
+    forgetful = () if policies else contest.forgetful_policies()
+    found = {policy: changing if policy in forgetful else tuple(problems) for policy in listed}
+    return {policy: names for policy, names in found.items() if names}
 
 
 def copy_to_docs(folder: Path, docs: Path) -> None:
@@ -142,7 +150,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     problems, start = asked.problem or list(contest.PROBLEMS), time.perf_counter()
     options = {
-        "policies": tuple(asked.policy or ()),
         "budgets": tuple(asked.budget or contest.BUDGETS),
         "runs": asked.runs,
         "seed": asked.seed,
@@ -150,29 +157,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     folder = make_folder(asked.out)
     (folder / KEPT).mkdir(exist_ok=True)
-    places = {name: folder / KEPT / f"{name}.pickle" for name in problems}
-    made = {name: _kept(place, options) for name, place in places.items()}
+    entries = _entries(problems, asked.policy or ())
+    places = {name: folder / KEPT / f"{number}.pickle" for number, name in enumerate(entries)}
+    made = {name: _kept(places[name], entries[name], options) for name in entries}
     found = {name: one for name, one in made.items() if one is not None}
-    context = multiprocessing.get_context("spawn")
+    cores, context = sorted(os.sched_getaffinity(0)), multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
         started = [
-            pool.submit(_run, places[name], name, options)
-            for name in sorted(set(problems) - set(found), key=_effort, reverse=True)
+            pool.submit(_run, places[name], name, names, options, cores[at % len(cores)])
+            for at, (name, names) in enumerate(entries.items())
+            if name not in found
         ]
         for done in as_completed(started):
             name, found[name], seconds = done.result()
-            print(f"{name}: {seconds:.0f} s, {len(found)} of {len(problems)}", flush=True)
+            print(f"{name}: {seconds:.0f} s, {len(found)} of {len(entries)}", flush=True)
     print(f"{time.perf_counter() - start:.0f} s", flush=True)
     if not asked.no_pages:
-        _write(folder, problems, found, asked.runs, asked.seed)
+        _write(folder, problems, [found[name] for name in entries], asked.runs, asked.seed)
 
 
 def _write(
-    folder: Path, problems: Sequence[str], found: dict[str, Found], runs: int, seed: int
+    folder: Path, problems: Sequence[str], found: Sequence[Found], runs: int, seed: int
 ) -> None:
     """The pages of the arena, and the tables of the documentation."""
-    rows = ranked([row for name in problems for row in found[name][0]])
-    told = [sentence for name in problems for sentence in found[name][1]]
+    listed = [row for rows, _ in found for row in rows]
+    rows = ranked(sorted(listed, key=lambda row: problems.index(row.problem)))
+    told = [sentence for _, sentences in found for sentence in sentences]
     budget = judged(rows, contest.VERDICT)
     scenes, facts = contest.scenes_of(problems), contest.facts_of(rows, runs, seed)
     write(folder, rows, scenes, facts, budget, told)

@@ -37,7 +37,16 @@ from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
 
-__all__ = ["BUDGETS", "PROBLEMS", "Arena", "arena", "default_policies", "facts_of", "scenes_of"]
+__all__ = [
+    "BUDGETS",
+    "PROBLEMS",
+    "Arena",
+    "arena",
+    "default_policies",
+    "facts_of",
+    "forgetful_policies",
+    "scenes_of",
+]
 
 PROBLEMS = (
     "paper",
@@ -134,10 +143,12 @@ class Arena:
 
 def default_policies() -> list[str]:
     """Everyone who takes part unless told otherwise, in the shell's words."""
-    return [text for policy in POLICIES.values() for text in policy.contestants] + _forgetful()
+    return [
+        text for policy in POLICIES.values() for text in policy.contestants
+    ] + forgetful_policies()
 
 
-def _forgetful() -> list[str]:
+def forgetful_policies() -> list[str]:
     """Those that take part only where the arms change."""
     return [text for policy in POLICIES.values() for text in policy.forgetful]
 
@@ -177,7 +188,7 @@ def arena(
     sizes = budget_list(budgets or BUDGETS)
     scenes = scenes_of(problems or PROBLEMS)
     named = _named_policies(policies or default_policies())
-    matches, left_out = _matches(scenes, named, sizes, () if policies else _forgetful())
+    matches, left_out = _matches(scenes, named, sizes, () if policies else forgetful_policies())
     requests = [match.request(wanted) for match in matches]
     settings = Settings(seed, backend, progress=progress, title="simulating the arena")
     if out is None:
