@@ -221,5 +221,6 @@ def test_an_arm_that_does_not_exist_is_named(paper, answer):
     with pytest.raises(PolicyError) as error:
         simulate(paper, Astray(answer), budgets=20.0, runs=3, backend="gpu", progress=False)
     assert str(error.value) == (
-        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a number from 0 to 1"
+        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a whole number"
+        " from 0 to 1"
     )

@@ -94,4 +94,4 @@ def test_lyoff_breaks_the_limit_by_what_the_note_says(evidence):
 def test_notes_say_that_the_grid_is_ours(experiment, kind, evidence):
     notes = " ".join(experiment.notes(evidence[experiment.name]))
     assert "does not say which v₀ and δ₀" in notes
-    assert "the same mean reward as mean penalty" in notes
+    assert "a mean reward equal to its mean penalty" in notes

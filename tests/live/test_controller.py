@@ -334,7 +334,8 @@ def test_an_arm_that_does_not_exist_is_named(paper, kind, answer):
     with pytest.raises(PolicyError) as caught:
         controller.ask()
     assert str(caught.value) == (
-        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a number from 0 to 1"
+        f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a whole number"
+        " from 0 to 1"
     )
 
 

@@ -101,7 +101,9 @@ class Partial(LyOn):
         return -level - clock * width + 0.01 * arm
 
 
-@pytest.mark.parametrize(("policy", "why"), [(Bent(), "straight line"), (Partial(), "number")])
+@pytest.mark.parametrize(
+    ("policy", "why"), [(Bent(), "linear in the clock"), (Partial(), "number")]
+)
 def test_the_contract_finds_a_policy_that_is_not_steady(policy, why):
     class Contract(PolicyContract):
         policies = (policy,)
