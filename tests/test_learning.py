@@ -29,6 +29,9 @@ from tightrope import (
 from tightrope.errors import InfeasibleError, InputError, ProblemError
 from tightrope.theory import learning_limit
 
+# The brute force of older versions of scipy says that it stays within the bounds that it was given.
+pytestmark = pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
+
 
 def kl(p, q):
     """Between Bernoulli laws."""
