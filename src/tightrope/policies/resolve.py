@@ -264,9 +264,10 @@ def _choose_for_one(
         if hashed(words[1], 0) * COIN < owed:
             return safest
     arm = pick_of_pair(pair, arms.cost, words[1] * COIN)
-    if safe >= 0.0:
-        reserve += _excess(constants, arms.size[arm], arms.size[safest])
-        if _room(constants, low, spread, unsure, reserve, allowance, ahead) < constants[0]:
+    excess = _excess(constants, arms.size[arm], arms.size[safest])
+    if safe >= 0.0 and excess > 0.0:
+        room = _room(constants, low, spread, unsure, reserve + excess, allowance, ahead)
+        if room < constants[0]:
             return safest
     return arm
 
@@ -322,8 +323,8 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
         promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * arms.limits[m])
     _find_safest(scratch)
     for m in range(limited):
-        expected, noise, unsure, size = _of_safest(scratch, m, ahead)
-        reserve, allowance = _skewness(constants, size), remaining[1 + m]
+        expected, noise, unsure = _of_safest(scratch, m, ahead)
+        reserve, allowance = _skewness(constants, _size_of_safest(scratch, m)), remaining[1 + m]
         safe = _safe_rate(constants, expected, noise, unsure, reserve, allowance, ahead)
         scratch.safe[m], standing = safe, min(standing, safe)
     for m in range(limited):
@@ -344,11 +345,11 @@ def _find_safest(scratch: ResolveScratch) -> None:
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, float, float, float]:
-    """The safest mixture's rate of penalty m, its variance per cost, the rate's, the size."""
+def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, float, float]:
+    """The safest mixture's rate of penalty m, its variance per cost, and that of the rate."""
     arms, safest = scratch.arms, scratch.safest
     limited, count = len(arms.limits), len(arms.cost)
-    expected = noise = unsure = size = 0.0
+    expected = noise = unsure = 0.0
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
         if 0 <= arm < count:
@@ -356,20 +357,32 @@ def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, fl
             expected += share * arms.rate[at]
             noise += share * arms.spread[at]
             unsure += share * share * arms.spread[at] / _known(arms.known[at], ahead, count)
-            size = max(size, arms.size[at])
-    return expected, noise, unsure, size
+    return expected, noise, unsure
+
+
+def _size_of_safest(scratch: ResolveScratch, m: int) -> float:
+    """The largest usual size of penalty m in the safest mixture."""
+    arms, safest, size = scratch.arms, scratch.safest, 0.0
+    for i in range(len(safest.arms)):
+        arm = int(safest.arms[i])
+        if 0 <= arm < len(arms.cost):
+            size = max(size, arms.size[arm * len(arms.limits) + m])
+    return size
 
 
 def _bearable(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
-    limited, ahead = len(scratch.arms.limits), _ahead(state, scratch.arms)
+    limited = len(scratch.arms.limits)
     for m in range(limited):
-        expected, noise, unsure, size = _of_safest(scratch, m, ahead)
-        reserve = _skewness(constants, size)
-        reserve += _excess(constants, scratch.arms.size[arm * limited + m], size)
-        allowance = state.remaining[1 + m]
-        if _room(constants, expected, noise, unsure, reserve, allowance, ahead) < constants[0]:
-            return False
+        size = _size_of_safest(scratch, m)
+        excess = _excess(constants, scratch.arms.size[arm * limited + m], size)
+        if excess > 0.0:
+            ahead, allowance = _ahead(state, scratch.arms), state.remaining[1 + m]
+            reserve = _skewness(constants, size) + excess
+            expected, noise, unsure = _of_safest(scratch, m, ahead)
+            room = _room(constants, expected, noise, unsure, reserve, allowance, ahead)
+            if room < constants[0]:
+                return False
     return True
 
 
