@@ -1,11 +1,13 @@
 """The whole arena on a large machine: several processes, each with one policy at a time.
 
-python -m benchmarks.arena --runs 2000 --processes 12 --out arena
+python -m benchmarks.arena --runs 2000 --processes 16 --out arena
 python -m benchmarks.arena --docs arena      # puts its tables and figure into docs/
 
-Compiling takes longer than runs on a GPU, and a policy's kernels serve all problems with as many
-arms and limits. The results do not depend on the number of processes; the pages are those of
-``tightrope arena``.
+Work is divided by policy and by shape, the numbers of arms and of limits, because a kernel serves
+all problems of a shape and compiling for a GPU takes longer than most runs. A GPU, if there is one,
+takes the shapes that would keep a CPU busy for longer than that; NVIDIA's MPS lets the processes
+share it (``nvidia-cuda-mps-control -d``). The same call goes on where an interrupted one stopped.
+The results do not depend on the number of processes; the pages are those of ``tightrope arena``.
 """
 
 from __future__ import annotations
@@ -16,58 +18,88 @@ import os
 import pickle
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import page
+from tightrope.engine import gpu
+from tightrope.engine.planning import plan_jobs
 from tightrope.experiments import arena as contest
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import write
 from tightrope.experiments.arena_rows import ArenaRow
 from tightrope.experiments.reproduction import make_folder
-from tightrope.problem.ready import load_problem
 
 __all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
 
 DOCS = Path(__file__).parents[1] / "docs"
-STANDINGS, MINE, KEPT = "standings.md", "resolve.md", "rows"
+STANDINGS, MINE, KEPT = "standings.md", "resolve.md", "rows.pickle"
 OURS = ("resolve", "resolve:risk=0.01")
+GPU_SECONDS = 25.0  # of a CPU: about as long as compiling a kernel for the GPU
 
 
-Found = tuple[list[ArenaRow], list[str]]  # a policy's rows, and where it could not take part
+class Unit(NamedTuple):
+    """What one process does at a time."""
+
+    policy: str
+    problems: tuple[str, ...]  # of one shape
+    seconds: float  # estimated, on one CPU
 
 
-def _run(
-    kept: Path, policy: str, problems: tuple[str, ...], options: dict[str, Any], core: int
-) -> tuple[str, Found, float]:
-    """One policy's rows, kept in a file for a second call, and the seconds it took."""
+def units_of(matches: Iterable[contest.Match], runs: int) -> list[Unit]:
+    """The work, the longest first."""
+
+    def kind(match: contest.Match) -> tuple[str, int, int]:
+        return match.label, len(match.scene.problem.arms), len(match.scene.problem.limits)
+
+    found = []
+    for (label, *_), grouped in groupby(sorted(matches, key=kind), kind):
+        listed = list(grouped)
+        names = dict.fromkeys(match.scene.name for match in listed)
+        found.append(Unit(label, tuple(names), sum(_seconds(match, runs) for match in listed)))
+    return sorted(found, key=lambda unit: -unit.seconds)
+
+
+def _seconds(match: contest.Match, runs: int) -> float:
+    """A rough estimate for one CPU."""
+    problem, policies = match.scene.problem, {match.label: match.policy}
+    jobs = plan_jobs(problem, policies, [match.cost_budget], runs, seed=0, backend="cpu")
+    return sum(job.seconds for job in jobs.values()) * runs
+
+
+def _run(unit: Unit, options: dict[str, Any], core: int) -> tuple[Unit, list[ArenaRow], float]:
+    """The unit's rows, and the seconds it took."""
     os.sched_setaffinity(0, {core})  # one thread, so that processes do not wait for each other
     start = time.perf_counter()
-    arena = contest.arena(problems, [policy], **options, progress=False)
-    found = list(arena.rows), list(arena.left_out)
-    new = kept.with_suffix(".new")
-    new.write_bytes(pickle.dumps((problems, options, found)))
-    new.replace(kept)
-    return policy, found, time.perf_counter() - start
+    if options["backend"] == "auto":
+        worth = unit.seconds > GPU_SECONDS and gpu.available()
+        options = {**options, "backend": "gpu" if worth else "cpu"}
+    found = contest.arena(unit.problems, [unit.policy], **options, progress=False)
+    return unit, list(found.rows), time.perf_counter() - start
 
 
-def _kept(kept: Path, problems: tuple[str, ...], options: dict[str, Any]) -> Found | None:
-    """What an earlier call with the same problems and options found."""
-    if not kept.exists():
-        return None
-    *same, found = pickle.loads(kept.read_bytes())
-    return found if same == [problems, options] else None
+class Kept:
+    """The rows made so far, in a file for a second call with the same options."""
 
+    def __init__(self, path: Path, options: dict[str, Any]) -> None:
+        self.path, self.options = path, options
+        self.rows: dict[tuple[str, tuple[str, ...]], list[ArenaRow]] = {}
+        if path.exists():
+            same, rows = pickle.loads(path.read_bytes())
+            self.rows = rows if same == options else {}
 
-def _entries(problems: Sequence[str], policies: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The problems of every policy; those that forget enter only where the arms change."""
-    changing = tuple(name for name in problems if load_problem(name).changes)
-    listed = policies or contest.default_policies()
-    forgetful = () if policies else contest.forgetful_policies()
-    found = {policy: changing if policy in forgetful else tuple(problems) for policy in listed}
-    return {policy: names for policy, names in found.items() if names}
+    def add(self, unit: Unit, rows: list[ArenaRow]) -> None:
+        """Keep a unit's rows."""
+        self.rows[unit.policy, unit.problems] = rows
+        new = self.path.with_suffix(".new")
+        new.write_bytes(pickle.dumps((self.options, self.rows)))
+        new.replace(self.path)
+
+    def __contains__(self, unit: Unit) -> bool:
+        return (unit.policy, unit.problems) in self.rows
 
 
 def copy_to_docs(folder: Path, docs: Path) -> None:
@@ -156,36 +188,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "backend": asked.backend,
     }
     folder = make_folder(asked.out)
-    (folder / KEPT).mkdir(exist_ok=True)
-    entries = _entries(problems, asked.policy or ())
-    places = {name: folder / KEPT / f"{number}.pickle" for number, name in enumerate(entries)}
-    made = {name: _kept(places[name], entries[name], options) for name in entries}
-    found = {name: one for name, one in made.items() if one is not None}
+    named = contest.policies_of(asked.policy or contest.default_policies())
+    forgetful = () if asked.policy else contest.forgetful_policies()
+    scenes = contest.scenes_of(problems)
+    matches, left_out = contest.matches_of(scenes, named, options["budgets"], forgetful)
+    kept, units = Kept(folder / KEPT, options), units_of(matches, asked.runs)
     cores, context = sorted(os.sched_getaffinity(0)), multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
         started = [
-            pool.submit(_run, places[name], name, names, options, cores[at % len(cores)])
-            for at, (name, names) in enumerate(entries.items())
-            if name not in found
+            pool.submit(_run, unit, options, cores[at % len(cores)])
+            for at, unit in enumerate(unit for unit in units if unit not in kept)
         ]
         for done in as_completed(started):
-            name, found[name], seconds = done.result()
-            print(f"{name}: {seconds:.0f} s, {len(found)} of {len(entries)}", flush=True)
+            unit, rows, seconds = done.result()
+            kept.add(unit, rows)
+            told = f"{unit.policy} on {', '.join(unit.problems)}"
+            print(f"{told}: {seconds:.0f} s, {len(kept.rows)} of {len(units)}", flush=True)
     print(f"{time.perf_counter() - start:.0f} s", flush=True)
-    if not asked.no_pages:
-        _write(folder, problems, [found[name] for name in entries], asked.runs, asked.seed)
+    if asked.no_pages:
+        return
+    order, columns = list(scenes), list(named)
+    rows = sorted(
+        (row for unit in units for row in kept.rows[unit.policy, unit.problems]),
+        key=lambda row: (order.index(row.problem), columns.index(row.policy), row.budget),
+    )
+    _write(folder, scenes, ranked(rows), left_out, asked.runs, asked.seed)
 
 
 def _write(
-    folder: Path, problems: Sequence[str], found: Sequence[Found], runs: int, seed: int
+    folder: Path,
+    scenes: dict[str, contest.Scene],
+    rows: Sequence[ArenaRow],
+    left_out: Sequence[str],
+    runs: int,
+    seed: int,
 ) -> None:
     """The pages of the arena, and the tables of the documentation."""
-    listed = [row for rows, _ in found for row in rows]
-    rows = ranked(sorted(listed, key=lambda row: problems.index(row.problem)))
-    told = [sentence for _, sentences in found for sentence in sentences]
-    budget = judged(rows, contest.VERDICT)
-    scenes, facts = contest.scenes_of(problems), contest.facts_of(rows, runs, seed)
-    write(folder, rows, scenes, facts, budget, told)
+    budget, facts = judged(rows, contest.VERDICT), contest.facts_of(rows, runs, seed)
+    write(folder, rows, scenes, facts, budget, left_out)
     (folder / STANDINGS).write_text("\n".join(standings_table(rows, budget)) + "\n")
     (folder / MINE).write_text("\n".join(policy_table(rows, *OURS)) + "\n")
 

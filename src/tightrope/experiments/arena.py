@@ -45,6 +45,8 @@ __all__ = [
     "default_policies",
     "facts_of",
     "forgetful_policies",
+    "matches_of",
+    "policies_of",
     "scenes_of",
 ]
 
@@ -187,8 +189,8 @@ def arena(
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     sizes = budget_list(budgets or BUDGETS)
     scenes = scenes_of(problems or PROBLEMS)
-    named = _named_policies(policies or default_policies())
-    matches, left_out = _matches(scenes, named, sizes, () if policies else forgetful_policies())
+    named = policies_of(policies or default_policies())
+    matches, left_out = matches_of(scenes, named, sizes, () if policies else forgetful_policies())
     requests = [match.request(wanted) for match in matches]
     settings = Settings(seed, backend, progress=progress, title="simulating the arena")
     if out is None:
@@ -236,7 +238,8 @@ def _named_problem(problem: str | Problem, at: int) -> tuple[str, Problem]:
     return getattr(problem, "name", "") or f"problem {at + 1}", problem
 
 
-def _named_policies(policies: Policies) -> dict[str, Policy]:
+def policies_of(policies: Policies) -> dict[str, Policy]:
+    """The policies by label, each different."""
     if isinstance(policies, Mapping):
         return dict(policies)
     listed = list(policies)
@@ -258,7 +261,7 @@ def _require_distinct(what: str, texts: Sequence[str]) -> None:
             raise InputError(f"{what} {text!r} is given twice; each must be different")
 
 
-def _matches(
+def matches_of(
     scenes: Mapping[str, Scene],
     policies: Mapping[str, Policy],
     budgets: Sequence[float],
