@@ -38,7 +38,7 @@ __all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
 DOCS = Path(__file__).parents[1] / "docs"
 STANDINGS, MINE, KEPT = "standings.md", "resolve.md", "rows.pickle"
 OURS = ("resolve", "resolve:risk=0.01")
-GPU_SECONDS = 25.0  # of a CPU: about as long as compiling a kernel for the GPU
+GPU_SECONDS = 5.0  # of a CPU: a GPU takes longer to compile a kernel, but not by much
 
 
 class Unit(NamedTuple):
@@ -70,9 +70,13 @@ def _seconds(match: contest.Match, runs: int) -> float:
     return sum(job.seconds for job in jobs.values()) * runs
 
 
-def _run(unit: Unit, options: dict[str, Any], core: int) -> tuple[Unit, list[ArenaRow], float]:
+def _take_core(cores: Any) -> None:
+    """Keep this process to one core, so that processes do not wait for each other."""
+    os.sched_setaffinity(0, {cores.get()})
+
+
+def _run(unit: Unit, options: dict[str, Any]) -> tuple[Unit, list[ArenaRow], float]:
     """The unit's rows, and the seconds it took."""
-    os.sched_setaffinity(0, {core})  # one thread, so that processes do not wait for each other
     start = time.perf_counter()
     if options["backend"] == "auto":
         worth = unit.seconds > GPU_SECONDS and gpu.available()
@@ -193,12 +197,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     scenes = contest.scenes_of(problems)
     matches, left_out = contest.matches_of(scenes, named, options["budgets"], forgetful)
     kept, units = Kept(folder / KEPT, options), units_of(matches, asked.runs)
-    cores, context = sorted(os.sched_getaffinity(0)), multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(asked.processes, mp_context=context) as pool:
-        started = [
-            pool.submit(_run, unit, options, cores[at % len(cores)])
-            for at, unit in enumerate(unit for unit in units if unit not in kept)
-        ]
+    context, mine = multiprocessing.get_context("spawn"), sorted(os.sched_getaffinity(0))
+    cores = context.Queue()
+    for at in range(asked.processes):
+        cores.put(mine[at % len(mine)])
+    with ProcessPoolExecutor(asked.processes, context, _take_core, (cores,)) as pool:
+        started = [pool.submit(_run, unit, options) for unit in units if unit not in kept]
         for done in as_completed(started):
             unit, rows, seconds = done.result()
             kept.add(unit, rows)

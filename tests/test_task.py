@@ -275,8 +275,8 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: router(scales=3), "scales = 3: must be a Scales"),
     (
-        lambda: Task.from_toml(ROUTER.replace("0.05", '{ at_most = 1, per = "pull" }', 1)),
-        "limit 'bad': per = 'pull' is not supported yet; must be 'cost'",
+        lambda: Task.from_toml(ROUTER.replace("0.05", '{ at_most = 1, per = "click" }', 1)),
+        "limit 'bad': per = 'click': must be 'cost', 'pull', 'reward'",
     ),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", "{ most = 1 }", 1)),
@@ -284,7 +284,7 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", "{ per = 'cost' }", 1)),
-        "limit 'bad': {'per': 'cost'}: must have at_most",
+        "limit 'bad': {'per': 'cost'}: must have at_most or total",
     ),
     (
         lambda: Task.from_toml("limits = 0.8\n[[arms]]\nname = 'a'"),

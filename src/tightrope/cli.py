@@ -231,7 +231,7 @@ def oracle(options: argparse.Namespace) -> int:
     if problem.changes:
         row = _over_phases(problem, [described(one) for one in oracle_of_phases(problem)])
     else:
-        row = described(solve(problem))
+        row = described(solve(problem, options.budget))
     if options.budget is not None:
         row["optimum"] = optimum(problem, options.budget)
     if options.json:
@@ -266,11 +266,13 @@ def theory(options: argparse.Namespace) -> int:
     """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
     from dataclasses import asdict
 
+    from tightrope.optimum.pi_star import at_budget
     from tightrope.problem.ready import load_problem
     from tightrope.theory.bounds import bounds, learning_bounds
 
-    problem = load_problem(options.problem)
-    if problem.penalty_count == 1:
+    problem = at_budget(load_problem(options.problem), options.budget)
+    per_cost = not any(problem.bases)
+    if problem.penalty_count == 1 and per_cost:
         found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
     else:
         found = learning_bounds(problem, options.budget)
@@ -287,6 +289,8 @@ def theory(options: argparse.Namespace) -> int:
         print(line)
     if problem.penalty_count != 1:
         print(f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit")
+    elif not per_cost:
+        print(f"{problem.limit_text(0)}: the paper's bounds are for a limit per unit of cost")
     return 0
 
 

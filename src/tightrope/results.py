@@ -22,10 +22,19 @@ from tightrope.frames import native, run_columns, summary_columns
 from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
 from tightrope.problem import Problem, Scales
+from tightrope.problem.limits import PER_PULL, PER_REWARD
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow
 
-__all__ = ["Record", "Results", "Runs", "SummaryRow"]
+__all__ = [
+    "Record",
+    "Results",
+    "Runs",
+    "SummaryRow",
+    "limit_bases",
+    "net_penalties",
+    "violations",
+]
 
 Floats = npt.NDArray[np.float64]
 FORMAT = 1  # version of the file format; files of other versions are refused
@@ -368,6 +377,43 @@ def _require(holds: bool, what: str) -> None:
         raise ResultsError(f"it is damaged: {what!r} has an invalid value")
 
 
+def limit_bases(problem: Problem, runs: Runs, budget: float) -> Floats:
+    """What each run's penalties are divided by, [R, M]: budget, pulls, reward, or 1 in total.
+
+    In the user's units; ``runs`` are normalised.
+    """
+    found = np.full(runs.penalty.shape, float(budget))
+    for m, limit in enumerate(problem.limit_kinds):
+        if limit.total is not None:
+            found[:, m] = 1.0
+        elif limit.base == PER_PULL:
+            found[:, m] = runs.pulls.sum(axis=1)
+        elif limit.base == PER_REWARD:
+            found[:, m] = runs.reward * problem.scales.reward
+    return found
+
+
+def net_penalties(problem: Problem, runs: Runs) -> Floats:
+    """Each run's total of Y - c (base - X), [R, M]; everything is normalised."""
+    if not any(problem.bases):
+        return runs.penalty
+    cost, moments = runs.arm_cost.sum(axis=1), problem.moments
+    totals = np.stack([cost, runs.pulls.sum(axis=1), runs.reward])[list(problem.bases)]  # [M, R]
+    return np.asarray(runs.penalty - moments.limits * (totals - cost).T)
+
+
+def violations(problem: Problem, runs: Runs, budget: float) -> Floats:
+    """Each run's violation of each limit, [R, M], in the limit's own terms and the user's units.
+
+    It is the penalty per unit of budget, per pull or per reward, less the limit; of a limit in
+    total, the penalty less the limit.
+    """
+    penalty = runs.penalty * np.asarray(problem.scales.penalties)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = penalty / limit_bases(problem, runs, budget)
+    return np.asarray(np.where(penalty == 0.0, 0.0, rates) - problem.limits)
+
+
 def summarise(
     problem: Problem, record: Record, g: int, budget: float, best: float | None
 ) -> SummaryRow:
@@ -384,10 +430,7 @@ def summarise(
         budget=budget,
         runs=len(reward),
         reward_rate=estimate(reward / budget),
-        violation=tuple(
-            estimate(runs.penalty[:, m] * penalty_scales[m] / budget - problem.limits[m])
-            for m in range(problem.penalty_count)
-        ),
+        violation=tuple(map(estimate, violations(problem, runs, budget).T)),
         limit_names=problem.limit_names,
         pull_share=tuple((runs.pulls / pulls[:, None]).mean(axis=0).tolist()),
         cost_share=tuple(cost_share.mean(axis=0).tolist()),

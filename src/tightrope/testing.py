@@ -20,8 +20,8 @@ from tightrope.engine.single import plan_single
 from tightrope.live import Controller
 from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
 from tightrope.policies.choice import WORDS, ChoicePolicy, record
-from tightrope.policies.state import State, field_starts, record_maker
-from tightrope.problem import Arm, Problem, Scales
+from tightrope.policies.state import State, field_starts, record_maker, start_state
+from tightrope.problem import Arm, Limit, Problem, Scales
 from tightrope.problem.laws import Beta, CostAbove, TwoPoint, Uniform
 from tightrope.problem.ready import ready_problem
 from tightrope.results import Runs
@@ -45,6 +45,17 @@ def _dollars(unit: float = 1.0) -> Problem:
     )
 
 
+def _said_otherwise() -> Problem:
+    """A problem with a limit per pull, and one on the cost per reward, which is not told."""
+    arms = (
+        Arm("a", Uniform(5.0, 40.0), Beta(2, 3), {"bad": Beta(2, 3)}),
+        Arm("b", TwoPoint(1.0, 50.0, 0.3), Uniform(0.0, 1.0), {"bad": Beta(1, 4)}),
+        Arm.from_rows("c", [(10.0, 0.5, 0.0), (30.0, 0.9, 1.0), (2.0, 0.1, 0.0)], ["bad"]),
+    )
+    limits = {"bad": Limit(0.6, per="pull"), "spend": Limit(45.0, of="cost", per="reward")}
+    return Problem(arms, limits=limits, scales=Scales(cost=50.0))
+
+
 def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) -> None:
     """Pull every arm three times, then decide with everything but the scratch read-only."""
     random, penalties, arms = np.random.default_rng(2), problem.penalty_count, problem.arm_count
@@ -54,7 +65,7 @@ def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) 
         record_maker(one)(block, field_starts(one, arms, penalties))
         for one, block in zip((State, policy.Scratch), blocks, strict=True)
     )
-    state.remaining[:] = [budget, *(problem.task.normal_limits * budget)]
+    start_state(state, budget, problem.task.normal_limits, problem.bases)
     words = np.arange(1, 1 + WORDS)
     policy.begin(constants, state, scratch)
     for arm in list(range(arms)) * 3:
@@ -121,6 +132,7 @@ class PolicyContract:
     problems: ClassVar[Sequence[tuple[Problem, float]]] = (
         (ready_problem("paper"), 60.0),
         (_dollars(), 400.0),
+        (_said_otherwise(), 400.0),
     )
 
     def test_it_says_what_it_is(self) -> None:
@@ -242,5 +254,5 @@ class PolicyContract:
                         controller = Controller.restore(controller.snapshot(), policy)
                     assert controller.ask() == arm, f"{policy.label}: decision {number}"
                     told = [_unscaled(v, s) for v, s in zip(values, scales.channels, strict=True)]
-                    controller.tell(arm, told[0], told[1], told[2:])
+                    controller.tell(arm, told[0], told[1], [told[2 + m] for m in problem.told])
                 assert controller.exhausted

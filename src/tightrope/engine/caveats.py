@@ -23,9 +23,13 @@ class InfeasibleLimitsWarning(UserWarning):
     """No mixture of a problem's arms keeps its limits, so no policy can keep them for long."""
 
 
-def warn_infeasible(problem: Problem, stacklevel: int = 3) -> None:
-    """Warn if no mixture keeps the limits; ``stacklevel`` as in ``warnings.warn``."""
-    reason = infeasible(problem)
+def warn_infeasible(problem: Problem, budgets: Iterable[float], stacklevel: int = 3) -> None:
+    """Warn if no mixture keeps the limits; ``stacklevel`` as in ``warnings.warn``.
+
+    Of the ``budgets`` the largest counts: the more there is to spend, the less of a limit in total
+    there is per unit of it.
+    """
+    reason = infeasible(problem.at(max(budgets)))
     if reason:
         text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
         warnings.warn(text, InfeasibleLimitsWarning, stacklevel=stacklevel)

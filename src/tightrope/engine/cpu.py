@@ -76,6 +76,7 @@ class LanesPlan:
             arms=few,
             bernoulli=job.bernoulli,
             dtype=job.dtype,
+            bases=job.setup.bases,
         )
 
     @cached_property

@@ -150,6 +150,7 @@ class IndexPlan(_DevicePlan):
             arms=job.arm_count if few else 0,
             bits=_deciding_bits(job),
             dtype=job.dtype,
+            bases=job.setup.bases,
             tabled=type(policy).clock is not IndexPolicy.clock and _steps(job) <= LONGEST_TABLE,
         )
 

@@ -68,14 +68,15 @@ def plan_jobs(
     one_of("precision", precision, PRECISIONS)
     numbers = np.arange(runs) if isinstance(runs, int) else runs
     jobs = {}
+    at_budgets = {budget: problem.at(budget) for budget in budgets}
     for label, given in policies.items():
         policy = given.for_task(problem)
-        for budget in budgets:
+        for budget, there in at_budgets.items():
             scaled = budget / problem.scales.cost
             jobs[label, budget] = Job(
-                problem=problem,
+                problem=there,
                 policy=policy,
-                setup=set_up(policy, problem, scaled),
+                setup=set_up(policy, there, scaled),
                 budget=scaled,
                 seed=seed,
                 precision=precision,

@@ -20,10 +20,10 @@ from tightrope.engine.backend import Plan
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
 from tightrope.kernels.rng import OUTCOMES, POLICY, Generator
-from tightrope.policies.base import Policy, Setup, Statistics, advance
+from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
 from tightrope.policies.choice import WORDS, ChoicePolicy
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
-from tightrope.policies.state import State, field_starts, record_maker
+from tightrope.policies.state import State, field_starts, record_maker, start_state
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
@@ -41,6 +41,7 @@ class PlainRun:
         self.setup, self.budget, self._number = setup, budget, number
         self.spent, self.step, self.queues = zero, 0, [zero] * penalties
         self._explore, self._lost = setup.explore * arms, [zero] * penalties
+        self._limits = limits_of(problem)
         self.seen = Statistics(
             [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
         )
@@ -62,10 +63,14 @@ class PlainRun:
     def learn(self, arm: int, values: Sequence[Any]) -> None:
         """Add a pull's cost, reward and penalties to the totals and advance the queues."""
         self._count(arm, values)
-        cost, _, *penalties = values
+        cost, reward, *penalties = values
         if not self.exploring:
+            bases, one = self.setup.bases, self._number(1)
             for m, penalty in enumerate(penalties):
                 allowance = self._number(self.setup.allowance[m])
+                if bases:
+                    limit = self._number(self._limits[m])
+                    penalty = net_penalty(bases[m], limit, one, cost, reward, penalty)
                 self.queues[m], self._lost[m] = advance(
                     self.queues[m], self._lost[m], allowance, cost, penalty
                 )
@@ -87,7 +92,7 @@ class _StateRun(PlainRun):
     def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
         self._state: State = _empty(State, problem)
-        self._state.remaining[:] = [budget, *(problem.moments.limits * budget)]
+        start_state(self._state, budget, problem.moments.limits, problem.bases)
         self._history = np.zeros(setup.window * (3 + problem.penalty_count))
 
 

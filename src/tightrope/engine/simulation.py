@@ -213,7 +213,7 @@ def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
         backend=settings.backend,
         precision=settings.precision,
     )
-    warn_infeasible(request.problem, stacklevel=5)
+    warn_infeasible(request.problem, request.budgets, stacklevel=5)
     warn_outside_theory({place: job.setup.warning for place, job in jobs.items()})
     return list(jobs.values())
 

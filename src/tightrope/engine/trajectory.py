@@ -61,7 +61,7 @@ def trajectory(
         raise InputError(f"points = {points} must be at least 2")
     jobs = plan_jobs(problem, {policy.label: policy}, [budget], 1, seed=seed_number(seed))
     job = jobs[policy.label, budget]
-    warn_infeasible(problem)
+    warn_infeasible(problem, [budget])
     warn_outside_theory({(policy.label, budget): job.setup.warning})
     stride = max(1, round(job.budget / float(problem.moments.cost.mean()) / points))
     made = [

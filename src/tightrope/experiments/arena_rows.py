@@ -27,7 +27,7 @@ from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import conflict, least_excess, oracle, oracle_of_phases
 from tightrope.problem import Arm, Problem
-from tightrope.results import Results, Runs
+from tightrope.results import Results, Runs, limit_bases, net_penalties
 from tightrope.statistics import (
     NORMAL_99,
     Estimate,
@@ -81,12 +81,14 @@ class Scene:
             return runs.reward * scales.reward
         prices = self.prices * scales.penalties  # of a normalised penalty
         gains = moments.reward_rate * scales.reward - moments.penalty_rate @ prices
-        return runs.arm_cost @ gains + runs.penalty @ prices
+        return runs.arm_cost @ gains + net_penalties(self.problem, runs) @ prices
 
     def beyond(self, runs: Runs, budget: float) -> float:
         """What the penalties beyond the limits are worth, on average over normalised runs [R]."""
         penalty = runs.penalty.mean(axis=0) * self.problem.scales.penalties
-        allowed = np.array(self.problem.limits) * budget
+        allowed = np.array(self.problem.limits) * limit_bases(self.problem, runs, budget).mean(
+            axis=0
+        )
         return float(np.maximum(penalty - allowed, 0.0) @ self.prices)
 
     @cached_property
@@ -276,17 +278,17 @@ def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> Ar
         regret_interval=None if best is None or ends is None else (best - ends[1], best - ends[0]),
         regret_share=None if best is None else 1.0 - earned.mean / best,
         regret_tells=scene.regret_tells,
-        **_violation(problem, runs.penalty, budget),
+        **_violation(problem, runs.penalty, limit_bases(problem, runs, budget)),
         steps=steps,
         decision_ns=1e9 * record.seconds[0] / steps,
         backend=record.backend,
     )
 
 
-def _violation(problem: Problem, penalty: Floats, budget: float) -> dict[str, Any]:
-    """The limits' part of a row, from the penalties [R, M]."""
+def _violation(problem: Problem, penalty: Floats, bases: Floats) -> dict[str, Any]:
+    """The limits' part of a row, from the penalties and what they are divided by, [R, M] both."""
     limits = np.array(problem.limits)
-    shares = penalty * np.array(problem.scales.penalties) / (limits * budget) - 1.0  # [R, M]
+    shares = penalty * np.array(problem.scales.penalties) / (limits * bases) - 1.0  # [R, M]
     if not len(limits):
         nothing = _described(None, Estimate(-1.0), np.full(len(penalty), -1.0))
         return {**nothing, "keeps": True, "violations": {}}

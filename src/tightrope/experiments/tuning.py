@@ -165,7 +165,7 @@ def tune(
         raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
     max_violation = number(max_violation, "max_violation")
     [budget] = budget_list([budget], problem)
-    warn_infeasible(problem)
+    warn_infeasible(problem, [budget])
     with ExitStack() as stack:
         store = None
         if checkpoint is not None:

@@ -67,7 +67,7 @@ def device_learn(target: Target) -> Any:
 
     def all_terms(new, pulls, cost, total, constants):
         for channel in range(1, channels):
-            level, width = renew(constants, pulls, cost, total[channel - 1], channel)
+            level, width = renew(constants, pulls, cost, total[0], total[channel - 1], channel)
             new[2 * channel - 2], new[2 * channel - 1] = number(level), number(width)
 
     renew_all = target.part(all_terms)

@@ -36,6 +36,7 @@ class DeviceKernel:
     bits: int  # bits of a word that are compared for zero-one outcomes; 0 for other outcomes
     dtype: type
     tabled: bool  # whether the policy's clock is read from a table, shared by all runs
+    bases: tuple[int, ...] = ()  # see ``Setup``
 
     @property
     def term_rows(self) -> int:
@@ -57,7 +58,7 @@ class DeviceKernel:
         """A hash that identifies the kernel."""
         policy = self.policy
         facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled)
-        return fingerprint(policy.functions(), (*facts, policy.learns, policy.random))
+        return fingerprint(policy.functions(), (*facts, self.bases, policy.learns, policy.random))
 
 
 def fits(arms: int, penalties: int) -> bool:
@@ -164,7 +165,8 @@ def _play(spec: DeviceKernel) -> Any:
         spec.dtype(0),
         spec.dtype(1),
     )
-    target = device_target(spec.policy, penalties, spec.dtype, spec.digest, **_by_selection(spec))
+    ways = {**_by_selection(spec), "bases": spec.bases}
+    target = device_target(spec.policy, penalties, spec.dtype, spec.digest, **ways)
     draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
     learn, settle, decide, report = (
         device_learn(target),
@@ -212,7 +214,7 @@ def _play(spec: DeviceKernel) -> Any:
             weyl = (weyl + law_step) & _MASK
             learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
             spent += outcomes[0]
-            settle(state, 0, 1, drain, 0, outcomes, 0, 1)
+            settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, constants)
         report(book, run, seeds.shape[1], spent, state, counts, ends)
 
     return part(play)

@@ -177,7 +177,9 @@ class _Maker:
 
         ways = {"add": add, "put": put, "threshold": threshold, "place": self._place}
         spec = self.spec
-        return device_target(spec.policy, spec.penalties, spec.dtype, spec.digest, **ways)
+        return device_target(
+            spec.policy, spec.penalties, spec.dtype, spec.digest, bases=spec.bases, **ways
+        )
 
     def play(self) -> Any:
         """One run, by all threads of its group: decide, draw, learn, settle, until the budget ends.
@@ -281,7 +283,7 @@ class _Maker:
                         constants,
                     )
                 spent += outcomes[0]
-                settle(state, 0, 1, drain, 0, outcomes, 0, 1)
+                settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, constants)
             if run < runs:
                 report(numbers, first, lane, run, runs, count, counts, ends)
 

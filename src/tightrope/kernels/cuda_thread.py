@@ -115,7 +115,7 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
     """
     digest = fingerprint([], (spec.digest, bernoulli, arms, layout, "device"))
     part = device_part(digest)
-    target = device_target(spec.policy, spec.penalties, np.float64, digest)
+    target = device_target(spec.policy, spec.penalties, np.float64, digest, bases=spec.bases)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
     play = loop(spec, target, part, draw, over_records(spec, target, part, part))
     report = _report(spec, part)

@@ -26,7 +26,7 @@ from tightrope.compiled import array_behind, first_of
 from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup
-from tightrope.policies.state import State, field_starts, record_maker
+from tightrope.policies.state import State, field_starts, record_maker, start_state
 
 if TYPE_CHECKING:
     from tightrope.kernels.argmin.envelope import Envelope
@@ -213,8 +213,7 @@ class RunState:
             for name, values in envelope._asdict().items():
                 state[name][...] = values
         if spec.remembers:
-            remaining = state.record.remaining
-            remaining[0], remaining[1 : 1 + len(limits)] = budget, limits * budget
+            start_state(state.record, budget, limits, setup.bases or (0,) * len(limits))
         if spec.method == CHOICE:
             own: Any = spec.policy
             own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)

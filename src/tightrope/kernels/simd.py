@@ -45,6 +45,7 @@ class Kernel:
     arms: int  # 0: read at run time
     bernoulli: bool
     dtype: type
+    bases: tuple[int, ...] = ()  # see ``Setup``
 
     @property
     def layout(self) -> Layout:
@@ -76,6 +77,7 @@ class Kernel:
             self.arms,
             self.bernoulli,
             self.dtype.__name__,
+            self.bases,
             policy.learns,
             policy.random,
         )
@@ -143,7 +145,8 @@ def _target(spec: Kernel) -> Target:
         return value
 
     shared = (spec.policy, spec.penalties, number, _part(spec), select, _kept_larger)
-    return Target(*shared, add, put, threshold) if few else Target(*shared)
+    ways: Any = {"add": add, "put": put, "threshold": threshold} if few else {}
+    return Target(*shared, **ways, bases=spec.bases)
 
 
 def _kernel(spec: Kernel) -> Any:
@@ -184,14 +187,17 @@ def _settle(spec: Kernel, target: Target) -> Any:
     outcome, one, zero = layout.outcome * lanes_count, number(1), number(0)
     move = target.settle()
 
-    def settle(lanes, allowance, budget, exploring):
+    def settle(lanes, allowance, budget, exploring, constants):
+        if not exploring:
+            for lane in range(lanes_count):
+                move(
+                    lanes, lane, lanes_count, allowance, 0, lanes, outcome + lane, lanes_count,
+                    lanes[alive + lane], constants,
+                )  # fmt: skip
         for lane in range(lanes_count):
             total = lanes[spent + lane] + lanes[outcome + lane]
             lanes[spent + lane] = total
             lanes[alive + lane] = select(total <= budget, one, zero)
-        if not exploring:
-            for lane in range(lanes_count):
-                move(lanes, lane, lanes_count, allowance, 0, lanes, outcome + lane, lanes_count)
 
     return _part(spec)(settle)
 
@@ -276,7 +282,7 @@ def _few(spec: Kernel) -> Any:
                 book, lane, lanes_count, terms, lane, lanes_count, picked[lane], lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
             )  # fmt: skip
-        settle(lanes, allowance, budget, exploring)
+        settle(lanes, allowance, budget, exploring, constants)
 
     return part(advance)
 
@@ -323,7 +329,7 @@ def _many(spec: Kernel) -> Any:
                 book[arm], lane * width, 1, terms[arm], lane, lanes_count, 0, lanes,
                 outcome + lane, lanes_count, lanes[alive + lane], constants,
             )  # fmt: skip
-        settle(lanes, allowance, budget, exploring)
+        settle(lanes, allowance, budget, exploring, constants)
 
     return part(advance)
 

@@ -110,15 +110,17 @@ def actions(spec: Spec) -> Actions:
 def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     """The functions ``settle`` and ``toss``."""
     layout, words = Run.of(spec.penalties), spec.words
-    settle, word_of = target.settle(), part(next_word)
+    by_state = spec.method == CHOICE and spec.limited > 0
+    settle, word_of = target.settle(by_state=by_state), part(next_word)
     outcome, allowance, budget = layout.outcome, layout.allowance, layout.budget
-    spent = layout.spent
+    spent, one = layout.spent, target.number(1)
 
     def settle_run(memory, counting):
         run = memory.run
         run[spent] += run[outcome]
         if counting:
-            settle(run, 0, 1, run, allowance, run, outcome, 1)
+            known = memory.state if by_state else memory.constants
+            settle(run, 0, 1, run, allowance, run, outcome, 1, one, known)
         return run[spent] <= run[budget]
 
     def toss(memory, asked):
@@ -225,9 +227,10 @@ def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
         if learns:
             stride, terms = len(scratch.terms) // term_rows, scratch.terms
             pulls, cost = state.pulls[arm], state.totals[arm * channels]
+            earned = state.totals[arm * channels + 1]
             for channel in range(1, channels):
                 total = state.totals[arm * channels + channel]
-                level, width = renew(constants, pulls, cost, total, channel)
+                level, width = renew(constants, pulls, cost, earned, total, channel)
                 terms[(2 * channel - 2) * stride + arm] = level
                 terms[(2 * channel - 1) * stride + arm] = width
 

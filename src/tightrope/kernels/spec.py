@@ -41,6 +41,7 @@ class Spec:
     forgets: bool = False
     limited: int = 1
     stateful: bool = False
+    bases: tuple[int, ...] = ()  # see ``Setup``
 
     @property
     def channels(self) -> int:
@@ -79,6 +80,7 @@ class Spec:
             self.constants,
             self.forgets,
             self.stateful,
+            self.bases,
             self.outside,
             policy.random,
             getattr(policy, "learns", True),
@@ -95,7 +97,9 @@ class Spec:
     @cached_property
     def target(self) -> Target:
         """The step functions, for one run."""
-        return Target(self.policy, self.penalties, self.dtype, self.formula)
+        return Target(
+            self.policy, self.penalties, self.dtype, self.formula, bases=self.bases
+        )  # fmt: skip
 
     def part(self, function: Callable[..., Any]) -> Any:
         """Compile a small function by copying it into its callers before type inference.
@@ -124,7 +128,7 @@ class Spec:
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
     """How to find the smallest index: by scanning all arms unless the policy is ``steady``."""
-    if not policy.steady or policy.random or setup.forgets:
+    if not policy.steady or policy.random or setup.forgets or setup.bases:
         return SCAN
     timeless = policy.clock is IndexPolicy.clock
     if not policy.learns and timeless and len(setup.allowance) <= 1:
@@ -149,4 +153,5 @@ def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
         constants=len(setup.constants) + 1,
         forgets=setup.forgets,
         limited=limited,
+        bases=() if method == CHOICE else setup.bases,  # a choice policy's state tells them
     )

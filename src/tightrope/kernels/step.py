@@ -18,7 +18,7 @@ from typing import Any
 from numba import int32, uint32, uint64
 
 from tightrope.kernels.rng import WEYL
-from tightrope.policies.base import advance
+from tightrope.policies.base import advance, net_penalty, net_sum, net_width
 
 __all__ = ["Target", "coin_of", "next_word", "uniform_of"]
 
@@ -94,7 +94,8 @@ class Target:
     ``larger(new, old)`` the larger one. ``add``, ``put`` and ``threshold`` access the rows of the
     arm just pulled: directly by default, or by selection if K is a compile-time constant.
     ``place(at, stride, row)`` is the place of a row of an arm's terms, by default
-    ``at + row * stride``.
+    ``at + row * stride``. ``bases`` [M]: what the limits are per, empty if all are per unit of
+    cost; if not, the last constants but one are the limits.
 
     The functions have many parameters because every array comes with an offset and a stride, so
     that lanes, single runs and GPU threads can share them.
@@ -110,6 +111,7 @@ class Target:
     put: Any = None
     threshold: Any = None
     place: Any = None
+    bases: tuple[int, ...] = ()
 
     @property
     def channels(self) -> int:
@@ -146,13 +148,17 @@ class Target:
 
         def draw(outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running):
             count, offset, source, split, first, second, slope = law
-            shared = 0.0
+            shared, earned = 0.0, 0.0
             for channel in range(channels):
                 word = word_of(words, at, word_stride, weyl + (channel + 1) * weyl_step)
                 own = uniform(word)
                 if channel == 0:
                     shared = own
-                place = (shared if source[row + channel] == 0 else own) * count[row + channel]
+                if channel == 1:
+                    earned = own
+                drawn = source[row + channel]
+                place = shared if drawn == 0 else earned if drawn == 1 else own
+                place *= count[row + channel]
                 cell = int(place)
                 part = place - cell
                 here = offset[row + channel] + cell
@@ -197,11 +203,14 @@ class Target:
         ):  # fmt: skip
             pulls = add(totals, at, stride, 0, one, arm)
             cost = add(totals, at, stride, 1, outcomes[to], arm)
+            earned = cost
             for channel in range(1, channels):
                 more = outcomes[to + channel * out_stride]
                 total = add(totals, at, stride, 1 + channel, more, arm)
+                if channel == 1:
+                    earned = total
                 if learns:
-                    level, width = renew(constants, pulls, cost, total, channel)
+                    level, width = renew(constants, pulls, cost, earned, total, channel)
                     put(terms, term_at, term_stride, 2 * channel - 2, number(level), arm)
                     put(terms, term_at, term_stride, 2 * channel - 1, number(width), arm)
 
@@ -211,30 +220,62 @@ class Target:
         """The level and width of an arm's channel: 1 is the reward, 2 + m is penalty m."""
         reward_terms = self.part(self.policy.reward_terms, self.number)
         penalty_terms = self.part(self.policy.penalty_terms, self.number)
+        net_terms: Any = self._net_terms(penalty_terms) if self.bases else None
+        any_net = bool(self.bases)
 
-        def renew(constants, pulls, cost, total, channel):
+        def renew(constants, pulls, cost, earned, total, channel):
             if channel == 1:
                 level, width = reward_terms(constants, pulls, cost, total)
+            elif any_net:
+                level, width = net_terms(constants, pulls, cost, earned, total, channel - 2)
             else:
                 level, width = penalty_terms(constants, pulls, cost, total)
             return level, width
 
         return self.part(renew)
 
-    def settle(self) -> Any:
-        """Advance the queues by a pull's cost and penalties.
+    def _net_terms(self, penalty_terms: Any) -> Any:
+        """The terms of a penalty, from the sum of Y - c base."""
+        bases, penalties = self.bases, self.penalties
+        net_total = self.part(net_sum, self.number)
+        widened = self.part(net_width, self.number)
 
-        Rows: the queues, their rounding errors, their largest values so far.
+        def net_terms(constants, pulls, cost, earned, total, m):
+            limit = constants[len(constants) - 1 - penalties + m]
+            net = net_total(bases[m], limit, pulls, earned, total)
+            level, width = penalty_terms(constants, pulls, cost, net)
+            return level, width * widened(bases[m], limit)
+
+        return self.part(net_terms)
+
+    def settle(self, *, by_state: bool = False) -> Any:
+        """Advance the queues by a pull's cost and net penalties.
+
+        Rows: the queues, their rounding errors, their largest values so far. ``one`` is the pull: 0
+        in a lane that is done. ``known`` tells the limits: the constants, looked at only if the
+        target has ``bases``, or with ``by_state`` a ``State``, which says per what they are too.
         """
-        penalties, move = self.penalties, self.part(advance, self.number)
-        larger = self.part(self.larger or _larger)
+        penalties, move, own = self.penalties, self.part(advance, self.number), self.bases
+        larger, net_of = self.part(self.larger or _larger), self.part(net_penalty, self.number)
+        any_net = by_state or bool(own)
 
-        def settle(run, at, stride, drain, drain_at, outcomes, to, out_stride):
+        def in_constants(known, m):
+            return own[m], known[len(known) - 1 - penalties + m]
+
+        def in_state(known, m):
+            return known.bases[m], known.limits[m]
+
+        limit_of = self.part(in_state if by_state else in_constants)
+
+        def settle(run, at, stride, drain, drain_at, outcomes, to, out_stride, one, known):
             cost = outcomes[to]
             for m in range(penalties):
                 place = at + m * stride
                 lost, peak = place + penalties * stride, place + 2 * penalties * stride
                 penalty = outcomes[to + (2 + m) * out_stride]
+                if any_net:
+                    base, limit = limit_of(known, m)
+                    penalty = net_of(base, limit, one, cost, outcomes[to + out_stride], penalty)
                 length, left = move(run[place], run[lost], drain[drain_at + m], cost, penalty)
                 run[place], run[lost] = length, left
                 run[peak] = larger(length, run[peak])

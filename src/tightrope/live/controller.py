@@ -75,7 +75,7 @@ class Controller:
         policy = policy.for_task(task)
         setup = set_up(policy, task, scaled)
         if isinstance(task, Problem):
-            warn_infeasible(task)
+            warn_infeasible(task, [float(budget)])
         known = task.task
         spec = spec_of(policy, setup, np.float64, many_arms=known.arm_count > MANY)
         state = RunState.new(
@@ -83,7 +83,7 @@ class Controller:
             known.arm_count,
             setup,
             scaled,
-            known.normal_limits,
+            known.at(float(budget)).normal_limits,
             scales=known.scales.channels,
             envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
         )
@@ -95,7 +95,8 @@ class Controller:
     ) -> None:
         """Take a state, new or restored, and the next decision if it is made already."""
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
-        self._limited, self._arm, self._count = task.penalty_count, arm, task.arm_count
+        self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
+        self._whole = self._limited == task.penalty_count  # whether every penalty is told
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
@@ -144,6 +145,7 @@ class Controller:
             and reward.__class__ in PLAIN
             and penalty.__class__ in PLAIN
             and self._limited == 1
+            and self._whole
         ):
             try:
                 known = self._tell(arm, cost, reward, penalty)
@@ -164,10 +166,17 @@ class Controller:
             return REFUSED
         if not 0 <= number < self.task.arm_count:  # or beyond the range of whole numbers
             return REFUSED
-        incurred: Any = told[2:] or [0.0]
+        incurred: Any = self._with_derived(told) or [0.0]
         if self._state.spec.penalties > 1:
             return int(self._tell(number, *told[:2], np.array(incurred)))
         return int(self._tell(number, *told[:2], incurred[0]))
+
+    def _with_derived(self, told: Sequence[Any]) -> list[Any]:
+        """All penalties in the limits' order: those told, and cost or reward where limited."""
+        own = dict(zip(self.task.told, told[2:], strict=True))
+        derived = {"cost": told[0], "reward": told[1]}
+        kinds = enumerate(self.task.limit_kinds)
+        return [own[m] if kind.of is None else derived[kind.of] for m, kind in kinds]
 
     def _number_of(self, arm: object) -> int | None:
         """An arm's number; None if it is none."""
@@ -180,7 +189,7 @@ class Controller:
 
     def _in_order(self, penalty: object) -> list[Any] | None:
         """The penalties of a pull in the limits' order; None if some are missing or not known."""
-        names = self.task.limit_names
+        names = self.task.told_names
         if isinstance(penalty, Mapping):
             return [penalty[name] for name in names] if set(penalty) == set(names) else None
         listed = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
@@ -198,9 +207,9 @@ class Controller:
             )
         several = self._in_order(penalty)
         if several is None:
-            raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.limit_names)}")
+            raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.told_names)}")
         for name, value, scale in zip(
-            task.channels, (cost, reward, *several), task.scales.channels, strict=True
+            task.told_channels, (cost, reward, *several), task.told_scales, strict=True
         ):
             converted = _as_number(value)
             if converted is None or not 0.0 <= converted <= scale:

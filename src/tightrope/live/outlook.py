@@ -138,7 +138,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     """What can be said now; see :meth:`Controller.outlook`."""
     if isinstance(doubt, bool) or not isinstance(doubt, int | float) or not 0.0 < doubt < 1.0:
         raise InputError(f"doubt = {shown(doubt)}: must be a number between 0 and 1")
-    task, state = controller.task, controller._state
+    task, state = controller.task.at(controller.budget), controller._state
     totals = np.asarray(state["totals"], float)[:, 1 : 3 + task.penalty_count]
     low, high = _rates(task, totals, doubt)
     limits = task.normal_limits

@@ -11,7 +11,7 @@ from tightrope.kernels import step
 from tightrope.kernels.live import NOTHING, REFUSED, in_range
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, RunState
-from tightrope.policies.base import Policy, Statistics, advance
+from tightrope.policies.base import Policy, Statistics, advance, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
 
@@ -48,10 +48,17 @@ class PlainCalls:
         return NOTHING
 
     def _move_queues(self, outcome: Any) -> None:
-        run, layout = self._state["run"], self._state.layout
-        for m in range(self._state.spec.penalties):
-            drain, at = run[layout.allowance + m], layout.lost + m
-            run[m], run[at] = advance(run[m], run[at], drain, outcome[0], outcome[2 + m])
+        state = self._state
+        run, layout, spec = state["run"], state.layout, state.spec
+        bases, limits = spec.bases, self._constants[-1 - spec.penalties :]
+        if isinstance(self._policy, ChoicePolicy):
+            bases, limits = state.record.bases, state.record.limits
+        for m in range(spec.penalties):
+            drain, at, penalty = run[layout.allowance + m], layout.lost + m, outcome[2 + m]
+            if len(bases):
+                cost, reward = outcome[0], outcome[1]
+                penalty = net_penalty(bases[m], limits[m], 1.0, cost, reward, penalty)
+            run[m], run[at] = advance(run[m], run[at], drain, outcome[0], penalty)
             run[layout.peak + m] = max(run[layout.peak + m], run[m])
 
     @property

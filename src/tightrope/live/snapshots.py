@@ -22,7 +22,7 @@ from tightrope.version import __version__
 __all__ = ["pack", "unpack"]
 
 MAGIC = b"tightrope controller\n"
-FORMAT = 1  # version of the format; other versions are refused
+FORMAT = 2  # version of the format; other versions are refused
 
 
 def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -> bytes:
@@ -84,7 +84,8 @@ def _unpacked(
     (_, name), given = head["policy"], type(found).__qualname__
     if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
-    spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
+    facts = {**head["spec"], "bases": tuple(head["spec"]["bases"])}
+    spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **facts)
     arm = operator.index(head["arm"])
     _require_inside(block)
     state = RunState(spec, aligned_copy(block))

@@ -1,6 +1,7 @@
 """OPT(B): the highest expected reward of any causal policy that keeps the limits.
 
-A policy pulls until its cost first exceeds B and must keep E[total penalty m] <= c_m B for every m.
+A policy pulls until its cost first exceeds B and must keep E[total penalty m] <= c_m B for every m,
+or for a limit per pull or reward E[total of Y - c base] <= 0, which changes nothing but the gains.
 Since the laws are known, the past matters only through the cost spent. So the expected totals
 (reward, penalties) of all policies form a convex set whose corners are the policies that choose an
 arm by the budget left, b. A corner that maximises reward - prices . penalties is found by
@@ -56,6 +57,7 @@ from tightrope.optimum.pi_star import (
     limit_names,
 )
 from tightrope.problem import Problem
+from tightrope.problem.limits import PER_COST
 
 __all__ = ["cost_of_a_run", "optimum"]
 
@@ -85,6 +87,7 @@ def optimum(problem: Problem, budget: float) -> float:
     1300.5
     """
     problem.normal_budget(budget)
+    problem = problem.at(float(budget))
     if problem.changes:
         return _over_phases(problem, float(budget)) * problem.scales.reward
     task = _Task.of(problem, float(budget))
@@ -123,26 +126,36 @@ def _steps_cost(budget: float, step: float) -> float:
 class _Task:
     """A problem at a budget. K arms, M penalties; costs in the user's units, the rest normalised.
 
-    ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull. ``allowance`` [M]: the total
-    penalties allowed. ``pi_star``: the oracle's mixture.
+    ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull; for a limit per pull or reward
+    Y - c base, of which nothing is allowed in all. ``allowance`` [M]: the total penalties allowed.
+    ``shift`` [M]: added to both, so that what is allowed is positive. ``pi_star``: the oracle's
+    mixture.
     """
 
     problem: Problem
     budget: float
     outcomes: Floats
     allowance: Floats
+    shift: Floats
     pi_star: Mixture
 
     @classmethod
     def of(cls, problem: Problem, budget: float) -> _Task:
-        moments = problem.moments
-        outcomes = np.vstack([moments.reward, moments.penalty.T])
-        allowance = moments.limits * (budget / problem.scales.cost)
-        return cls(problem, budget, outcomes, allowance, best_arms(problem))
+        moments, per_cost = problem.moments, _per_cost(problem)
+        net = np.where(per_cost, moments.penalty, moments.penalty - moments.limits * moments.base)
+        outcomes = np.vstack([moments.reward, net.T])
+        allowed = moments.limits * (budget / problem.scales.cost)
+        allowance, shift = np.where(per_cost, allowed, 0.0), np.where(per_cost, 0.0, allowed)
+        return cls(problem, budget, outcomes, allowance, shift, best_arms(problem))
 
     def infeasible(self, prices: Floats, least: float) -> InfeasibleError:
         """The error if the blamed penalties are at least ``least`` times their allowance."""
         return _infeasible(self.problem, self.budget, prices, least)
+
+
+def _per_cost(problem: Problem) -> npt.NDArray[np.bool_]:
+    """Which limits are per unit of cost, [M]."""
+    return np.asarray(np.array(problem.bases, dtype=np.int64) == PER_COST)
 
 
 def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -> InfeasibleError:
@@ -157,7 +170,8 @@ def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -
 def _over_phases(problem: Problem, budget: float) -> float:
     """OPT(B), normalised, if the arms change."""
     spent = _spent_in_phases(problem, budget) / problem.scales.cost
-    allowance = problem.moments.limits * (budget / problem.scales.cost)
+    limits, totals = problem.moments.limits, (budget / problem.scales.cost, float(spent.sum()))
+    allowance = limits * np.where(_per_cost(problem), *totals)
     found = best_phases(problem, spent, allowance)
     if found is None:
         least, prices = least_excess(problem, spent, allowance)
@@ -179,7 +193,8 @@ def _spent_in_phases(problem: Problem, budget: float) -> Floats:
 def _for_unit_costs(task: _Task, step: float) -> float:
     """OPT(B) if every cost is 0 or one step, so that every run spends the same."""
     spent = _steps_cost(task.budget, step)
-    moments, limits = task.problem.moments, task.problem.moments.limits * (task.budget / spent)
+    moments = task.problem.moments
+    limits = moments.limits * np.where(_per_cost(task.problem), task.budget / spent, 1.0)
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
     if mixture is None:
         found = conflict(moments.penalty_rate, limits)
@@ -253,18 +268,20 @@ class _Search:
 
     def _mixture(self) -> Mixture:
         """The best mixture of corners; adds corners until some mixture keeps the limits."""
-        allowance, least = self.task.allowance, -np.inf
+        shift, least = self.task.shift, -np.inf
+        allowance = self.task.allowance + shift
         while (mixture := best_mixture(self.corners[:, 0], self.corners[:, 1:], allowance)) is None:
             found = conflict(self.corners[:, 1:], allowance)
             if least > 1.0 + self.gap or found.excess - least <= self.gap:
                 raise self.task.infeasible(found.prices, least)
-            least = max(least, -self._look(np.append(0.0, -found.prices)))
+            price = float(found.prices @ shift)
+            least = max(least, price - self._look(np.append(0.0, -found.prices)))
         return mixture
 
     def _look(self, weights: Floats) -> float:
         """Add the corners for some weights; returns the highest weighted total of any policy."""
         value, corners = self._corners(weights)
-        self.corners = np.vstack([self.corners, corners])
+        self.corners = np.vstack([self.corners, corners + np.append(0.0, self.task.shift)])
         self.sources += [weights] * len(corners)
         if weights[0]:
             self.upper = min(self.upper, value - float(weights[1:] @ self.task.allowance))
@@ -304,7 +321,7 @@ class _Search:
         task = self.task
         reward = task.pi_star.reward * task.budget / task.problem.scales.cost
         weighted = reward if weights[0] else 1.0  # prices . limits = 1
-        return self.gap / 10 * np.array([weighted, reward, *task.allowance])
+        return self.gap / 10 * np.array([weighted, reward, *(task.allowance + task.shift)])
 
 
 def _period(grid: CostGrid, rates: Floats) -> int:

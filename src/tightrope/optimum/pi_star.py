@@ -19,13 +19,13 @@ mixtures of all phases solve one program together, because the limits hold only 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InfeasibleError
-from tightrope.problem import Problem, require_unchanging
+from tightrope.errors import InfeasibleError, ProblemError
+from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import (
     INFEASIBLE,
     ROUNDING,
@@ -43,12 +43,14 @@ __all__ = [
     "Mixture",
     "Oracle",
     "PhaseMixtures",
+    "at_budget",
     "best_arms",
     "best_mixture",
     "best_phases",
     "conflict",
     "infeasible",
     "least_excess",
+    "least_factor",
     "limit_names",
     "oracle",
     "oracle_of_phases",
@@ -56,14 +58,16 @@ __all__ = [
 
 Floats = npt.NDArray[np.float64]
 PHASES_SHOWN = 2  # most phases named in a message
+HALVINGS = 50  # of an interval, until its ends agree
 
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
     """pi*, in the user's units. K arms, M penalties.
 
-    ``reward_rate``, ``penalty_rate`` [M]: per unit of cost. ``multiplier`` [M]: reward per unit of
-    penalty; 0 where the limit does not bind. ``pull_share`` [K] and ``cost_share`` [K] sum to 1.
+    ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: per what each limit is per.
+    ``multiplier`` [M]: reward per unit of penalty; 0 where the limit does not bind. ``pull_share``
+    [K] and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's.
     """
 
@@ -93,14 +97,27 @@ class PhaseMixtures:
     multiplier: Floats
 
 
-def oracle(problem: Problem) -> Oracle:
+def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
-    ProblemError if the arms change; take the oracle of each of ``problem.phases`` then.
+    ProblemError if the arms change; take the oracle of each of ``problem.phases`` then. ``budget``
+    is needed only for limits in total.
     """
+    problem = at_budget(problem, budget)
     mixture, cost_share = best_arms(problem), np.zeros(problem.arm_count)
     cost_share[mixture.members] = mixture.weights
     return _in_units(problem, cost_share, mixture.multiplier)
+
+
+def at_budget(problem: Problem, budget: float | None) -> Problem:
+    """The problem at a budget, if it is given; ProblemError where a limit in total needs one."""
+    if budget is not None:
+        problem.normal_budget(budget)
+        return problem.at(float(budget))
+    for m, limit in enumerate(problem.limit_kinds):
+        if limit.total is not None:
+            raise ProblemError(f"{problem.limit_text(m)}: must come with a budget, as it is shared")
+    return problem
 
 
 def oracle_of_phases(problem: Problem) -> list[Oracle]:
@@ -124,13 +141,15 @@ def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracl
     pull_share = cost_share / moments.cost
     pull_share /= pull_share.sum()
     cost_share.flags.writeable = pull_share.flags.writeable = False
-    penalty_rate = cost_share @ moments.penalty_rate
+    per_cost = cost_share / moments.cost
+    with np.errstate(all="ignore"):
+        penalty_rate = (per_cost @ moments.penalty) / (per_cost @ moments.base)
     reward_rate = float(cost_share @ moments.reward_rate)
     cost_unit, reward_unit = problem.scales.cost, problem.scales.reward
     penalty_unit = np.array(problem.scales.penalties)
     return Oracle(
         reward_rate=reward_rate * reward_unit / cost_unit,
-        penalty_rate=tuple((penalty_rate * penalty_unit / cost_unit).tolist()),
+        penalty_rate=tuple((penalty_rate * penalty_unit / problem.base_scales).tolist()),
         multiplier=tuple((multiplier * reward_unit / penalty_unit).tolist()),
         pull_share=pull_share,
         cost_share=cost_share,
@@ -201,21 +220,41 @@ def _why_infeasible(problem: Problem) -> str:
     """One line that names the limits that cannot be kept and the least violating arm."""
     moments = problem.moments
     found = conflict(moments.penalty_rate, moments.limits)
-    blamed = np.flatnonzero(found.prices)
-    arm, per_cost = found.nearest, np.array(problem.scales.penalties) / problem.scales.cost
-    rates = (moments.penalty_rate[arm] * per_cost)[blamed]
+    blamed, factor = np.flatnonzero(found.prices), least_factor(moments)
+    arm = found.nearest
+    if len(blamed) == 1:
+        arm = int(np.argmin(problem.own_rates[:, blamed[0]]))
+    rates = problem.own_rates[arm][blamed]
     which = limit_names(problem, blamed)
     if len(blamed) == 1:
         return (
             f"{which}: must be at least {rates[0]:.6g}, the penalty rate of the least violating"
             f" arm {problem.names[arm]!r}"
         )
-    least = " and ".join(f"{problem.limits[m] * found.excess:.6g}" for m in blamed)
+    least = " and ".join(f"{problem.limits[m] * factor:.6g}" for m in blamed)
     return (
         f"{which}: must be kept together by some mixture of the arms; the least that a mixture"
         f" can reach is {least}; the least violating arm {problem.names[arm]!r} has penalty rates"
         f" {' and '.join(f'{r:.6g}' for r in rates)}"
     )
+
+
+def least_factor(moments: Moments) -> float:
+    """The smallest s such that some mixture keeps s times every limit.
+
+    For limits per unit of cost that is the least excess; for others it is found by bisection.
+    """
+    if not any(moments.bases):
+        return conflict(moments.penalty_rate, moments.limits).excess
+    with np.errstate(all="ignore"):
+        alone = np.nan_to_num(moments.penalty / (moments.limits * moments.base), nan=0.0)
+    low, high = 0.0, float(alone.max(axis=1).min())
+    for _ in range(HALVINGS if len(moments.limits) > 1 else 0):
+        middle = 0.5 * (low + high)
+        scaled = replace(moments, limits=moments.limits * middle)
+        kept = conflict(scaled.penalty_rate, scaled.limits).excess <= 1.0
+        low, high = (low, middle) if kept else (middle, high)
+    return high
 
 
 def limit_names(problem: Problem, which: Iterable[int]) -> str:

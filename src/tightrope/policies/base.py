@@ -42,6 +42,9 @@ __all__ = [
     "Statistics",
     "advance",
     "limits_of",
+    "net_penalty",
+    "net_sum",
+    "net_width",
     "set_up",
 ]
 
@@ -59,7 +62,9 @@ class Setup:
     turn, before the first decision; the queues do not move meanwhile. ``terms`` [K, 1 + M, 2] are
     the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
     is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
-    before a pull is added (see ``forgetting``).
+    before a pull is added (see ``forgetting``). ``bases`` [M]: what the limits are per, empty if
+    all are per unit of cost; :func:`set_up` fills it in, and appends the limits to the
+    constants, but for a choice policy, whose state has them.
     """
 
     constants: Constants
@@ -69,6 +74,7 @@ class Setup:
     warning: str | None = None
     window: int = 0
     fade: float = 1.0
+    bases: tuple[int, ...] = ()
 
     @property
     def forgets(self) -> bool:
@@ -202,6 +208,7 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     """
     from tightrope.problem import MOST_PULLS, Problem
 
+    known = known.at(budget * known.scales.cost)
     if isinstance(policy, InformedPolicy) and policy.needs_laws(known):
         if not isinstance(known, Problem):
             raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
@@ -209,6 +216,9 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
         known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
     setup = policy.setup(known, budget)
     _check_setup(policy, setup, known.penalty_count)
+    if setup and any(known.bases):
+        more = () if hasattr(policy, "choose") else limits_of(known)
+        setup = replace(setup, bases=known.bases, constants=(*setup.constants, *more))
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
@@ -285,7 +295,16 @@ class IndexPolicy(Policy):
     def functions(cls) -> tuple[Callable[..., Any], ...]:
         """The functions that kernels compile: the policy's own and the queue's :func:`advance`."""
         terms = (cls.reward_terms, cls.penalty_terms)
-        return (cls.clock, *terms, cls.reward_index, cls.penalty_index, advance)
+        return (
+            cls.clock,
+            *terms,
+            cls.reward_index,
+            cls.penalty_index,
+            advance,
+            net_penalty,
+            net_sum,
+            net_width,
+        )
 
     def decide(
         self,
@@ -315,11 +334,44 @@ class IndexPolicy(Policy):
         number = type(statistics.cost[0])
         if setup.terms is not None:
             return [(number(level), number(width)) for level, width in setup.terms[arm]]
-        pulls, cost = statistics.pulls[arm], statistics.cost[arm]
-        return [
-            self.reward_terms(constants, pulls, cost, statistics.reward[arm]),
-            *(self.penalty_terms(constants, pulls, cost, y) for y in statistics.penalty[arm]),
-        ]
+        pulls, cost, earned = (
+            statistics.pulls[arm], statistics.cost[arm], statistics.reward[arm]
+        )  # fmt: skip
+        terms = [self.reward_terms(constants, pulls, cost, earned)]
+        bases, first = setup.bases, len(constants) - len(setup.bases)
+        for m, penalty in enumerate(statistics.penalty[arm]):
+            if not bases:
+                terms.append(self.penalty_terms(constants, pulls, cost, penalty))
+                continue
+            limit = constants[first + m]
+            net = net_sum(bases[m], limit, pulls, earned, penalty)
+            level, width = self.penalty_terms(constants, pulls, cost, net)
+            terms.append((level, width * number(net_width(bases[m], limit))))
+        return terms
+
+
+def net_penalty(
+    base: int, limit: float, pull: float, cost: float, reward: float, penalty: float
+) -> float:
+    """The net penalty Y - c (base - X) of a pull, limited to c per unit of cost; see ``limits``.
+
+    ``base``: 0 for a limit per unit of cost, where it is Y itself; 1 per pull, 2 per reward.
+    """
+    if base == 0:
+        return penalty
+    return penalty - limit * ((pull if base == 1 else reward) - cost)
+
+
+def net_sum(base: int, limit: float, pulls: float, reward: float, penalty: float) -> float:
+    """The sum of Y - c base over an arm's pulls, from its totals; of Y per unit of cost."""
+    if base == 0:
+        return penalty
+    return penalty - limit * (pulls if base == 1 else reward)
+
+
+def net_width(base: int, limit: float) -> float:
+    """By how much a confidence width grows for Y - c base: it lies in [-c, 1] for a reward."""
+    return 1.0 + limit if base == 2 else 1.0
 
 
 def advance(

@@ -23,7 +23,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tightrope.policies.base import Constants, Policy, Setup, Statistics
+from tightrope.policies.base import (
+    Constants,
+    Policy,
+    Setup,
+    Statistics,
+    net_penalty,
+    net_sum,
+)
 from tightrope.policies.state import Array, NoScratch, State
 
 if TYPE_CHECKING:
@@ -45,8 +52,11 @@ def record(state: State, arm: int, outcomes: Array) -> None:
         state.totals[arm * channels + channel] += value
         state.squares[arm * channels + channel] += value * value
     for m in range(penalties):
-        state.products[arm * penalties + m] += cost * outcomes[2 + m]
-        state.remaining[1 + m] -= outcomes[2 + m]
+        penalty, base, limit = outcomes[2 + m], state.bases[m], state.limits[m]
+        net = net_sum(base, limit, 1.0, outcomes[1], penalty)
+        state.products[arm * penalties + m] += cost * net
+        state.net_squares[arm * penalties + m] += net * net
+        state.remaining[1 + m] -= net_penalty(base, limit, 1.0, cost, outcomes[1], penalty)
     state.remaining[0] -= cost
     state.steps[0] += 1.0
 

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tightrope.errors import PolicyError
-from tightrope.policies.base import Constants, InformedPolicy, Setup, limits_of
+from tightrope.policies.base import Constants, InformedPolicy, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.identification import (
     LEAST_COST,
@@ -131,7 +131,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
         """Note the limits, and the equations if they are told."""
         evidence = scratch.evidence
         for m in range(len(evidence.limits)):
-            evidence.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            evidence.limits[m] = state.limits[m]
         for arm in range(len(state.pulls)):
             scratch.cost[arm] = evidence.cost[arm] = LEAST_COST
             bound_rates(state, evidence, constants[0], arm)
@@ -165,9 +165,13 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
         cost = max(state.totals[first] / pulls, LEAST_COST)
         scratch.cost[arm] = cost
         scratch.reward[arm] = state.totals[first + 1] / pulls / cost
+        reward = state.totals[first + 1] / pulls
         for m in range(limited):
-            rate = state.totals[first + 2 + m] / pulls / cost
-            scratch.penalty[arm * limited + m] = rate
+            penalty, base, limit = (
+                state.totals[first + 2 + m] / pulls, state.bases[m], state.limits[m]
+            )  # fmt: skip
+            net = net_penalty(base, limit, 1.0, cost, reward, penalty)
+            scratch.penalty[arm * limited + m] = net / cost
         if scratch.stage[0] == IDENTIFY:
             bound_rates(state, scratch.evidence, constants[0], arm)
 
@@ -228,7 +232,7 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
     for arm in range(len(state.pulls)):
         width = math.sqrt(constants[0] / max(state.pulls[arm], 1.0)) / scratch.cost[arm]
         for m in range(limited):
-            off = width * (1.0 + scratch.penalty[arm * limited + m])
+            off = width * (1.0 + abs(scratch.penalty[arm * limited + m]))
             if evidence.optimal[arm] > 0.0 and _binds(evidence, m) and off > 0.5 * gamma:
                 return False
     return True

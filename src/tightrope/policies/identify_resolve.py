@@ -92,7 +92,7 @@ class IdentifyResolve(ChoicePolicy):
     def begin(constants: Constants, state: State, scratch: Phases) -> None:
         """Note the limits; bound every arm as one bounds an arm never seen."""
         for m in range(len(scratch.promised)):
-            scratch.evidence.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.evidence.limits[m] = state.limits[m]
         for arm in range(len(state.pulls)):
             scratch.cost[arm] = LEAST_COST
             bound_rates(state, scratch.evidence, constants[0], arm)

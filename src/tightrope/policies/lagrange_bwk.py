@@ -115,7 +115,7 @@ class LagrangeBwK(ChoicePolicy):
         """Note the limits and what remains; every arm is as likely."""
         scratch.before[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
             scratch.before[1 + m] = state.remaining[1 + m]
         _renew(constants, scratch)
 

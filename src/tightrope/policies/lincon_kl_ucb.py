@@ -29,6 +29,7 @@ from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import kl_high, kl_low, untried
 from tightrope.policies.parts.mixture import Program, pick_or_any, solve_program
+from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 
@@ -75,7 +76,7 @@ class LinConKLUCB(ChoicePolicy):
     def begin(constants: Constants, state: State, scratch: Optimism) -> None:
         """Compute the limits from the allowances."""
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Optimism, words: Array) -> int:
@@ -95,8 +96,10 @@ def _bound(level: float, state: State, scratch: Optimism) -> None:
         pulls, first = state.pulls[arm], arm * (2 + limited)
         cost, width = state.totals[first] / pulls, level / pulls
         scratch.cost[arm] = cost
-        scratch.reward[arm] = kl_high(state.totals[first + 1] / pulls, width) / kl_low(cost, width)
+        reward, cheap = kl_high(state.totals[first + 1] / pulls, width), kl_low(cost, width)
+        scratch.reward[arm] = reward / cheap
         dear = kl_high(cost, width)
         for m in range(limited):
             lower = kl_low(state.totals[first + 2 + m] / pulls, width)
-            scratch.penalty[arm * limited + m] = lower / dear
+            rate = low_net_rate(state, m, lower, reward, cheap, dear)
+            scratch.penalty[arm * limited + m] = rate

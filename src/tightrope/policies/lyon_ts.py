@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope.policies.base import Constants
+from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.parts.sampling import drawn_mean
 from tightrope.policies.state import Array, State
@@ -46,10 +46,13 @@ class LyOnTS(QueuedPolicy):
         renew_queues(constants, state, scratch)
         best, chosen = math.inf, 0
         for arm in range(len(state.pulls)):
-            index = -constants[0] * drawn_mean(state, arm, 1, words[0])
+            reward, cost = drawn_mean(state, arm, 1, words[0]), drawn_mean(state, arm, 0, words[0])
+            index = -constants[0] * reward
             for m in range(len(scratch.length)):
-                index += scratch.length[m] * drawn_mean(state, arm, 2 + m, words[0])
-            index /= drawn_mean(state, arm, 0, words[0])
+                penalty = drawn_mean(state, arm, 2 + m, words[0])
+                base, limit = state.bases[m], state.limits[m]
+                index += scratch.length[m] * net_penalty(base, limit, 1.0, cost, reward, penalty)
+            index /= cost
             if index < best:
                 best, chosen = index, arm
         return chosen

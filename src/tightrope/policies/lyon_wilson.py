@@ -19,6 +19,7 @@ from typing import ClassVar
 
 from tightrope.policies.base import Constants
 from tightrope.policies.parts.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.state import Array, State
 
@@ -66,10 +67,15 @@ class LyOnWilson(QueuedPolicy):
             mean, width = _mean_and_width(state, pulls, first, squared)
             low, high = wilson_low(mean, pulls, width), wilson_high(mean, pulls, width)
             mean, width = _mean_and_width(state, pulls, first + 1, squared)
-            index = -constants[0] * wilson_high(mean, pulls, width) / low
+            earned = wilson_high(mean, pulls, width)
+            index = -constants[0] * earned / low
             for m in range(channels - 2):
                 mean, width = _mean_and_width(state, pulls, first + 2 + m, squared)
-                index += scratch.length[m] * wilson_low(mean, pulls, width) / high
+                least = wilson_low(mean, pulls, width)
+                if state.bases[m] == 0.0:
+                    index += scratch.length[m] * least / high
+                else:
+                    index += scratch.length[m] * low_net_rate(state, m, least, earned, low, high)
             if index < best:
                 best, chosen = index, arm
         return chosen

@@ -56,6 +56,7 @@ from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, InformedPolicy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, pick, solve_program
+from tightrope.policies.parts.nets import high_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.parts.words import arm_number, as_arm
 from tightrope.policies.state import Array, State
@@ -179,7 +180,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
     def begin(constants: Constants, state: State, scratch: Cautious) -> None:
         """Compute the limits, and the bounds of arms without a pull."""
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
         for arm in range(len(state.pulls)):
             _renew(constants, state, scratch, arm)
 
@@ -207,7 +208,9 @@ def _renew(constants: Constants, state: State, scratch: Cautious, arm: int) -> N
             scratch.penalty[arm * limited + m] = rate
         else:
             upper = min(state.totals[first + 2 + m] / pulls + width, 1.0)
-            scratch.penalty[arm * limited + m] = upper / cost
+            least = max(state.totals[first + 1] / pulls - width, 0.0)
+            dear = min(state.totals[first] / pulls + width, 1.0)
+            scratch.penalty[arm * limited + m] = high_net_rate(state, m, upper, least, cost, dear)
             extra = max(extra, width * (1.0 + limit) / max(limit - rate, LEAST_SLACK))
     reward = min(state.totals[first + 1] / pulls + width, 1.0)
     scratch.cost[arm], scratch.reward[arm] = cost, (reward + constants[1] * extra) / cost

@@ -27,7 +27,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import Constants, Setup, limits_of, net_sum, net_width
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import untried
 from tightrope.policies.parts.rates import rate_and_width
@@ -99,7 +99,7 @@ class PessimisticOptimistic(ChoicePolicy):
         """Compute the limits; copy ``remaining``."""
         scratch.before[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
             scratch.before[1 + m] = state.remaining[1 + m]
 
     @staticmethod
@@ -117,8 +117,12 @@ class PessimisticOptimistic(ChoicePolicy):
             rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0)
             value = rate + clock * width
             for m in range(limited):
-                rate, width = rate_and_width(pulls, cost, state.totals[first + 2 + m], 0.0)
-                value -= scratch.length[m] / weight * max(rate - clock * width, 0.0)
+                base, limit = state.bases[m], state.limits[m]
+                earned, penalty = state.totals[first + 1], state.totals[first + 2 + m]
+                total = net_sum(base, limit, pulls, earned, penalty)
+                rate, width = rate_and_width(pulls, cost, total, 0.0)
+                low = rate - clock * width * net_width(base, limit)
+                value -= scratch.length[m] / weight * (max(low, 0.0) if base == 0.0 else low)
             if value > best:
                 best, chosen = value, arm
         return chosen

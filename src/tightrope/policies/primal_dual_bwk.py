@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import knapsack_radius, log_term, untried
 from tightrope.policies.parts.words import as_flag
@@ -135,9 +135,16 @@ def _lower(constants: Constants, state: State, arm: int, resource: int) -> float
     """The lower bound of an arm's mean use of a resource: 0 is the cost, m is penalty m."""
     channel = 0 if resource == 0 else 1 + resource
     pulls = state.pulls[arm]
-    mean = state.totals[arm * (len(state.remaining) + 1) + channel] / pulls
+    first = arm * (len(state.remaining) + 1)
+    mean = state.totals[first + channel] / pulls
     lower: float = mean - knapsack_radius(mean, pulls, constants[1])
-    return max(lower, 0.0)
+    if resource == 0 or state.bases[resource - 1] == 0.0:
+        return max(lower, 0.0)
+    cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
+    cost -= knapsack_radius(cost, pulls, constants[1])
+    reward += knapsack_radius(reward, pulls, constants[1])
+    base, limit = state.bases[resource - 1], state.limits[resource - 1]
+    return net_penalty(base, limit, 1.0, max(cost, 0.0), min(reward, 1.0), max(lower, 0.0))
 
 
 def _used_up(remaining: Array) -> bool:

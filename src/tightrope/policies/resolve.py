@@ -114,7 +114,8 @@ class Resolve(ChoicePolicy):
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0) != (None, None)
-        if self.risk is None or known.safe is None or not known.penalty_count or forgets:
+        limited = known.penalty_count and not any(known.bases)
+        if self.risk is None or known.safe is None or not limited or forgets:
             return self
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
 
@@ -133,7 +134,15 @@ class Resolve(ChoicePolicy):
     def _no_promise(self, task: Task) -> str | None:
         """What to say where a risk and a safe arm are given, but the guard needs all pulls."""
         given = "discount0" if self.window0 is None else "window0"
-        if self.risk is None or task.safe is None or getattr(self, given) is None:
+        if self.risk is None or task.safe is None:
+            return None
+        if any(task.bases):
+            which = task.limit_text(next(m for m, base in enumerate(task.bases) if base))
+            return (
+                f"policy resolve: {which}: the guard of a safe arm is for limits per unit of cost,"
+                f" so that risk = {self.risk:g} is aimed at only"
+            )
+        if getattr(self, given) is None:
             return None
         return (
             f"policy resolve: {given} = {getattr(self, given):g} is for arms that change, so that"
@@ -145,7 +154,7 @@ class Resolve(ChoicePolicy):
         """Note the budget and the limits; believe of every arm what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
         for m in range(len(scratch.arms.limits)):
-            scratch.arms.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.arms.limits[m], scratch.arms.bases[m] = state.limits[m], state.bases[m]
         believe(constants, state, scratch.arms)
 
     @staticmethod

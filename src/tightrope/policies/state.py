@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -27,6 +27,7 @@ __all__ = [
     "record_fields",
     "record_maker",
     "record_text",
+    "start_state",
 ]
 
 Array = Any  # of numbers: a numpy array in plain Python, a typed array in a kernel
@@ -37,15 +38,32 @@ class State(NamedTuple):
 
     ``pulls``, ``totals``, ``squares`` and ``products`` are sums over the arm's pulls, without those
     that the policy has forgotten (see ``forgetting``). ``remaining`` is what is left of the budget
-    and of each limit's allowance (c_m B minus the penalty so far); nothing of it is forgotten.
+    and of each limit's allowance (c_m B minus the net penalty so far); nothing of it is forgotten.
+
+    ``bases`` says what each limit is per: 0 a unit of cost, 1 a pull, 2 a unit of reward. The *net*
+    penalty Y - c (base - X), which is Y for a limit per unit of cost, stays below c per unit of
+    cost exactly where the limit is kept. ``products`` and ``net_squares`` are about Y - c base
+    where the limit is per pull or reward, and about Y where it is per unit of cost.
     """
 
     pulls: Annotated[Array, "K"]
     totals: Annotated[Array, "K", "C"]  # sums of cost, reward and each penalty
     squares: Annotated[Array, "K", "C"]  # sums of their squares
-    products: Annotated[Array, "K", "M"]  # sums of cost times penalty
+    products: Annotated[Array, "K", "M"]  # sums of cost times (net) penalty
     remaining: Annotated[Array, "R"]  # budget left, then each allowance left
     steps: Annotated[Array, 1]  # pulls so far
+    limits: Annotated[Array, "M"]  # c_m
+    bases: Annotated[Array, "M"]  # what each limit is per
+    net_squares: Annotated[Array, "K", "M"]  # sums of squared (net) penalties
+
+
+def start_state(state: State, budget: float, limits: Array, bases: Sequence[int]) -> None:
+    """Fill in, at the start of a run, what is left, the limits and what they are per."""
+    state.remaining[0] = budget
+    for m in range(len(limits)):
+        state.remaining[1 + m] = limits[m] * budget
+        state.limits[m] = state.remaining[1 + m] / budget
+        state.bases[m] = bases[m]
 
 
 class NoScratch(NamedTuple):

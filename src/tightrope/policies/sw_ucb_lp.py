@@ -35,7 +35,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import (
+    Constants,
+    Setup,
+    limits_of,
+    net_penalty,
+    net_sum,
+    net_width,
+)
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.forgetting import LONGEST
 from tightrope.policies.parts.intervals import untried
@@ -89,7 +96,7 @@ class SWUCBLP(ChoicePolicy):
     def begin(constants: Constants, state: State, scratch: Bounds) -> None:
         """Note the limits."""
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
@@ -118,8 +125,12 @@ class SWUCBLP(ChoicePolicy):
         scratch.cost[arm] = cost
         scratch.reward[arm] = rate + (earned + used * rate) / cost
         for m in range(limited):
-            rate = state.totals[first + 2 + m] / state.totals[first]
-            scratch.penalty[arm * limited + m] = max(rate - used * (1.0 + rate) / cost, 0.0)
+            base, limit = state.bases[m], state.limits[m]
+            total = state.totals[first + 2 + m]
+            net = net_sum(base, limit, pulls, state.totals[first + 1], total)
+            rate = net / state.totals[first]
+            low = rate - used * (1.0 + abs(rate)) * net_width(base, limit) / cost
+            scratch.penalty[arm * limited + m] = max(low, 0.0) if base == 0.0 else low + limit
 
 
 def _least_harm(state: State, scratch: Bounds) -> int:
@@ -129,7 +140,10 @@ def _least_harm(state: State, scratch: Bounds) -> int:
         first, harm = arm * (2 + limited), 0.0
         for m in range(limited):
             if state.remaining[1 + m] <= 0.0:
-                harm += state.totals[first + 2 + m] / state.totals[first] / scratch.limits[m]
+                cost, reward = state.totals[first], state.totals[first + 1]
+                base, limit, total = state.bases[m], state.limits[m], state.totals[first + 2 + m]
+                net = net_penalty(base, limit, state.pulls[arm], cost, reward, total)
+                harm += net / cost / scratch.limits[m]
         if harm < least:
             chosen, least = arm, harm
     return chosen

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, sampled_mean
@@ -75,7 +75,7 @@ class TSLP(ChoicePolicy):
     def begin(constants: Constants, state: State, scratch: Drawn) -> None:
         """Compute the limits from the allowances."""
         for m in range(len(scratch.limits)):
-            scratch.limits[m] = state.remaining[1 + m] / state.remaining[0]
+            scratch.limits[m] = state.limits[m]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Drawn, words: Array) -> int:
@@ -101,8 +101,9 @@ def draw(state: State, scratch: Drawn, word: int) -> None:
     posteriors, limited = scratch.posteriors, len(scratch.limits)
     for arm in range(len(state.pulls)):
         cost = sampled_mean(state, posteriors, arm, 0, word)
-        scratch.cost[arm] = cost
-        scratch.reward[arm] = sampled_mean(state, posteriors, arm, 1, word) / cost
+        reward = sampled_mean(state, posteriors, arm, 1, word)
+        scratch.cost[arm], scratch.reward[arm] = cost, reward / cost
         for m in range(limited):
             drawn = sampled_mean(state, posteriors, arm, 2 + m, word)
-            scratch.penalty[arm * limited + m] = drawn / cost
+            net = net_penalty(state.bases[m], state.limits[m], 1.0, cost, reward, drawn)
+            scratch.penalty[arm * limited + m] = net / cost

@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import log_term, rate_radius, untried
+from tightrope.policies.parts.intervals import knapsack_radius, log_term, rate_radius, untried
 from tightrope.policies.parts.mixture import Program, pick, solve_program
+from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["UCBLP"]
 
 PUBLISHED = "published"
+LEAST_COST = 1e-3  # of a lower bound on a mean cost
 LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
 
 
@@ -122,8 +124,21 @@ class UCBLP(ChoicePolicy):
         scratch.reward[arm] = reward / cost + rate_radius(reward, cost, pulls, gamma)
         for m in range(limited):
             penalty = state.totals[first + 2 + m] / pulls
-            lower = penalty / cost - rate_radius(penalty, cost, pulls, gamma)
-            scratch.penalty[arm * limited + m] = max(lower, 0.0)
+            lower = max(penalty / cost - rate_radius(penalty, cost, pulls, gamma), 0.0)
+            if state.bases[m] != 0.0:
+                lower = _low_net(state, m, penalty, reward, cost, pulls, gamma)
+            scratch.penalty[arm * limited + m] = lower
+
+
+def _low_net(
+    state: State, m: int, penalty: float, reward: float, cost: float, pulls: float, gamma: float
+) -> float:
+    """The lower bound of a net penalty's rate, from bounds on each mean."""
+    least = max(penalty - knapsack_radius(penalty, pulls, gamma), 0.0)
+    most = min(reward + knapsack_radius(reward, pulls, gamma), 1.0)
+    width = knapsack_radius(cost, pulls, gamma)
+    cheap, dear = max(cost - width, LEAST_COST), min(cost + width, 1.0)
+    return low_net_rate(state, m, least, most, cheap, dear)
 
 
 def shrinkage(gamma: float, arms: int, rounds: float, smallest: float) -> float:

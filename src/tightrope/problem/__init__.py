@@ -10,6 +10,7 @@ phase is a problem of its own, whose arms do not change.
 """
 
 from tightrope.problem.arms import Arm, BernoulliArms
+from tightrope.problem.limits import Limit
 from tightrope.problem.problem import Change, Moments, Phase, Problem, Tables, require_unchanging
 from tightrope.problem.task import (
     MOST_PULLS,
@@ -28,6 +29,7 @@ __all__ = [
     "BernoulliArms",
     "Change",
     "Known",
+    "Limit",
     "Moments",
     "Phase",
     "Problem",

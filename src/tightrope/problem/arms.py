@@ -132,7 +132,7 @@ class Arm:
         """The same arm with its penalties in the order of the limits; raises if one is missing."""
         if isinstance(self.penalty, Mapping):
             with at(f"arm {self.name!r}"):
-                ordered = Named(self.penalty).in_order(task.limit_names, "penalty", None)
+                ordered = Named(self.penalty).in_order(task.told_names, "penalty", None)
             return replace(self, penalty=tuple(ordered))
         task.require_as_many(self.penalties, f"arm {self.name!r}")
         return self
@@ -177,13 +177,15 @@ class Arm:
 
     def check_range(self, task: Task) -> None:
         """Raise a ``ProblemError`` unless outcomes are in [0, scale] and the mean cost suffices."""
-        laws, scales = self.marginals(), task.scales.channels
+        laws, scales = self.marginals(), task.told_scales
         fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
         if not fine or self.cost.mean < self.cost.least_mean() * scales[0]:
             self._refuse_range(task)
 
     def _refuse_range(self, task: Task) -> None:
-        for channel, law, scale in zip(task.channels, self.laws, task.scales.channels, strict=True):
+        for channel, law, scale in zip(
+            task.told_channels, self.laws, task.told_scales, strict=True
+        ):
             if law.low < 0:
                 raise ProblemError(
                     f"arm {self.name!r}, {channel}: outcome {law.low!r} must not be below 0"
@@ -230,7 +232,8 @@ class BernoulliArms(Sequence[Arm]):
             least = f"at least {LEAST_MEAN:.3g}" if value > 0 else "positive"
             allowed = "lie in [0, 1]" if channel else f"be {least}, at most 1"
             raise ProblemError(
-                f"arm {k + 1}, {task.channels[channel]}: bernoulli p = {value!r}: must {allowed}"
+                f"arm {k + 1}, {task.told_channels[channel]}: bernoulli p = {value!r}:"
+                f" must {allowed}"
             )
 
     def __len__(self) -> int:
@@ -347,5 +350,5 @@ def _arm_text(arm: Arm, task: Task) -> str:
     penalties = [penalty.to_toml() for penalty in arm.penalties]
     if not task.has_named_limits:
         return entries_text(laws | {"penalty": alone(penalties)})
-    named = entries_text(dict(zip(task.limit_names, penalties, strict=True)))
+    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
     return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)

@@ -38,7 +38,7 @@ def _nearest_arm(name: str, task: Task) -> str:
 
 
 def safe_rates_of(task: Task) -> dict[str, float]:
-    """Upper bounds on the safe arm's penalty rates, by limit."""
+    """Upper bounds on the safe arm's penalty rates, by limit, in the limit's own terms."""
     given = task.safe_rates
     if not isinstance(given, Mapping):
         allowed = "rates by limit, such as {'bad': 0.01}"

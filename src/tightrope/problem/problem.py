@@ -24,6 +24,7 @@ from tightrope.problem.laws import (
     number,
     shown,
 )
+from tightrope.problem.limits import Limit
 from tightrope.problem.mixtures import conflict
 from tightrope.problem.task import (
     FACT_KEYS,
@@ -107,12 +108,30 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Means and rates in normalised units; rates are per unit of cost."""
+    """Means and rates in normalised units; rates are per unit of cost.
+
+    ``bases`` [M]: what each limit is per, see ``limits``. Limits per pull or per reward are turned
+    into limits per unit of cost on the *net* penalty Y - c (base - X); per unit of cost, that is Y.
+    """
 
     cost: Floats  # [K] in (0, 1]
     reward: Floats  # [K] in [0, 1]
     penalty: Floats  # [K, M] in [0, 1]
     limits: Floats  # [M]
+    bases: tuple[int, ...] = ()
+
+    @cached_property
+    def base(self) -> Floats:
+        """The mean of what each limit is per, [K, M]."""
+        kinds = np.array([self.cost, np.ones_like(self.cost), self.reward])
+        return np.asarray(kinds[np.array(self.bases, dtype=np.int64)].T, np.float64)
+
+    @cached_property
+    def net(self) -> Floats:
+        """The mean net penalty of every arm and limit, [K, M]."""
+        if not any(self.bases):
+            return self.penalty
+        return self.penalty - self.limits * (self.base - self.cost[:, np.newaxis])
 
     @cached_property
     def reward_rate(self) -> Floats:
@@ -121,8 +140,8 @@ class Moments:
 
     @cached_property
     def penalty_rate(self) -> Floats:
-        """E[Y] / E[X] of every arm and penalty, [K, M]."""
-        return self.penalty / self.cost[:, np.newaxis]
+        """The net penalty per unit of cost, [K, M]: E[Y] / E[X] for limits per unit of cost."""
+        return self.net / self.cost[:, np.newaxis]
 
     @property
     def smallest_cost(self) -> float:
@@ -149,7 +168,7 @@ class Tables:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Problem(Known):
-    """Arms with their laws, and a limit per penalty on the penalty per unit of cost.
+    """Arms with their laws, and limits on the penalties.
 
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
     penalties are in the same order or by the same names. ``changes``: how the arms' laws change
@@ -158,7 +177,7 @@ class Problem(Known):
     """
 
     arms: Sequence[Arm]  # [K]; kept as a tuple
-    limit: Named[float]  # [M]; see ``limits`` and ``limit_names``
+    limit: Named[float | Limit]  # [M]; see ``limits`` and ``limit_names``
     scales: Scales
     name: str
     changes: Sequence[Change]  # kept as a tuple
@@ -170,12 +189,12 @@ class Problem(Known):
     def __init__(
         self,
         arms: Sequence[Arm],
-        limit: float | Sequence[float] | Mapping[str, float] | None = None,
+        limit: float | Limit | Sequence[float] | Mapping[str, float | Limit] | None = None,
         scales: Scales = UNSCALED,
         name: str = "",
         changes: Sequence[Change] = (),
         *,
-        limits: Mapping[str, float] | None = None,
+        limits: Mapping[str, float | Limit] | None = None,
         safe: str | int | None = None,
         safe_rates: Mapping[str, float] = NOTHING,
         expected: Mapping[str, Mapping[str, float]] = NOTHING,
@@ -211,7 +230,7 @@ class Problem(Known):
         If the arms change, the declared facts are those of the arms at the start.
         """
         told = None
-        if slack and self.penalty_count:
+        if slack and self.penalty_count and not self.depends_on_budget:
             excess = conflict(self.moments.penalty_rate, self.moments.limits).excess
             told = min(1.0 - excess, 1.0)
         if isinstance(self.arms, BernoulliArms):
@@ -247,11 +266,15 @@ class Problem(Known):
 
     def _with(self, arms: Sequence[Arm]) -> Problem:
         """The same task with other arms behind it, which do not change."""
+        return self._of(arms, self.limit, ())
+
+    def _of(self, arms: Sequence[Arm], limits: Any, changes: Sequence[Change]) -> Problem:
         return Problem(
             arms,
-            self.limit,
+            limits,
             self.scales,
             self.name,
+            changes,
             safe=self.safe,
             safe_rates=self.safe_rates,
             expected=self.expected,
@@ -279,8 +302,22 @@ class Problem(Known):
 
     @property
     def limits(self) -> tuple[float, ...]:
-        """The M limits, penalty per unit of cost, in the user's units."""
+        """The numbers of the M limits, in the user's units."""
         return self._known.limit_values
+
+    @cached_property
+    def own_rates(self) -> Floats:
+        """Every arm's penalty rates in the user's units, [K, M], each per what its limit is."""
+        moments, scales = self.moments, np.array(self.scales.penalties)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = moments.penalty / moments.base
+        return np.asarray(np.nan_to_num(rates, nan=0.0) * scales / self.base_scales)
+
+    def at(self, budget: float) -> Problem:
+        """The problem at a budget, in its units: a limit in total becomes one per unit of cost."""
+        if not self.depends_on_budget:
+            return self
+        return self._of(self.arms, self._known.at(budget).limits, self.changes)
 
     @property
     def normal_smallest_cost(self) -> float:
@@ -294,22 +331,31 @@ class Problem(Known):
         If the arms change, these are the moments of the arms at the start; see ``phases``.
         """
         if self._odds is not None:
-            means = self._odds / self.scales.channels
+            means = self._odds / self._known.told_scales
         else:
             means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
-            means /= self.scales.channels
-        limits = self._known.normal_limits
-        return Moments(means[:, 0].copy(), means[:, 1].copy(), means[:, 2:].copy(), limits)
+            means /= self._known.told_scales
+        penalties = means[:, list(self._columns[2:])].reshape(len(means), -1)
+        limits, bases = self._known.normal_limits, self._known.bases
+        return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, bases)
+
+    @cached_property
+    def _columns(self) -> tuple[int, ...]:
+        """Which of an arm's told outcomes every channel is, [2 + M]."""
+        own = {m: 2 + at for at, m in enumerate(self._known.told)}
+        derived = {"cost": 0, "reward": 1}
+        kinds = enumerate(self.limit_kinds)
+        return (0, 1, *(own[m] if kind.of is None else derived[kind.of] for m, kind in kinds))
 
     def tables(self) -> Tables:
         """The tables that engines draw from, normalised; those at the start if the arms change."""
-        shape = (self.arm_count, 2 + self.penalty_count)
+        shape, columns = (self.arm_count, -1), list(self._columns)
         count, (split, first, second, slope) = self._cells()
-        scales = np.repeat(np.tile(self.scales.channels, self.arm_count), count)
+        scales = np.repeat(np.tile(self._known.told_scales, self.arm_count), count)
         return Tables(
-            count=count.reshape(shape),
-            offset=(np.cumsum(count) - count).reshape(shape),
-            source=self._sources(),
+            count=count.reshape(shape)[:, columns],
+            offset=(np.cumsum(count) - count).reshape(shape)[:, columns],
+            source=self._sources()[:, columns],
             split=split,
             first=first / scales,
             second=second / scales,
@@ -317,8 +363,8 @@ class Problem(Known):
         )
 
     def _cells(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """The number of cells per arm and channel [K * (2 + M)], and all cells [4, n]."""
-        ones = np.ones(self.arm_count * (2 + self.penalty_count), dtype=np.int64)
+        """The number of cells per arm and told outcome [K * C], and all cells [4, n]."""
+        ones = np.ones(self.arm_count * len(self._known.told_scales), dtype=np.int64)
         if self._odds is not None:
             return ones, _bernoulli_cells(self._odds)
         cells = [one for arm in self.arms for one in arm.short_cells()]
@@ -329,18 +375,21 @@ class Problem(Known):
         return counts, np.concatenate(tables, axis=1)
 
     def _sources(self) -> npt.NDArray[np.int64]:
-        """The uniform number that each channel is drawn with, [K, 2 + M]."""
+        """The uniform number that each told outcome is drawn with, [K, C]."""
+        own = (0, 1, *(2 + m for m in self._known.told))
         if self._odds is not None:
-            return np.tile(np.arange(2 + self.penalty_count), (self.arm_count, 1))
-        return np.array([arm.sources for arm in self.arms], dtype=np.int64)
+            return np.tile(own, (self.arm_count, 1))
+        return np.array(own)[[arm.sources for arm in self.arms]]
 
     def bernoulli(self) -> Floats | None:
         """P(outcome = 1), [K, 2 + M]; None unless all are independent, 0 or 1, and scales are 1."""
+        if len(self._known.told) < self.penalty_count:
+            return None
         return self._odds if set(self.scales.channels) == {1.0} else None
 
     @cached_property
     def _odds(self) -> Floats | None:
-        """P(outcome = 1), [K, 2 + M]; None unless all are independent and 0 or 1."""
+        """P(outcome = 1), [K, C] of what is told; None unless all are independent and 0 or 1."""
         if isinstance(self.arms, BernoulliArms):
             return self.arms.odds
         if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
@@ -357,7 +406,7 @@ class Problem(Known):
         penalties: npt.ArrayLike | None = None,
         *,
         limit: float | Sequence[float] | None = None,
-        limits: Mapping[str, float] | None = None,
+        limits: Mapping[str, float | Limit] | None = None,
         names: Sequence[str] | None = None,
         name: str = "",
     ) -> Problem:
@@ -373,11 +422,11 @@ class Problem(Known):
         return cls(coins, limit=limit, name=name, limits=limits)
 
     def __repr__(self) -> str:
-        limits = zip(self.limit_names, self.limits, strict=True)
+        limits = zip(self.limit_names, self.limit_kinds, strict=True)
         parts = [
             *filter(None, [in_table(self.name)]),
             f"{self.arm_count:,} arm{'s' * (self.arm_count != 1)}: {listed(self.names)}",
-            f"limits: {listed([f'{name} <= {limit:g}' for name, limit in limits]) or 'none'}",
+            f"limits: {listed([_limit_words(*one) for one in limits]) or 'none'}",
         ]
         if self.changes:
             parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
@@ -409,7 +458,11 @@ class Problem(Known):
                     " problem it follows from the laws"
                 )
         head = read_head(table)
-        limits = tuple(head["limits"] or ())
+        limits = tuple(
+            name
+            for name, limit in (head["limits"] or {}).items()
+            if not (isinstance(limit, dict) and "of" in limit)
+        )
         return cls(
             read_arms(table.get("arms", []), "arms", limits),
             changes=tuple(_read_changes(table.get("changes", []), limits)),
@@ -441,6 +494,11 @@ class Problem(Known):
             texts.append(f"\n[[changes]]\n{entries_text({'at': change.at})}")
             texts += arm_texts(change.arms, "changes.arms", known)
         return "".join(texts).lstrip()
+
+
+def _limit_words(name: str, limit: Limit) -> str:
+    words = "" if limit.plain else f" {limit.words}"
+    return f"{name} <= {limit.number:g}{words}"
 
 
 def _as_arms(arms: object) -> Sequence[Arm]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, replace
@@ -13,6 +14,7 @@ import numpy as np
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.declared import expected_of, safe_name_of, safe_rates_of
 from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
+from tightrope.problem.limits import Limit, as_limit
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [
@@ -175,8 +177,9 @@ class Scales:
         """The scale of every channel, [2 + M]."""
         return (self.cost, self.reward, *self.penalties)
 
-    def for_limits(self, names: Sequence[str]) -> Scales:
-        """The same, with a scale for each limit in order."""
+    def for_limits(self, limits: Mapping[str, Limit]) -> Scales:
+        """The same, with a scale for each limit in order: that of the channel that it is of."""
+        names = tuple(limits)
         if isinstance(self.penalty, Mapping):
             with at("scales"):
                 in_order = Named(self.penalty).in_order(names, "penalty", 1.0)
@@ -186,6 +189,9 @@ class Scales:
             raise ProblemError(
                 f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be as many"
             )
+        for m, limit in enumerate(limits.values()):
+            if limit.of is not None:
+                in_order[m] = getattr(self, limit.of)
         return replace(self, penalty=tuple(in_order))
 
 
@@ -235,7 +241,38 @@ class Known:
     @property
     def limit_names(self) -> tuple[str, ...]:
         """The names of the limits, [M], which are those of the penalties."""
-        return tuple(cast(Named[float], self._known.limits))
+        return tuple(cast(Named[Any], self._known.limits))
+
+    @cached_property
+    def limit_kinds(self) -> tuple[Limit, ...]:
+        """The limits, [M], each with what it is per and of."""
+        return tuple(map(as_limit, cast(Named[Any], self._known.limits).values()))
+
+    @cached_property
+    def bases(self) -> tuple[int, ...]:
+        """What each limit is per, [M]: see ``limits.BASES``."""
+        return tuple(limit.base for limit in self.limit_kinds)
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """The numbers of the limits, from 0, that have a penalty of their own."""
+        return tuple(m for m, limit in enumerate(self.limit_kinds) if limit.of is None)
+
+    @property
+    def told_names(self) -> tuple[str, ...]:
+        """The names of the penalties that are told: a limit of the cost or reward has none."""
+        return tuple(self.limit_names[m] for m in self.told)
+
+    @property
+    def told_channels(self) -> tuple[str, ...]:
+        """The channels that are told: cost, reward and the penalties that there are."""
+        return ("cost", "reward", *self.told_names)
+
+    @property
+    def told_scales(self) -> tuple[float, ...]:
+        """Their scales."""
+        penalties = self.scales.penalties
+        return (self.scales.cost, self.scales.reward, *(penalties[m] for m in self.told))
 
     @property
     def has_named_limits(self) -> bool:
@@ -249,9 +286,24 @@ class Known:
 
     @cached_property
     def normal_limits(self) -> Floats:
-        """The limits in normalised units, [M]."""
-        limits, scales = np.array(self._known.limit_values), np.array(self.scales.penalties)
-        return np.asarray(limits * self.scales.cost / scales, dtype=np.float64)
+        """The limits in normalised units, [M]: of the penalty's scale per that of the base.
+
+        A limit in total has none before its budget is known: nan; see ``at``.
+        """
+        limits = np.array([math.nan if k.total is not None else k.number for k in self.limit_kinds])
+        scales = np.array(self.scales.penalties)
+        return np.asarray(limits * self.base_scales / scales, dtype=np.float64)
+
+    @property
+    def base_scales(self) -> Floats:
+        """The scale of what each limit is per, [M]; 1 for pulls."""
+        units = np.array([self.scales.cost, 1.0, self.scales.reward])
+        return np.asarray(units[np.array(self.bases, dtype=np.int64)])
+
+    @property
+    def depends_on_budget(self) -> bool:
+        """Whether some limit is in total, so that its rate depends on the budget."""
+        return any(limit.total is not None for limit in self.limit_kinds)
 
     @property
     def normal_smallest_cost(self) -> float | None:
@@ -260,7 +312,9 @@ class Known:
 
     def limit_text(self, m: int) -> str:
         """Limit number m, from 0, with its value, as messages show it."""
-        return f"{_limit_title(self.limit_names, m)} = {self._known.limit_values[m]!r}"
+        limit = self.limit_kinds[m]
+        words = "" if limit.plain else f" {limit.words}"
+        return f"{_limit_title(self.limit_names, m)} = {self._known.limit_values[m]!r}{words}"
 
     def normal_budget(
         self, budget: object, place: str = "budget", most_pulls: float = MOST_PULLS
@@ -285,14 +339,15 @@ class Known:
 class Task(Known):
     """What is known before the first pull; no laws. All in the user's units.
 
-    ``limits``: the penalty allowed per unit of cost, by name; ``limit=0.8`` is short for one limit
-    called penalty, ``limit=(a, b)`` for penalty 1 and penalty 2. ``smallest_cost``: a lower bound
+    ``limits``: the penalty allowed per unit of cost, by name, or a :class:`Limit` per pull, per
+    reward or in total; ``limit=0.8`` is short for one limit called penalty, ``limit=(a, b)`` for
+    penalty 1 and penalty 2. ``smallest_cost``: a lower bound
     on every arm's mean cost, if one is known. ``slack``: some mixture of the arms keeps every
     penalty below (1 - slack) times its limit, if that is known; 0 or less says that none does.
 
-    ``safe``: an arm, by name or number, whose mean penalty per unit of mean cost is at most the
-    limit, for every limit; ``safe_rates``: smaller upper bounds on them, by limit, where they are
-    known. ``expected``: guesses of mean outcomes, by arm and channel (cost, reward, a limit).
+    ``safe``: an arm, by name or number, that keeps every limit by itself, in the mean;
+    ``safe_rates``: smaller upper bounds on its penalty rates, by limit, where they are known.
+    ``expected``: guesses of mean outcomes, by arm and channel (cost, reward, a limit).
 
     >>> task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004},
     ...             Scales(penalty={"dollars": 0.05}))
@@ -303,12 +358,12 @@ class Task(Known):
     """
 
     arms: Sequence[str]  # [K] all different; kept as a tuple
-    limits: Mapping[str, float] | None = None  # [M]; kept as Named
+    limits: Mapping[str, float | Limit] | None = None  # [M]; kept as Named
     scales: Scales = Scales()
     name: str = ""
     smallest_cost: float | None = None
     slack: float | None = None
-    limit: InitVar[float | Sequence[float] | Mapping[str, float] | None] = None
+    limit: InitVar[float | Limit | Sequence[float] | Mapping[str, float | Limit] | None] = None
     safe: str | int | None = None  # kept as the name
     safe_rates: Mapping[str, float] = Named({})  # kept as Named, in the order of the limits
     expected: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
@@ -326,17 +381,20 @@ class Task(Known):
             object.__setattr__(self, "arms", tuple(self.arms))
         check_names(self.arms)
         object.__setattr__(self, "limits", _read_limits(self.limits, limit))
-        object.__setattr__(self, "scales", self.scales.for_limits(self.limit_names))
+        named = dict(zip(self.limit_names, self.limit_kinds, strict=True))
+        object.__setattr__(self, "scales", self.scales.for_limits(named))
         self._check_limits()
         self._check_facts()
         self._check_declared()
 
     def _check_limits(self) -> None:
+        if self.depends_on_budget:
+            return
         for m, limit in enumerate(self.normal_limits.tolist()):
             if not LEAST_LIMIT <= limit <= MOST_LIMIT:
                 unit = self.limit_values[m] / limit
                 allowed = f"between {LEAST_LIMIT * unit:.3g} and {MOST_LIMIT * unit:.3g}"
-                beside = "the scale of its penalty over that of cost"
+                beside = f"the scale of its penalty over that of {self.limit_kinds[m].per}"
                 raise ProblemError(f"{self.limit_text(m)}: must lie {allowed}, beside {beside}")
 
     def _check_facts(self) -> None:
@@ -383,8 +441,25 @@ class Task(Known):
 
     @property
     def limit_values(self) -> tuple[float, ...]:
-        """The M limits, penalty per unit of cost, in the user's units."""
-        return tuple(cast(Named[float], self.limits).values())
+        """The numbers of the M limits, in the user's units."""
+        return tuple(limit.number for limit in self.limit_kinds)
+
+    def at(self, budget: float) -> Task:
+        """The task at a budget, in its units: a limit in total becomes one per unit of cost.
+
+        >>> Task(["mail"], {"complaints": Limit(total=500)}).at(10_000).limits
+        {'complaints': 0.05}
+        """
+        if not self.depends_on_budget:
+            return self
+        return replace(self, limits=self._limits_at(budget))
+
+    def _limits_at(self, budget: float) -> dict[str, float | Limit]:
+        given = zip(self.limit_names, self.limit_kinds, strict=True)
+        return {
+            name: limit if limit.total is None else _at_most(limit, limit.total / budget)
+            for name, limit in given
+        }
 
     @property
     def normal_smallest_cost(self) -> float | None:
@@ -399,10 +474,9 @@ class Task(Known):
     @cached_property
     def normal_safe_rates(self) -> Floats:
         """Upper bounds on the safe arm's penalty rates, normalised, [M]: the limits by default."""
-        known = zip(self.limit_names, self.limit_values, strict=True)
-        rates = np.array([self.safe_rates.get(name, limit) for name, limit in known])
-        scales = np.array(self.scales.penalties)
-        return np.asarray(rates * self.scales.cost / scales, dtype=np.float64)
+        limits = zip(self.limit_names, self.limit_values, self.normal_limits, strict=True)
+        rates = [c * (self.safe_rates.get(name, limit) / limit) for name, limit, c in limits]
+        return np.asarray(rates, dtype=np.float64)
 
     @cached_property
     def normal_expected(self) -> Floats:
@@ -419,11 +493,10 @@ class Task(Known):
         return means
 
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
-        """Raise a ``ProblemError`` that names the place unless there are M of them."""
-        if len(penalties) != self.penalty_count:
+        """Raise a ``ProblemError`` that names the place unless all told penalties are there."""
+        if len(penalties) != len(self.told):
             raise ProblemError(
-                f"{place}: penalties = {len(penalties)}, limits = {self.penalty_count};"
-                " must be as many"
+                f"{place}: penalties = {len(penalties)}, limits = {len(self.told)}; must be as many"
             )
 
     def to_toml(self) -> str:
@@ -446,7 +519,8 @@ class Task(Known):
 
     def head_table(self) -> dict[str, object]:
         """Name, limits, scales and declarations as TOML entries; empty where as by default."""
-        named, values, scales = self.has_named_limits, self.limit_values, self.scales
+        named, scales = self.has_named_limits, self.scales
+        values = [one.number if one.plain else one.table() for one in self.limit_kinds]
         penalties: object = alone(scales.penalties)
         if named:
             penalties = dict(zip(self.limit_names, scales.penalties, strict=True))
@@ -501,50 +575,63 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
     with at("scales"):
         scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
     limits = table.get("limits")
-    if limits is not None:
-        if not isinstance(limits, dict):
-            allowed = "a table of limits by name, such as { bad = 0.05 }"
-            raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
-        limits = {name: _limit_from_toml(name, limit) for name, limit in limits.items()}
+    if limits is not None and not isinstance(limits, dict):
+        allowed = "a table of limits by name, such as { bad = 0.05 }"
+        raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
     name, limit = table.get("name", ""), table.get("limit")
     declared = {key: table[key] for key in DECLARED_KEYS if key in table}
     return {"limit": limit, "limits": limits, "scales": scales, "name": name, **declared}
 
 
-def _limit_from_toml(name: str, value: object) -> object:
-    """A number, or a table that says the same and per what."""
-    if not isinstance(value, dict):
-        return value
-    with at(f"limit {name!r}"):
-        known_keys(value, ("at_most", "per"))
-        if "at_most" not in value:
-            raise ProblemError(f"{shown(value)}: must have at_most")
-        per = value.get("per", "cost")
-        if per != "cost":
-            raise ProblemError(f"per = {shown(per)} is not supported yet; must be 'cost'")
-    return value["at_most"]
-
-
-def _read_limits(limits: object, limit: object) -> Named[float]:
+def _read_limits(limits: object, limit: object) -> Named[float | Limit]:
     """The limits by name, from the long form or the short one."""
     if limits is not None and limit is not None:
         raise ProblemError(
             f"limit = {shown(limit)}: must not be given beside limits = {shown(limits)}"
         )
-    if isinstance(limit, Mapping):
+    if isinstance(limit, Mapping) and not _is_one(limit):
         limits = limit
     if limits is None:
-        values = cast(tuple[float, ...], _one_or_more(limit, "limit"))
-        named = Named(dict(zip(channel_names(len(values))[2:], values, strict=True)))
+        given = _as_several(limit)
+        limits = dict(zip(channel_names(len(given))[2:], given, strict=True))
     elif isinstance(limits, Mapping):
-        names = tuple(limits)
-        _check_limit_names(names)
-        places = [_limit_title(names, m) for m in range(len(names))]
-        given = zip(names, limits.values(), places, strict=True)
-        named = Named({name: quantity(value, place) for name, value, place in given})
+        _check_limit_names(tuple(limits))
     else:
         raise ProblemError(f"limits = {shown(limits)}: must be numbers by name, or use limit")
-    return named
+    names = tuple(limits)
+    places = [_limit_title(names, m) for m in range(len(names))]
+    told = zip(names, limits.values(), places, strict=True)
+    return Named({name: _read_limit(value, place) for name, value, place in told})
+
+
+def _is_one(limit: Mapping[Any, Any]) -> bool:
+    """Whether a table is of one limit, and not of several by name."""
+    return bool(set(limit) & {"at_most", "total"})
+
+
+def _as_several(limit: object) -> list[Any]:
+    """None, a limit or several as a list."""
+    if limit is None:
+        return []
+    if isinstance(limit, str | Limit | Mapping) or not isinstance(limit, Iterable):
+        return [limit]
+    return list(limit)
+
+
+def _read_limit(value: object, place: str) -> float | Limit:
+    """A checked limit: the number alone if it is per unit of cost."""
+    if not isinstance(value, Limit | Mapping):
+        return quantity(value, place)
+    with at(place):
+        limit = as_limit(value)
+    checked = quantity(limit.number, place)
+    return _at_most(limit, checked) if limit.total is None else replace(limit, total=checked)
+
+
+def _at_most(limit: Limit, number: float) -> float | Limit:
+    """The limit with another number; per unit of cost alone if it was in total."""
+    limit = replace(limit, at_most=number, total=None)
+    return number if limit.plain else limit
 
 
 def _check_limit_names(names: Sequence[object]) -> None:

@@ -195,11 +195,11 @@ def _spark(values: Sequence[float]) -> str:
 
 def task_html(task: Task) -> str:
     """A task's limits, scales, arms and declared facts."""
-    limits = ["", "", *map(_number, task.limit_values)]
+    limits = ["", "", *(f"{_number(one.number)} {one.words}" for one in task.limit_kinds)]
     listed = [
         HtmlColumn("outcome", task.channels, number=False),
         HtmlColumn("largest of one pull", [_number(scale) for scale in task.scales.channels]),
-        HtmlColumn("limit per unit of cost", limits),
+        HtmlColumn("limit", limits),
     ]
     facts = {"smallest mean cost": task.smallest_cost, "slack": task.slack}
     known = [f"{name} {_number(value)}" for name, value in facts.items() if value is not None]
@@ -215,7 +215,7 @@ def problem_html(problem: Problem) -> str:
     """The means and rates of a problem's arms, with the limits."""
     moments, scales = problem.moments, problem.scales
     rewards = moments.reward_rate * scales.reward / scales.cost
-    penalties = moments.penalty_rate * np.asarray(scales.penalties) / scales.cost
+    penalties = problem.own_rates
     shown = slice(MOST_LINES)
     listed = [
         HtmlColumn("arm", list(problem.names[shown]), number=False),
@@ -224,11 +224,13 @@ def problem_html(problem: Problem) -> str:
         HtmlColumn("reward rate", _bars(rewards[shown], float(rewards.max()))),
     ]
     names = of_limits("penalty rate", problem.limit_names)
-    for m, (name, limit) in enumerate(zip(names, problem.limits, strict=True)):
+    for m, (name, kind) in enumerate(zip(names, problem.limit_kinds, strict=True)):
+        limit, words = kind.number, "" if kind.plain else f" {kind.words}"
         top = max(float(penalties[:, m].max()), limit)
         cells = _bars(penalties[shown, m], top, limit)
-        listed.append(HtmlColumn(f"{shortened(name)}, limit {limit:g}", cells))
-    notes = ["Rates are per unit of cost." + " Red: above the limit." * bool(problem.limits)]
+        listed.append(HtmlColumn(f"{shortened(name)}, limit {limit:g}{words}", cells))
+    per = "cost, or per what the limit is per" if any(problem.bases) else "cost"
+    notes = [f"Rates are per unit of {per}." + " Red: above the limit." * bool(problem.limits)]
     if problem.changes:
         starts = ", ".join(f"{change.at:g}" for change in problem.changes)
         notes.append(f"The arms change at {starts} of the budget; shown are those at the start.")

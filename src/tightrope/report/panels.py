@@ -219,9 +219,16 @@ def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
 
 def _y_label(problem: Problem, metric: str) -> str:
     """The axis label; with a single named limit, it has the limit's name."""
-    if metric == "violation" and problem.penalty_count == 1:
-        return METRICS[metric].replace("penalty", problem.limit_names[0])
-    return METRICS[metric]
+    if metric != "violation":
+        return METRICS[metric]
+    name = problem.limit_names[0] if problem.penalty_count == 1 else "penalty"
+    return f"{name}{' or'.join(dict.fromkeys(_per(problem)))} − limit"
+
+
+def _per(problem: Problem) -> list[str]:
+    """What each limit divides its penalty by, as in a quotient."""
+    names = {"per pull": " / pulls", "per unit of reward": " / reward", "in total": " in total"}
+    return [names.get(limit.words, " / budget") for limit in problem.limit_kinds]
 
 
 def _placed(panel: Panel) -> Panel:

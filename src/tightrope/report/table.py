@@ -150,7 +150,7 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     facts = {
         "reward rate": f"{row['reward_rate']:,.6g}",
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
-        "limit": _by_limit(problem, problem.limits, 6),
+        "limit": _limits(problem),
         "multiplier": _by_limit(problem, row["multiplier"], 6),
     }
     if "optimum" in row:
@@ -165,6 +165,16 @@ def _by_limit(problem: Problem, values: float | Sequence[float], digits: int) ->
     numbers = values if isinstance(values, list | tuple) else [values]
     named = [f"{in_table(name)} " * problem.task.has_named_limits for name in problem.limit_names]
     return ", ".join(f"{a}{one:,.{digits}g}" for a, one in zip(named, numbers, strict=True))
+
+
+def _limits(problem: Problem) -> str:
+    """The limits with their names, and per what they are unless it is the cost."""
+    told = []
+    for name, limit in zip(problem.limit_names, problem.limit_kinds, strict=True):
+        words = "" if limit.plain else f" {limit.words}"
+        named = f"{in_table(name)} " * problem.task.has_named_limits
+        told.append(f"{named}{limit.number:,.6g}{words}")
+    return ", ".join(told)
 
 
 def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None) -> None:
@@ -348,7 +358,7 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
     few = problem.arm_count <= MOST_ARMS
     for k, name in enumerate(problem.names):
         if few or row["pull_share"][k] > 0.0:
-            penalties = moments.penalty_rate[k] * scales.penalties / scales.cost
+            penalties = problem.own_rates[k]
             numbers = [moments.reward_rate[k] * scales.reward / scales.cost, *penalties]
             shares = row["pull_share"][k], row["cost_share"][k]
             texts = *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)

@@ -100,6 +100,10 @@ def constants(problem: Problem) -> TheoryConstants:
         raise InputError(
             f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit"
         )
+    if any(problem.bases):
+        raise InputError(
+            f"{problem.limit_text(0)}: the paper's bounds are for a limit per unit of cost"
+        )
     require_unchanging(problem, "the paper's bounds are for")
     moments, best = problem.moments, oracle(problem)
     limit = float(moments.limits[0])

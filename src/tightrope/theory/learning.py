@@ -108,6 +108,8 @@ def learning_limit(problem: Problem, smallest_cost: float | None = None) -> Lear
     gain = np.array([-price, 1.0, *-mixture.multiplier])  # of a unit of each channel, [J]
     terms = means * gain  # [K, J]
     loss = -terms.sum(axis=1)
+    if any(problem.bases):
+        loss = price * moments.cost + moments.net @ mixture.multiplier - moments.reward
     loss[loss <= TIED * np.abs(terms).max(axis=1)] = 0.0
     loss[mixture.members] = 0.0
     obstacle, divergence = _obstacle(problem, mixture), np.full(len(loss), math.nan)
@@ -144,6 +146,9 @@ def _obstacle(problem: Problem, mixture: Mixture) -> str:
     They are if as many arms as binding limits, and one, share the cost: then no arm can enter at
     their prices without earning more.
     """
+    if any(problem.bases):
+        which = problem.limit_text(next(m for m, base in enumerate(problem.bases) if base))
+        return f"learning: {which}: C is known for limits per unit of cost only"
     rates = mixture.weights @ problem.moments.penalty_rate[mixture.members]
     limits = problem.moments.limits
     binding = int(np.count_nonzero(rates >= limits * (1.0 - BINDING)))

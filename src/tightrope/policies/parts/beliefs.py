@@ -23,7 +23,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from tightrope.policies.base import Constants
+from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.choice import hashed
 from tightrope.policies.state import Array, State
 
@@ -63,6 +63,7 @@ class Arms(NamedTuple):
     """Beliefs about every arm, and what was drawn from them."""
 
     limits: Annotated[Array, "M"]  # c_m
+    bases: Annotated[Array, "M"]  # what each limit is per, see ``State``
     pooled: Annotated[Array, "C"]  # the usual size of an outcome other than 0, over all arms
     cost_scale: Annotated[Array, "K"]
     cost_width: Annotated[Array, "K"]
@@ -76,12 +77,12 @@ class Arms(NamedTuple):
     any_rare: Annotated[Array, 1]  # 0 as long as every ``rare`` has been 0
     size: Annotated[Array, "K", "M"]  # the usual size of a penalty other than 0
     known: Annotated[Array, "K", "M"]  # the cost behind the belief, the prior's included
-    rate: Annotated[Array, "K", "M"]  # expected penalty rate
-    spread: Annotated[Array, "K", "M"]  # variance of Y - rate X, per unit of cost
-    cautious: Annotated[Array, "K", "M"]  # penalty rate, the higher the less is known
+    rate: Annotated[Array, "K", "M"]  # expected net penalty rate
+    spread: Annotated[Array, "K", "M"]  # variance of the net penalty - rate X, per unit of cost
+    cautious: Annotated[Array, "K", "M"]  # net penalty rate, the higher the less is known
     cost: Annotated[Array, "K"]  # drawn mean
     reward: Annotated[Array, "K"]  # drawn rate
-    penalty: Annotated[Array, "K", "M"]  # drawn rates
+    penalty: Annotated[Array, "K", "M"]  # drawn net rates
 
 
 # From outcomes to beliefs.
@@ -153,7 +154,9 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     scale, width = _belief(pulls, PRIOR, total, square, size, expected)
     arms.penalty_scale[at], arms.penalty_width[at], arms.size[at] = scale, width, size
     mean, rare, prior_cost = mean_of(scale), 0.0, arms.pooled[0]
-    allowed = arms.limits[m] * mean_cost  # penalty per pull
+    base, limit, reward = arms.bases[m], arms.limits[m], mean_of(arms.reward_scale[arm])
+    per_pull = mean_cost if base == 0.0 else 1.0 if base == 1.0 else reward
+    allowed = limit * per_pull  # penalty per pull
     if size > RARE * allowed and expected < 0.0:
         prior = min(size / max(allowed, size / RAREST), RAREST)
         rare = _chance_of_rare(pulls, total / size, prior)
@@ -161,10 +164,13 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
         arms.rare_scale[at], arms.rare_width[at], arms.any_rare[0] = scale, width, 1.0
         mean += rare * (mean_of(scale) - mean)
         prior_cost += rare * (prior * mean_cost - prior_cost)
-    rate, known = mean / mean_cost, cost + prior_cost
-    squares = square + size * size
-    squares += rate * rate * (state.squares[first] + arms.pooled[0] * arms.pooled[0])
-    squares -= 2.0 * rate * (state.products[at] + 0.5 * size * arms.pooled[0])
+    net = net_penalty(base, limit, 1.0, mean_cost, reward, mean)
+    rate, known = net / mean_cost, cost + prior_cost
+    taken = 0.0 if base == 0.0 else limit * per_pull  # of every pull's penalty
+    slope = rate if base == 0.0 else rate - limit
+    squares = state.net_squares[at] + size * size + 2.0 * taken * taken
+    squares += slope * slope * (state.squares[first] + arms.pooled[0] * arms.pooled[0])
+    squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * arms.pooled[0])
     spread = squares / known
     arms.rare[at], arms.rate[at], arms.spread[at], arms.known[at] = rare, rate, spread, known
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
@@ -253,6 +259,17 @@ def draw(constants: Constants, arms: Arms, word: int, noise: float) -> None:
             arms.penalty[at] = drawn / arms.cost[arm]
     if arms.any_rare[0] > 0.0:
         _draw_rare(arms, word, noise)
+    for m in range(limited):
+        if arms.bases[m] > 0.0:
+            _draw_net(arms, m)
+
+
+def _draw_net(arms: Arms, m: int) -> None:
+    """Turn the drawn rates of a penalty into those of its net penalty Y - c (base - X)."""
+    limited, limit = len(arms.limits), arms.limits[m]
+    for arm in range(len(arms.cost)):
+        per_cost = 1.0 / arms.cost[arm] if arms.bases[m] == 1.0 else arms.reward[arm]
+        arms.penalty[arm * limited + m] -= limit * (per_cost - 1.0)
 
 
 def _draw_rare(arms: Arms, word: int, noise: float) -> None:

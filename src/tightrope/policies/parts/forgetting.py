@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 from tightrope.errors import PolicyError
-from tightrope.policies.base import Policy
+from tightrope.policies.base import Policy, net_sum
 from tightrope.policies.choice import record
 from tightrope.policies.state import Array, State
 
@@ -129,6 +129,7 @@ def _fade(state: State, fade: float) -> None:
         state.squares[at] *= fade
     for at in range(len(state.products)):
         state.products[at] *= fade
+        state.net_squares[at] *= fade
 
 
 def _forget(state: State, arm: int, history: Array, first: int) -> None:
@@ -142,11 +143,17 @@ def _forget(state: State, arm: int, history: Array, first: int) -> None:
         state.totals[at] = _cleaned(state.totals[at] - value, pulls)
         state.squares[at] = _cleaned(state.squares[at] - value * value, pulls)
     for m in range(penalties):
-        at = arm * penalties + m
-        taken = cost * history[first + 3 + m]
-        state.products[at] = _cleaned(state.products[at] - taken, pulls)
+        at, earned = arm * penalties + m, history[first + 2]
+        net = net_sum(state.bases[m], state.limits[m], 1.0, earned, history[first + 3 + m])
+        state.products[at] = _cleaned_signed(state.products[at] - cost * net, pulls)
+        state.net_squares[at] = _cleaned(state.net_squares[at] - net * net, pulls)
 
 
 def _cleaned(total: float, pulls: float) -> float:
     """The total, or 0 where only rounding errors of forgotten pulls are left."""
     return 0.0 if total < RESIDUE or pulls == 0.0 else total
+
+
+def _cleaned_signed(total: float, pulls: float) -> float:
+    """The same for a total that may be negative."""
+    return 0.0 if abs(total) < RESIDUE or pulls == 0.0 else total

@@ -23,6 +23,7 @@ import math
 from typing import Annotated, NamedTuple
 
 from tightrope.policies.parts.mixture import Mixture, Program, solve_program
+from tightrope.policies.parts.nets import high_net_rate, low_net_rate
 from tightrope.policies.state import Array, State
 
 __all__ = ["Evidence", "bound_rates", "identify", "keep_identified", "worth"]
@@ -59,9 +60,11 @@ def bound_rates(state: State, evidence: Evidence, level: float, arm: int) -> Non
     evidence.low_reward[arm] = max(reward - width, 0.0) / dear
     evidence.high_reward[arm] = min(reward + width, 1.0) / cheap
     for m in range(limited):
-        penalty = state.totals[first + 2 + m] / pulls
-        evidence.low_penalty[arm * limited + m] = max(penalty - width, 0.0) / dear
-        evidence.high_penalty[arm * limited + m] = min(penalty + width, 1.0) / cheap
+        penalty, at = state.totals[first + 2 + m] / pulls, arm * limited + m
+        low, high = max(penalty - width, 0.0), min(penalty + width, 1.0)
+        most, least = min(reward + width, 1.0), max(reward - width, 0.0)
+        evidence.low_penalty[at] = low_net_rate(state, m, low, most, cheap, dear)
+        evidence.high_penalty[at] = high_net_rate(state, m, high, least, cheap, dear)
 
 
 def worth(mixture: Mixture, rewards: Array) -> float:

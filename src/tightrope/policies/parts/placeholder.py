@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Setup, limits_of
+from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, solve_program
 from tightrope.policies.parts.rates import Schedule
@@ -89,7 +89,7 @@ class QueuedPolicy(ChoicePolicy):
         """Store the budget; compute the limits."""
         scratch.budget[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
-            limit = state.remaining[1 + m] / state.remaining[0]
+            limit = state.limits[m]
             scratch.limits[m] = limit
             scratch.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
 
@@ -119,7 +119,10 @@ def _find_multipliers(state: State, queues: Queues) -> None:
         cost = totals[first] + 1.0
         queues.reward[arm] = (totals[first + 1] + 1.0) / cost
         for m in range(limited):
-            queues.penalty[arm * limited + m] = (totals[first + 2 + m] + 1.0) / cost
+            penalty, base, limit = totals[first + 2 + m] + 1.0, state.bases[m], state.limits[m]
+            pulls, reward = state.pulls[arm] + 2.0, totals[first + 1] + 1.0
+            net = net_penalty(base, limit, pulls, cost, reward, penalty)
+            queues.penalty[arm * limited + m] = net / cost
     if solve_program(queues.reward, queues.penalty, queues.tight, queues.program):
         for m in range(limited):
             queues.multiplier[m] = max(queues.program.prices[m], 0.0)

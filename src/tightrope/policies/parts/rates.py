@@ -39,7 +39,7 @@ def rate_and_width(pulls: float, cost: float, earned: float, unknown: float) -> 
     if cost > 0.0:
         per_cost = 1.0 / cost
         rate = earned * per_cost
-        return rate, math.sqrt(pulls) * per_cost * (1.0 + rate)
+        return rate, math.sqrt(pulls) * per_cost * (1.0 + abs(rate))
     return unknown, 0.0
 
 

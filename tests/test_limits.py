@@ -1,0 +1,343 @@
+"""Limits as people say them: per pull, per reward, in total, on a channel that is there already."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import tightrope
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Constant,
+    Controller,
+    Discrete,
+    InfeasibleError,
+    InputError,
+    Limit,
+    Problem,
+    ProblemError,
+    Resolve,
+    Scales,
+    Task,
+    Uniform,
+    oracle,
+    optimum,
+    simulate,
+)
+from tightrope.optimum.pi_star import infeasible
+from tightrope.results import violations
+
+
+def router(**more):
+    given = {"limits": {"bad": Limit(0.05, per="pull"), "dollars": 0.004}}
+    return Task(["haiku", "sonnet", "opus"], **given | more)
+
+
+def arms(*means):
+    return [
+        Arm(f"arm {k}", Bernoulli(x), Bernoulli(r), Bernoulli(y))
+        for k, (x, r, y) in enumerate(means)
+    ]
+
+
+MEANS = ((0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.5, 0.2), (0.9, 0.3, 0.05))
+
+
+# What can be said.
+
+
+def test_a_limit_is_kept_as_it_was_said():
+    task = router()
+    assert task.limit_kinds == (Limit(0.05, per="pull"), Limit(0.004))
+    assert task.limits == {"bad": Limit(0.05, per="pull"), "dollars": 0.004}
+    assert task.limit_text(0) == "limit 'bad' = 0.05 per pull"
+    assert task.limit_text(1) == "limit 'dollars' = 0.004"
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        Limit(0.05, per="pull"),
+        Limit(20.0, of="cost", per="reward"),
+        Limit(total=500.0),
+        Limit(2.0, per="reward"),
+        Limit(0.3, of="reward"),
+    ],
+)
+def test_toml_gives_a_limit_back(limit):
+    task = Task(["a", "b"], {"one": limit, "two": 0.5})
+    assert Task.from_toml(task.to_toml()) == task
+    assert Task.from_toml(task.to_toml()).limit_kinds[0] == limit
+
+
+def test_toml_of_a_problem_leaves_out_what_is_not_told():
+    limits = {"bad": Limit(0.5, per="pull"), "cpa": Limit(2.0, of="cost", per="reward")}
+    problem = Problem([Arm("a", Bernoulli(0.4), Bernoulli(0.8), [Bernoulli(0.6)])], limits=limits)
+    assert Problem.from_toml(problem.to_toml()) == problem
+    assert "cpa" not in problem.to_toml().split("[[arms]]")[1]
+
+
+def test_the_design_s_toml_is_read():
+    text = """
+[limits]
+dollars = 0.004
+bad = { at_most = 0.05, per = "pull" }
+
+[[arms]]
+name = "haiku"
+[[arms]]
+name = "opus"
+"""
+    assert Task.from_toml(text).limit_kinds == (Limit(0.004), Limit(0.05, per="pull"))
+
+
+BAD = [
+    (lambda: Limit(0.1, per="click"), "per = 'click': must be 'cost', 'pull', 'reward'"),
+    (lambda: Limit(), "Limit(): must have either at_most or total"),
+    (lambda: Limit(1, total=2), "Limit(1, total=2): must have either at_most or total"),
+    (lambda: Limit(total=2, per="pull"), "per = 'pull': must be left out beside total"),
+    (lambda: Limit(1, of="bad"), "of = 'bad': must be 'cost' or 'reward', or be left out"),
+    (lambda: Limit(1, of="cost"), "of = 'cost': must not be what it is per"),
+    (
+        lambda: Limit(total=1, of="cost"),
+        "of = 'cost': must not be limited in total; the budget does that",
+    ),
+    (lambda: router(limits={"bad": Limit(-1)}), "limit 'bad' = -1.0: must be positive"),
+    (
+        lambda: router(limits={"bad": {"at_most": 1, "par": "pull"}}),
+        "limit 'bad': unknown key 'par'; did you mean per?",
+    ),
+    (
+        lambda: Problem(arms(*MEANS), limits={"cpa": Limit(2, of="cost", per="reward")}),
+        "arm 'arm 0': penalties = 1, limits = 0; must be as many",
+    ),
+    (
+        lambda: oracle(Problem(arms(*MEANS), limit=Limit(total=500))),
+        "limit = 500.0 in total: must come with a budget, as it is shared",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_limits_are_named_in_one_line(make, message):
+    with pytest.raises(ProblemError) as caught:
+        make()
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# The best there is.
+
+
+def best_rate(means, limits):
+    """The best reward per cost by a program over shares of pulls: a second way to the oracle."""
+    x, r, y = (np.array(column) for column in zip(*means, strict=True))
+    rows, rhs = [], []
+    for penalty, c, base in limits:
+        rows.append({"y": y, "x": x}[penalty] - c * {"pull": np.ones_like(x), "r": r, "x": x}[base])
+        rhs.append(0.0)
+    # pulls n_k per unit of cost: maximise n.r with n.x = 1 and every net penalty at most 0
+    found = linprog(-r, A_ub=rows, b_ub=rhs, A_eq=[x], b_eq=[1.0])
+    return -found.fun if found.success else None
+
+
+CASES = [
+    ({"bad": Limit(0.4, per="pull")}, [("y", 0.4, "pull")]),
+    ({"bad": Limit(0.5, per="reward")}, [("y", 0.5, "r")]),
+    ({"bad": Limit(0.15, per="pull")}, [("y", 0.15, "pull")]),
+    (
+        {"bad": Limit(0.35, per="pull"), "cpa": Limit(0.9, of="cost", per="reward")},
+        [("y", 0.35, "pull"), ("x", 0.9, "r")],
+    ),
+    ({"bad": 0.8, "cpa": Limit(0.8, of="cost", per="reward")}, [("y", 0.8, "x"), ("x", 0.8, "r")]),
+]
+
+
+@pytest.mark.parametrize(("limits", "plain"), CASES)
+def test_the_oracle_is_the_program_over_pulls(limits, plain):
+    problem = Problem(arms(*MEANS), limits=limits)
+    found = oracle(problem)
+    assert found.reward_rate == pytest.approx(best_rate(MEANS, plain), rel=1e-9)
+    for rate, limit in zip(found.penalty_rate, problem.limits, strict=True):
+        assert rate <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_oracle_of_random_arms_is_the_program_over_pulls(seed):
+    random = np.random.default_rng(seed)
+    means = [tuple(random.uniform(0.05, 0.95, 3)) for _ in range(5)]
+    kinds = [("y", random.uniform(0.1, 0.8), "pull"), ("x", random.uniform(0.3, 2.0), "r")]
+    limits = {
+        "bad": Limit(kinds[0][1], per="pull"),
+        "cpa": Limit(kinds[1][1], of="cost", per="reward"),
+    }
+    problem, expected = Problem(arms(*means), limits=limits), best_rate(means, kinds)
+    if expected is None:
+        assert infeasible(problem)
+        with pytest.raises(InfeasibleError):
+            oracle(problem)
+    else:
+        assert infeasible(problem) is None
+        assert oracle(problem).reward_rate == pytest.approx(expected, rel=1e-7)
+
+
+def occupation(problem, budget, limits):
+    """OPT(B) by a program over how often each arm is pulled with each budget left.
+
+    Costs are whole numbers; ``limits``: (penalty, c, base) as functions of an arm's means.
+    """
+    laws = [dict(zip(arm.cost.values, arm.cost.weights, strict=True)) for arm in problem.arms]
+    means = [tuple(law.mean for law in arm.marginals()) for arm in problem.arms]
+    states, count = range(budget + 1), len(laws)
+    size = len(states) * count
+    flow, start = np.zeros((len(states), size)), np.zeros(len(states))
+    start[budget] = 1.0
+    for b, k in itertools.product(states, range(count)):
+        at = b * count + k
+        flow[b, at] += 1.0
+        for cost, chance in laws[k].items():
+            if cost <= b:
+                flow[b - int(cost), at] -= chance
+    rewards = np.array([means[k][1] for _ in states for k in range(count)])
+    rows = [[net(*means[k]) for _ in states for k in range(count)] for net, _ in limits]
+    allowed = [most for _, most in limits]
+    found = linprog(-rewards, A_ub=rows, b_ub=allowed, A_eq=flow, b_eq=start, method="highs")
+    return -found.fun
+
+
+def costly(limits):
+    laws = [
+        (Discrete((1.0, 3.0), (0.5, 0.5)), 0.9, 0.6),
+        (Discrete((1.0, 2.0), (0.3, 0.7)), 0.5, 0.2),
+        (Discrete((2.0, 3.0), (0.6, 0.4)), 0.7, 0.1),
+    ]
+    listed = [Arm(f"arm {k}", x, Bernoulli(r), Bernoulli(y)) for k, (x, r, y) in enumerate(laws)]
+    return Problem(listed, limits=limits, scales=Scales(cost=3.0))
+
+
+@pytest.mark.parametrize("budget", [1, 4, 9, 20])
+@pytest.mark.parametrize(
+    ("limit", "net", "allowed"),
+    [
+        (Limit(0.3, per="pull"), lambda x, r, y: y - 0.3, lambda b: 0.0),
+        (Limit(0.5, per="reward"), lambda x, r, y: y - 0.5 * r, lambda b: 0.0),
+        (0.2, lambda x, r, y: y, lambda b: 0.2 * b),
+        (Limit(total=1.5), lambda x, r, y: y, lambda b: 1.5),
+    ],
+)
+def test_the_optimum_is_the_program_over_occupation(budget, limit, net, allowed):
+    problem = costly({"bad": limit})
+    expected = occupation(problem, budget, [(net, allowed(budget))])
+    assert optimum(problem, budget) == pytest.approx(expected, rel=1e-7)
+
+
+def test_the_optimum_with_unit_costs_keeps_the_limit_exactly():
+    problem = Problem(arms(*MEANS), limits={"bad": Limit(0.4, per="pull")})
+    assert optimum(problem, 1000) == pytest.approx(1001 * oracle(problem).reward_rate, rel=1e-9)
+
+
+# Infeasible, and by how much.
+
+
+def test_an_infeasible_limit_says_what_would_do():
+    problem = Problem(arms(*MEANS), limits={"bad": Limit(0.04, per="pull")})
+    assert infeasible(problem) == (
+        "limit 'bad' = 0.04 per pull: must be at least 0.05, the penalty rate of the least"
+        " violating arm 'arm 3'"
+    )
+
+
+def test_limits_that_cannot_be_kept_together_say_what_would_do():
+    limits = {"bad": Limit(0.06, per="pull"), "cpa": Limit(0.5, of="cost", per="reward")}
+    told = infeasible(Problem(arms(*MEANS), limits=limits))
+    assert told is not None
+    assert "limit 'bad' = 0.06 per pull and limit 'cpa' = 0.5 per unit of reward" in told
+    least = [float(one) for one in told.split("can reach is ")[1].split(";")[0].split(" and ")]
+    relaxed = dict(zip(limits, least, strict=True))
+    for factor, kept in ((1.001, True), (0.999, False)):
+        scaled = {
+            "bad": Limit(relaxed["bad"] * factor, per="pull"),
+            "cpa": Limit(relaxed["cpa"] * factor, of="cost", per="reward"),
+        }
+        assert (infeasible(Problem(arms(*MEANS), limits=scaled)) is None) is kept
+
+
+# In runs.
+
+
+def test_a_violation_is_in_the_limit_s_own_terms():
+    limits = {
+        "bad": Limit(0.4, per="pull"),
+        "cpa": Limit(0.9, of="cost", per="reward"),
+    }
+    problem = Problem(arms(*MEANS), limits=limits)
+    found = simulate(problem, Resolve(), budgets=100, runs=20, backend="cpu", progress=False)
+    runs = found.records[0].runs
+    bad, cost = runs.penalty[0, :, 0], runs.penalty[0, :, 1]
+    np.testing.assert_array_equal(cost, runs.cost[0])
+    per_pull = (bad / runs.pulls[0].sum(axis=1) - 0.4).mean()
+    per_reward = (cost / runs.reward[0] - 0.9).mean()
+    shown = found.rows()[0].violation
+    assert shown[0].mean == pytest.approx(per_pull)
+    assert shown[1].mean == pytest.approx(per_reward)
+
+
+def test_a_total_is_the_same_at_every_budget():
+    problem = Problem(arms(*MEANS), limits={"bad": Limit(total=60)})
+    found = simulate(
+        problem, Resolve(risk=0.01), budgets=[100, 400], runs=40, backend="cpu", progress=False
+    )
+    for g, budget in enumerate((100, 400)):
+        runs = found.records[0].normalised_runs[g]
+        over = violations(problem, runs, budget)[:, 0]
+        np.testing.assert_allclose(over, runs.penalty[:, 0] - 60)
+        assert (over > 0).mean() <= 0.1
+        assert found.rows()[g].regret is not None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_resolve_keeps_limits_per_pull_and_per_reward(seed):
+    random = np.random.default_rng(seed)
+    means = [tuple(random.uniform(0.2, 0.9, 3)) for _ in range(4)]
+    least = min(y for _, _, y in means)
+    limits = {"bad": Limit(least + 0.15, per="pull")}
+    problem = Problem(arms(*means), limits=limits)
+    found = simulate(problem, Resolve(), budgets=3000, runs=60, backend="cpu", progress=False)
+    row = found.rows()[0]
+    assert row.violation[0].mean <= 0.005
+    assert row.regret.mean <= 0.06 * optimum(problem, 3000)
+
+
+def test_means_and_draws_of_a_derived_channel_are_the_channel_s():
+    listed = [Arm("a", Uniform(1.0, 3.0), Uniform(0.0, 2.0)), Arm("b", Constant(2.0), Bernoulli(1))]
+    limits = {"cpa": Limit(4.0, of="cost", per="reward"), "most": Limit(0.9, of="reward")}
+    problem = Problem(listed, limits=limits, scales=Scales(cost=3.0, reward=2.0))
+    assert problem.own_rates[0].tolist() == pytest.approx([2.0, 0.5])
+    runs = simulate(
+        problem, tightrope.UniformRandom(), budgets=50, runs=3, backend="python", progress=False
+    ).records[0].runs  # fmt: skip
+    np.testing.assert_allclose(runs.penalty[0, :, 0], runs.cost[0])
+    np.testing.assert_allclose(runs.penalty[0, :, 1], runs.reward[0])
+
+
+# Live.
+
+
+def test_a_derived_penalty_is_not_told():
+    limits = {"bad": Limit(0.1, per="pull"), "cpa": Limit(20, of="cost", per="reward")}
+    controller = Controller(Task(["a", "b"], limits), Resolve(), budget=100)
+    controller.tell(controller.ask(), cost=0.5, reward=1, penalty={"bad": 0})
+    controller.tell(controller.ask(), cost=0.5, reward=1, penalty=0)
+    with pytest.raises(InputError, match="penalty = .*: must be a number, or by name: 'bad'"):
+        controller.tell(0, cost=0.5, reward=1, penalty={"bad": 0, "cpa": 1})
+    totals = controller._state["totals"]
+    assert totals[:, 4].sum() == totals[:, 1].sum() == 1.0
+
+
+def test_a_controller_takes_a_total():
+    controller = Controller(Task(["a", "b"], {"bad": Limit(total=5)}), Resolve(), budget=100)
+    controller.tell(controller.ask(), cost=1, reward=1, penalty=1)
+    assert controller._state.record.remaining.tolist() == [99.0, 4.0]
+    assert Controller.restore(controller.snapshot()) == controller
