@@ -20,10 +20,11 @@ from tightrope import (
     ProblemError,
     Resolve,
     Scales,
+    Share,
     Task,
     Uniform,
-    oracle,
     optimum,
+    oracle,
     simulate,
 )
 from tightrope.optimum.pi_star import infeasible
@@ -107,7 +108,7 @@ BAD = [
     (lambda: router(limits={"bad": Limit(-1)}), "limit 'bad' = -1.0: must be positive"),
     (
         lambda: router(limits={"bad": {"at_most": 1, "par": "pull"}}),
-        "limit 'bad': unknown key 'par'; did you mean per?",
+        "limit 'bad': unknown key 'par'; did you mean 'per'?",
     ),
     (
         lambda: Problem(arms(*MEANS), limits={"cpa": Limit(2, of="cost", per="reward")}),
@@ -330,7 +331,7 @@ def test_a_derived_penalty_is_not_told():
     controller = Controller(Task(["a", "b"], limits), Resolve(), budget=100)
     controller.tell(controller.ask(), cost=0.5, reward=1, penalty={"bad": 0})
     controller.tell(controller.ask(), cost=0.5, reward=1, penalty=0)
-    with pytest.raises(InputError, match="penalty = .*: must be a number, or by name: 'bad'"):
+    with pytest.raises(InputError, match=r"penalty = .*: must be a number, or by name: 'bad'"):
         controller.tell(0, cost=0.5, reward=1, penalty={"bad": 0, "cpa": 1})
     totals = controller._state["totals"]
     assert totals[:, 4].sum() == totals[:, 1].sum() == 1.0
@@ -341,3 +342,153 @@ def test_a_controller_takes_a_total():
     controller.tell(controller.ask(), cost=1, reward=1, penalty=1)
     assert controller._state.record.remaining.tolist() == [99.0, 4.0]
     assert Controller.restore(controller.snapshot()) == controller
+
+
+# What is known.
+
+
+ROUTER = """
+costs = 1
+skip = "decline"
+limits = { dollars = 0.004, bad = { at_most = 0.05, per = "pull" } }
+known = { dollars = { haiku = 0.001, opus = 0.02, decline = 0.0 } }
+
+[[arms]]
+name = "haiku"
+reward = { bernoulli = 0.6 }
+penalties.bad = { bernoulli = 0.06 }
+
+[[arms]]
+name = "opus"
+reward = { bernoulli = 0.9 }
+penalties.bad = { bernoulli = 0.01 }
+
+[[arms]]
+name = "decline"
+"""
+
+
+def test_arms_in_a_file_leave_out_what_is_known():
+    problem = Problem.from_toml(ROUTER)
+    assert problem.told_names == ("bad",)
+    np.testing.assert_allclose(problem.own_rates, [[0.001, 0.06], [0.02, 0.01], [0.0, 0.0]])
+    assert Problem.from_toml(problem.to_toml()) == problem
+    best = oracle(problem)
+    assert best.penalty_rate == pytest.approx((0.004, 0.05), rel=0.2)
+
+
+def test_what_is_known_need_not_be_told():
+    controller = Controller(Problem.from_toml(ROUTER), Resolve(), budget=50)
+    controller.tell("haiku", reward=1, penalty={"bad": 0})
+    controller.tell("opus", cost=1, reward=1, penalty=1)
+    controller.tell("decline")
+    assert controller.spent == 3.0
+    totals = controller._state["totals"][:, 3:] * controller.task.scales.penalties
+    assert totals.sum(axis=0).tolist() == pytest.approx([0.021, 1.0])
+    before = controller.snapshot()
+    for told, message in (
+        ({"cost": 2, "reward": 1, "penalty": 0}, "cost = 2: must be a number in [0, 1]"),
+        (
+            {"cost": 0.5, "reward": 1, "penalty": 0},
+            "cost = 0.5 of arm 'haiku': must be 1, which is known; or leave it out",
+        ),
+        ({"reward": 1}, "penalty = None: must be a number, or by name: 'bad'"),
+        ({"penalty": 0}, "reward = None: must be a number in [0, 1]"),
+        (
+            {"reward": 1, "penalty": {"bad": 0, "dollars": 0.001}},
+            "penalty = {'bad': 0, 'dollars': 0.001}: must be a number, or by name: 'bad'",
+        ),
+    ):
+        with pytest.raises(InputError) as caught:
+            controller.tell("haiku", **told)
+        assert str(caught.value) == message
+    assert controller.snapshot() == before
+
+
+def test_a_budget_of_pulls_makes_a_limit_per_pull_one_per_cost():
+    listed = [
+        Arm(f"arm {k}", Constant(1.0), Bernoulli(r), Bernoulli(y))
+        for k, (_, r, y) in enumerate(MEANS)
+    ]
+    by_cost, by_pull = (
+        Problem(listed, limits={"bad": limit}, costs=1) for limit in (0.3, Limit(0.3, per="pull"))
+    )
+    for policy in (tightrope.TSLP(), tightrope.TSLP(update=True), tightrope.LinConTS()):
+        made = [
+            simulate(one, policy, budgets=200, runs=5, backend="cpu", progress=False)
+            for one in (by_cost, by_pull)
+        ]
+        for name in ("reward", "penalty", "pulls"):
+            first, second = (getattr(one.records[0].runs, name) for one in made)
+            np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("per", ["pull", "cost", "reward"])
+def test_a_share_is_kept_and_needs_no_telling(per):
+    limits = {"newcomers": Share(["arm 1", "arm 3"], at_least=0.4, per=per)}
+    listed = [Arm(a.name, a.cost, a.reward) for a in arms(*MEANS)]
+    problem = Problem(listed, limits=limits)
+    found = simulate(
+        problem, Resolve(risk=0.01), budgets=2000, runs=20, backend="cpu", progress=False
+    )
+    runs = found.records[0].runs
+    if per == "pull":
+        shares = runs.pulls[0][:, [1, 3]].sum(axis=1) / runs.pulls[0].sum(axis=1)
+        np.testing.assert_allclose(found.rows()[0].violation[0].mean, 0.4 - shares.mean())
+        assert (shares >= 0.4).mean() >= 0.9
+    if per == "cost":
+        others = runs.arm_cost[0][:, [0, 2]].sum(axis=1) / 2000
+        np.testing.assert_allclose(found.rows()[0].violation[0].mean, others.mean() - 0.6)
+    assert found.rows()[0].violation[0].mean <= 0.002
+    controller = Controller(problem, Resolve(), budget=20)
+    controller.tell(controller.ask(), cost=1, reward=0.5)
+
+
+@pytest.mark.filterwarnings("ignore::tightrope.OutsideTheoryWarning")
+def test_plain_python_agrees_on_shares_and_price_lists():
+    problem = Problem.from_toml(ROUTER)
+    for policy in (Resolve(), tightrope.TSLP(), tightrope.LyOn(mu_min=1), tightrope.LyOnWilson()):
+        ours, plain = (
+            simulate(problem, policy, budgets=40, runs=3, backend=one, progress=False)
+            for one in ("cpu", "python")
+        )
+        for name in ("reward", "penalty", "pulls"):
+            first, second = (getattr(one.records[0].runs, name) for one in (ours, plain))
+            np.testing.assert_array_equal(first, second)
+
+
+BAD_KNOWN = [
+    (lambda: Share(["a"], at_least=1.5), "at_least = 1.5: must lie between 0 and 1, a share"),
+    (lambda: Share([], at_least=0.5), "arms = []: must name at least one arm"),
+    (lambda: Share(["a"]), "must have either at_least or at_most"),
+    (
+        lambda: Task(["a", "b"], {"new": Share(["c"], at_least=0.5)}),
+        "limit 'new': share: 'c' is not an arm; known: a, b",
+    ),
+    (lambda: Task(["a", "b"], costs={"a": 1}), "costs: that of arm 'b' is missing"),
+    (lambda: Task(["a", "b"], costs=0), "costs = 0.0: must be positive"),
+    (lambda: Task(["a"], skip="a"), "skip = 'a': must come with costs"),
+    (
+        lambda: Task(["a"], {"bad": 1}, known={"bed": {"a": 1}}),
+        "known: unknown limit 'bed'; did you mean 'bad'?",
+    ),
+    (
+        lambda: Problem(arms(*MEANS), limit=1, costs=1),
+        "arm 'arm 0', cost: Bernoulli(p=0.4) must be the constant 1.0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD_KNOWN, ids=[text for _, text in BAD_KNOWN])
+def test_what_cannot_be_known_is_refused(make, message):
+    with pytest.raises(ProblemError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_shares_that_exclude_each_other_are_infeasible():
+    limits = {"a": Share(["arm 0"], at_least=0.7), "b": Share(["arm 1"], at_least=0.6)}
+    told = infeasible(Problem([Arm(a.name, a.cost, a.reward) for a in arms(*MEANS)], limits=limits))
+    assert told is not None
+    assert "limit 'a'" in told
+    assert "limit 'b'" in told

@@ -52,7 +52,7 @@ from tightrope.policies import (
     UniformRandom,
     parse_policy,
 )
-from tightrope.problem import Arm, Change, Limit, Phase, Problem, Scales, Task
+from tightrope.problem import Arm, Change, Limit, Phase, Problem, Scales, Share, Task
 from tightrope.problem.laws import (
     Bernoulli,
     Beta,
@@ -134,6 +134,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "ResultsError",
     "SWUCBLP",
     "Scales",
+    "Share",
     "Stationary",
     "StoreWarning",
     "TSLP",

@@ -65,7 +65,7 @@ def _check_it_only_looks(policy: ChoicePolicy, problem: Problem, budget: float) 
         record_maker(one)(block, field_starts(one, arms, penalties))
         for one, block in zip((State, policy.Scratch), blocks, strict=True)
     )
-    start_state(state, budget, problem.task.normal_limits, problem.bases)
+    start_state(state, budget, problem)
     words = np.arange(1, 1 + WORDS)
     policy.begin(constants, state, scratch)
     for arm in list(range(arms)) * 3:

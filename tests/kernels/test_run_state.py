@@ -34,7 +34,7 @@ def state_of(text, problem=None, many_arms=False, dtype=np.float64, budget=50.0)
         problem.arm_count,
         setup,
         budget,
-        problem.task.normal_limits,
+        problem,
         scales=problem.scales.channels,
         sizes=Sizes(2, 1),
         envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
@@ -136,7 +136,7 @@ def test_a_run_starts_with_all_of_its_budget():
 def test_more_arms_than_numbers_can_tell_apart():
     state, setup = state_of("lyon"), set_up(parse_policy("lyon"), ready_problem("paper"), 50.0)
     with pytest.raises(InputError, match=r"^arms = 16777216: must be below 16777216$"):
-        RunState.new(state.spec, 2**24, setup, 50.0, np.array([0.8]))
+        RunState.new(state.spec, 2**24, setup, 50.0, ready_problem("paper"))
 
 
 def test_a_copy_of_a_copy_starts_on_a_cache_line():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightrope import LyOn
+from tightrope import LyOn, Task
 from tightrope.compiled import compile_kernel
 from tightrope.kernels.argmin.index import by_scan
 from tightrope.kernels.argmin.sieve import by_sieve, toucher
@@ -48,8 +48,11 @@ class Crowd:
     def __init__(self, penalties, dtype, arms, kind, seed, v=100.0, sign=1.0, sizes=(3, 6)):
         self.spec, self.sieve, self.scan, self.touch = compiled(penalties, dtype)
         self.random, self.arms, self.kind, self.sign = np.random.default_rng(seed), arms, kind, sign
-        setup, limits = Setup((v, sign, 4.0), (0.5,) * penalties), np.full(penalties, 0.5)
-        self.state = RunState.new(self.spec, arms, setup, 1e9, limits, sizes=Sizes(*sizes))
+        setup, task = (
+            Setup((v, sign, 4.0), (0.5,) * penalties),
+            Task(["a"], limit=(0.5,) * penalties),
+        )
+        self.state = RunState.new(self.spec, arms, setup, 1e9, task, sizes=Sizes(*sizes))
         self.places, self.counts = self.state["places"], self.state["counts"]
         self.queues = self.state["run"][:penalties]
         for arm in range(arms):

@@ -92,7 +92,7 @@ class _StateRun(PlainRun):
     def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
         self._state: State = _empty(State, problem)
-        start_state(self._state, budget, problem.moments.limits, problem.bases)
+        start_state(self._state, budget, problem)
         self._history = np.zeros(setup.window * (3 + problem.penalty_count))
 
 

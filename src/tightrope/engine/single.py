@@ -64,7 +64,7 @@ class SingleRunPlan:
             job.arm_count,
             job.setup,
             job.budget,
-            job.problem.moments.limits,
+            job.problem,
             last=job.last_spent,
             sizes=self.sizes,
             envelope=envelope_of(spec, job.setup) if spec.method == ENVELOPE else None,

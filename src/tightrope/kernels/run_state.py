@@ -30,6 +30,7 @@ from tightrope.policies.state import State, field_starts, record_maker, start_st
 
 if TYPE_CHECKING:
     from tightrope.kernels.argmin.envelope import Envelope
+    from tightrope.problem import Known
 
 __all__ = [
     "Field",
@@ -190,7 +191,7 @@ class RunState:
         arms: int,
         setup: Setup,
         budget: float,
-        limits: npt.NDArray[np.float64],
+        known: Known,
         *,
         last: float | None = None,
         scales: Sequence[float] = (),
@@ -199,9 +200,10 @@ class RunState:
     ) -> RunState:
         """The state at the start of a run.
 
-        ``budget`` and ``limits`` [M] are normalised; ``last`` is the largest cost at which the run
-        continues, by default the budget. ``scales`` [2 + M] are the largest outcomes in the units
-        in which outcomes are told. ``sizes`` are for the sieve, ``envelope`` for that method.
+        ``budget`` is normalised; ``known`` is the task, at its budget; ``last`` is the largest cost
+        at which the run continues, by default the budget. ``scales`` [2 + M] are the largest
+        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve, ``envelope``
+        for that method.
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
@@ -213,7 +215,7 @@ class RunState:
             for name, values in envelope._asdict().items():
                 state[name][...] = values
         if spec.remembers:
-            start_state(state.record, budget, limits, setup.bases or (0,) * len(limits))
+            start_state(state.record, budget, known)
         if spec.method == CHOICE:
             own: Any = spec.policy
             own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)

@@ -83,7 +83,7 @@ class Controller:
             known.arm_count,
             setup,
             scaled,
-            known.at(float(budget)).normal_limits,
+            known.at(float(budget)),
             scales=known.scales.channels,
             envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
         )
@@ -96,7 +96,7 @@ class Controller:
         """Take a state, new or restored, and the next decision if it is made already."""
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
         self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
-        self._whole = self._limited == task.penalty_count  # whether every penalty is told
+        self._whole = not task.knows_something  # whether everything has to be told
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
@@ -134,10 +134,17 @@ class Controller:
             self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         return arm
 
-    def tell(self, arm: int | str, cost: float, reward: float, penalty: Penalty = None) -> None:
+    def tell(
+        self,
+        arm: int | str,
+        cost: float | None = None,
+        reward: float | None = None,
+        penalty: Penalty = None,
+    ) -> None:
         """What a pull of ``arm`` (its number or name) cost, earned and incurred.
 
-        ``penalty``: a number, one for each limit in order, or by the limits' names.
+        ``penalty``: a number, one for each limit in order, or by the limits' names. What the task
+        knows may be left out; if it is told, it has to agree.
         """
         if (
             arm.__class__ is int
@@ -160,23 +167,53 @@ class Controller:
 
     def _tell_any(self, arm: object, cost: object, reward: object, penalty: object) -> int:
         """Outcomes of any kind: each has to be a number."""
-        number, several = self._number_of(arm), self._in_order(penalty)
-        told = [_as_number(value) for value in (cost, reward, *(several or ()))]
-        if number is None or several is None or None in told:
+        number = self._number_of(arm)
+        if number is None or not 0 <= number < self.task.arm_count:  # or beyond whole numbers
             return REFUSED
-        if not 0 <= number < self.task.arm_count:  # or beyond the range of whole numbers
+        several = self._in_order(penalty, number)
+        told = [_as_number(value) for value in self._filled(number, cost, reward, several or ())]
+        if several is None or None in told or not self._agrees(number, told):
             return REFUSED
-        incurred: Any = self._with_derived(told) or [0.0]
+        incurred: Any = self._with_derived(number, told) or [0.0]
         if self._state.spec.penalties > 1:
             return int(self._tell(number, *told[:2], np.array(incurred)))
         return int(self._tell(number, *told[:2], incurred[0]))
 
-    def _with_derived(self, told: Sequence[Any]) -> list[Any]:
+    def _with_derived(self, number: int, told: Sequence[Any]) -> list[Any]:
         """All penalties in the limits' order: those told, and cost or reward where limited."""
-        own = dict(zip(self.task.told, told[2:], strict=True))
+        task, own = self.task, dict(zip(self.task.told, told[2:], strict=True))
+        if self._whole:
+            return told[2:]  # type: ignore[return-value]
         derived = {"cost": told[0], "reward": told[1]}
-        kinds = enumerate(self.task.limit_kinds)
-        return [own[m] if kind.of is None else derived[kind.of] for m, kind in kinds]
+        return [
+            own[m]
+            if m in own
+            else task.weights[number, m] * derived[kind.of]
+            if kind.of in derived
+            else task.known_outcomes[number, 2 + m]
+            for m, kind in enumerate(task.limit_kinds)
+        ]
+
+    def _filled(self, number: int, cost: Any, reward: Any, several: Sequence[Any]) -> list[Any]:
+        """Cost, reward and told penalties; what was left out is taken from what is known."""
+        told = [cost, reward, *several]
+        if self._whole or None not in told:
+            return told
+        known = self.task.known_outcomes[number]
+        places = (0, 1, *(2 + m for m in self.task.told))
+        return [
+            float(known[place]) if value is None and not math.isnan(known[place]) else value
+            for value, place in zip(told, places, strict=False)
+        ]
+
+    def _agrees(self, number: int, told: Sequence[Any]) -> bool:
+        """Whether what was told is what is known."""
+        if self._whole:
+            return True
+        known = self.task.known_outcomes[number]
+        places = (0, 1, *(2 + m for m in self.task.told))
+        pairs = zip(told, known[list(places)].tolist(), strict=True)
+        return all(math.isnan(k) or math.isclose(v, k, rel_tol=1e-9) for v, k in pairs)
 
     def _number_of(self, arm: object) -> int | None:
         """An arm's number; None if it is none."""
@@ -187,13 +224,22 @@ class Controller:
         except TypeError:
             return None
 
-    def _in_order(self, penalty: object) -> list[Any] | None:
-        """The penalties of a pull in the limits' order; None if some are missing or not known."""
-        names = self.task.told_names
-        if isinstance(penalty, Mapping):
-            return [penalty[name] for name in names] if set(penalty) == set(names) else None
-        listed = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
-        return listed if len(listed) == len(names) else None
+    def _in_order(self, penalty: object, arm: int) -> list[Any] | None:
+        """The told penalties of a pull in the limits' order; None if they are not the right ones.
+
+        A known one may be left out: it is None then.
+        """
+        names, given = self.task.told_names, penalty
+        if isinstance(given, list) or given is None or not isinstance(given, Mapping):
+            listed = given if isinstance(given, list) else [] if given is None else [given]
+            if len(listed) == len(names):
+                return listed
+            given = {} if not listed else {"": listed}  # all are left out, or too many are told
+        known = self.task.known_outcomes[arm] if not self._whole else None
+        for m, name in zip(self.task.told, names, strict=True):
+            if name not in given and (known is None or math.isnan(known[2 + m])):
+                return None
+        return [given.get(name) for name in names] if set(given) <= set(names) else None
 
     def _refuse(self, arm: object, cost: object, reward: object, penalty: object) -> None:
         """Raise an error that names what was wrong."""
@@ -205,15 +251,20 @@ class Controller:
             raise InputError(
                 f"arm = {shown(arm)}: must be a number from 0 to {len(names) - 1}, or a name"
             )
-        several = self._in_order(penalty)
+        several = self._in_order(penalty, number)
         if several is None:
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.told_names)}")
-        for name, value, scale in zip(
-            task.told_channels, (cost, reward, *several), task.told_scales, strict=True
+        told = self._filled(number, cost, reward, several)
+        known = task.known_outcomes[number][[0, 1, *(2 + m for m in task.told)]].tolist()
+        for name, value, scale, sure in zip(
+            task.told_channels, told, task.told_scales, known, strict=True
         ):
             converted = _as_number(value)
             if converted is None or not 0.0 <= converted <= scale:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {scale:g}]")
+            if not math.isnan(sure) and not math.isclose(converted, sure, rel_tol=1e-9):
+                what = f"{name} = {shown(value)} of arm {names[number]!r}"
+                raise InputError(f"{what}: must be {sure:g}, which is known; or leave it out")
         raise AssertionError("an outcome was refused for no reason")
 
     def arm_name(self, arm: int) -> str:

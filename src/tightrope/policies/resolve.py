@@ -155,6 +155,10 @@ class Resolve(ChoicePolicy):
         scratch.budget[0] = state.remaining[0]
         for m in range(len(scratch.arms.limits)):
             scratch.arms.limits[m], scratch.arms.bases[m] = state.limits[m], state.bases[m]
+            if state.weights[m] >= 0.0:
+                scratch.arms.shared[m] = 1.0 + state.sources[m]
+        for at in range(len(state.weights)):
+            scratch.arms.weights[at] = state.weights[at]
         believe(constants, state, scratch.arms)
 
     @staticmethod

@@ -14,9 +14,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+if TYPE_CHECKING:
+    from tightrope.problem import Known
 
 __all__ = [
     "Array",
@@ -42,7 +53,8 @@ class State(NamedTuple):
 
     ``bases`` says what each limit is per: 0 a unit of cost, 1 a pull, 2 a unit of reward. The *net*
     penalty Y - c (base - X), which is Y for a limit per unit of cost, stays below c per unit of
-    cost exactly where the limit is kept. ``products`` and ``net_squares`` are about Y - c base
+    cost exactly where the limit is kept. A penalty with a weight of at least 0 is that weight times
+    the cost or reward (``sources``). ``products`` and ``net_squares`` are about Y - c base
     where the limit is per pull or reward, and about Y where it is per unit of cost.
     """
 
@@ -55,15 +67,26 @@ class State(NamedTuple):
     limits: Annotated[Array, "M"]  # c_m
     bases: Annotated[Array, "M"]  # what each limit is per
     net_squares: Annotated[Array, "K", "M"]  # sums of squared (net) penalties
+    known: Annotated[Array, "K", "C"]  # what each outcome is, if that is known; else -1
+    weights: Annotated[Array, "K", "M"]  # of a penalty that is another outcome's share; else -1
+    sources: Annotated[Array, "M"]  # of which channel: 0 the cost, 1 the reward
 
 
-def start_state(state: State, budget: float, limits: Array, bases: Sequence[int]) -> None:
-    """Fill in, at the start of a run, what is left, the limits and what they are per."""
+def start_state(state: State, budget: float, task: Known) -> None:
+    """Fill in, at the start of a run, what is left, the limits, and what is known.
+
+    ``budget`` is normalised. A state may have a penalty more than the task, which is always 0.
+    """
+    limits, bases, stated = task.normal_limits, task.bases, task.stated
+    state.known[:], state.weights[:] = -1.0, -1.0
+    if stated.knows_something and len(limits) == len(state.limits):
+        state.known[:], state.weights[:] = stated.normal_known.ravel(), stated.weights.ravel()
     state.remaining[0] = budget
     for m in range(len(limits)):
         state.remaining[1 + m] = limits[m] * budget
         state.limits[m] = state.remaining[1 + m] / budget
         state.bases[m] = bases[m]
+        state.sources[m] = 1.0 if task.limit_kinds[m].of == "reward" else 0.0
 
 
 class NoScratch(NamedTuple):

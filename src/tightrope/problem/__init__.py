@@ -10,7 +10,7 @@ phase is a problem of its own, whose arms do not change.
 """
 
 from tightrope.problem.arms import Arm, BernoulliArms
-from tightrope.problem.limits import Limit
+from tightrope.problem.limits import Kind, Limit, Share
 from tightrope.problem.problem import Change, Moments, Phase, Problem, Tables, require_unchanging
 from tightrope.problem.task import (
     MOST_PULLS,
@@ -28,12 +28,14 @@ __all__ = [
     "Arm",
     "BernoulliArms",
     "Change",
+    "Kind",
     "Known",
     "Limit",
     "Moments",
     "Phase",
     "Problem",
     "Scales",
+    "Share",
     "Tables",
     "Task",
     "channel_names",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from tightrope.problem.laws import (
 from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
 from tightrope.problem.toml import alone, entries_text
 
-__all__ = ["Arm", "BernoulliArms", "arm_texts", "odds_of", "read_arms"]
+__all__ = ["Arm", "BernoulliArms", "KnownLaws", "arm_texts", "odds_of", "read_arms"]
 
 
 @cache
@@ -285,18 +285,38 @@ def odds_of(
 _KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows")
 
 
-def read_arms(tables: object, place: str, limit_names: Sequence[str]) -> tuple[Arm, ...]:
+class KnownLaws(NamedTuple):
+    """What a file declares to be known, as it stands there: arms may leave these laws out."""
+
+    costs: object
+    skip: object
+    limits: Sequence[str]  # the names of the penalties that arms have laws of
+
+    def fill(self, name: object, entries: dict[str, Any]) -> None:
+        """Add the laws that an arm has left out."""
+        cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
+        if cost is not None and "rows" not in entries:
+            entries.setdefault("cost", {"constant": cost})
+        if name == self.skip and name is not None:
+            entries.setdefault("reward", {"constant": 0.0})
+            if "penalty" not in entries and self.limits:
+                zeros = {limit: {"constant": 0.0} for limit in self.limits}
+                entries["penalties"] = zeros | entries.get("penalties", {})
+
+
+def read_arms(tables: object, place: str, laws: KnownLaws) -> tuple[Arm, ...]:
     """The arms of a list of TOML tables; ``place`` is the tables' header, for messages."""
     if not isinstance(tables, list):
         raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
-    return tuple(_read_arm(table, k, limit_names) for k, table in enumerate(tables, start=1))
+    return tuple(_read_arm(table, k, laws) for k, table in enumerate(tables, start=1))
 
 
-def _read_arm(table: object, k: int, limit_names: Sequence[str]) -> Arm:
+def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
     """Arm number ``k``, from 1, read from its TOML table."""
     with at(f"arm {k}"):
         entries = dict(known_keys(table, _KEYS))
-    name = entries.pop("name", f"arm {k}")
+    name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
+    laws.fill(name, entries)
     if set(entries) == {"rows"}:
         return Arm.from_rows(name, entries["rows"], limit_names)
     if (

@@ -6,8 +6,9 @@ and channels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.laws import at, number, shown
@@ -15,21 +16,103 @@ from tightrope.problem.laws import at, number, shown
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = ["expected_of", "safe_name_of", "safe_rates_of"]
+__all__ = [
+    "costs_of",
+    "expected_of",
+    "known_penalties_of",
+    "safe_name_of",
+    "safe_rates_of",
+    "skip_of",
+]
 
 
 def safe_name_of(task: Task) -> str | None:
     """The name of the safe arm, declared by name or by number from 0."""
-    given, names = task.safe, task.arms
+    return _arm_name_of(task, "safe", task.safe)
+
+
+def skip_of(task: Task) -> str | None:
+    """The name of the arm that declines; its cost has to be known."""
+    name = _arm_name_of(task, "skip", task.skip)
+    if name is not None and task.costs is None:
+        raise ProblemError(f"skip = {name!r}: must come with costs, or nothing says what it costs")
+    return name
+
+
+def costs_of(task: Task) -> dict[str, float] | None:
+    """The known costs of all arms, from one number or by arm."""
+    given = task.costs
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(task.arms, _cost(given, "costs", task))
+    return _by_arm(task, given, "costs", lambda value, arm: _cost(value, f"costs of {arm!r}", task))
+
+
+def _cost(value: object, place: str, task: Task) -> float:
+    cost = number(value, place)
+    most = task.scales.cost if task.scales.cost != 1.0 else math.inf
+    if not 0.0 < cost <= most:
+        allowed = "be positive" if cost <= 0.0 else f"be at most {most!r}, the scale of cost"
+        raise ProblemError(f"{place} = {cost!r}: must {allowed}")
+    return cost
+
+
+def known_penalties_of(task: Task) -> dict[str, dict[str, float]]:
+    """The known penalties of all arms, by limit."""
+    given = task.known
+    if not isinstance(given, Mapping):
+        allowed = "penalties by limit and arm, such as {'dollars': {'opus': 0.01}}"
+        raise ProblemError(f"known = {shown(given)}: must be {allowed}")
+    found = {}
+    for name, by_arm in given.items():
+        if name not in task.limit_names:
+            known = nearest(str(name), task.limit_names) if task.limit_names else "there are none"
+            raise ProblemError(f"known: unknown limit {shown(name)}; {known}")
+        if task.limit_kinds[task.limit_names.index(name)].of is not None:
+            raise ProblemError(f"known: limit {name!r} has no penalty of its own to know")
+        found[name] = _by_arm(task, by_arm, f"known penalty {name!r}", _penalty(name))
+    return {name: found[name] for name in task.limit_names if name in found}
+
+
+def _penalty(name: str) -> Any:
+    def checked(value: object, arm: str) -> float:
+        penalty = number(value, f"known penalty {name!r} of {arm!r}")
+        if penalty < 0.0:
+            place = f"known penalty {name!r} of {arm!r} = {penalty!r}"
+            raise ProblemError(f"{place}: must not be negative")
+        return penalty
+
+    return checked
+
+
+def _by_arm(task: Task, given: object, place: str, checked: Any) -> dict[str, float]:
+    """A checked number for every arm, in order; unknown and missing arms are refused."""
+    if not isinstance(given, Mapping):
+        raise ProblemError(f"{place} = {shown(given)}: must be numbers by arm")
+    for arm in given:
+        if arm not in task.arms:
+            raise ProblemError(
+                f"{place}: {shown(arm)} is not an arm; {_nearest_arm(str(arm), task)}"
+            )
+    for arm in task.arms:
+        if arm not in given:
+            raise ProblemError(f"{place}: that of arm {arm!r} is missing; must be there for all")
+    return {arm: checked(given[arm], arm) for arm in task.arms}
+
+
+def _arm_name_of(task: Task, place: str, given: object) -> str | None:
+    """The name of an arm, declared by name or by number from 0."""
+    names = task.arms
     if given is None:
         return None
     if isinstance(given, str):
         if given not in names:
-            raise ProblemError(f"safe = {given!r}: is not an arm; {_nearest_arm(given, task)}")
+            raise ProblemError(f"{place} = {given!r}: is not an arm; {_nearest_arm(given, task)}")
         return given
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(names):
         allowed = f"the name of an arm, or a number from 0 to {len(names) - 1}"
-        raise ProblemError(f"safe = {shown(given)}: must be {allowed}")
+        raise ProblemError(f"{place} = {shown(given)}: must be {allowed}")
     return names[given]
 
 

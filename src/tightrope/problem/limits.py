@@ -11,14 +11,14 @@ cost it is the penalty itself. A limit in total T is one per unit of cost at T o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem.laws import known_keys, shown
+from tightrope.problem.laws import known_keys, number, shown
 
-__all__ = ["BASES", "PER_COST", "PER_PULL", "PER_REWARD", "Limit", "as_limit"]
+__all__ = ["BASES", "PER_COST", "PER_PULL", "PER_REWARD", "Kind", "Limit", "Share", "as_limit"]
 
 PER_COST, PER_PULL, PER_REWARD = 0, 1, 2  # the codes of the bases, in this order
 BASES = ("cost", "pull", "reward")
@@ -73,6 +73,10 @@ class Limit:
         """The number that was given."""
         return self.at_most if self.total is None else self.total
 
+    def weights(self, names: Sequence[str]) -> list[float]:
+        """The weight of each arm where it is of the cost or the reward: 1."""
+        return [1.0] * len(names)
+
     @property
     def base(self) -> int:
         """The code of its base."""
@@ -101,10 +105,97 @@ class Limit:
         return {**number, **of, **({} if self.per == "cost" else {"per": self.per})}
 
 
-def as_limit(value: object) -> Limit:
-    """A number, a :class:`Limit`, or a table as in TOML, as a limit; its number is not checked."""
-    if isinstance(value, Limit):
+@dataclass(frozen=True)
+class Share:
+    """At least, or at most, a share of the pulls, the cost or the reward is that of some arms.
+
+    There is nothing to learn about it and nothing to tell: the penalty of a pull is its ``per`` if
+    the arm is not among ``arms`` (``at_least``), or if it is (``at_most``).
+
+    >>> Share(["newcomer"], at_least=0.2)
+    Share(['newcomer'], at_least=0.2)
+    >>> Share(["a", "b"], at_most=0.5, per="cost").weights(["a", "b", "c"])
+    [1.0, 1.0, 0.0]
+    """
+
+    arms: Sequence[str]  # kept as a tuple
+    at_least: float | None = None
+    at_most: float | None = None
+    per: str = "pull"
+
+    total = None  # as a Limit has it
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arms, str) or not isinstance(self.arms, Iterable):
+            raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms' names")
+        object.__setattr__(self, "arms", tuple(self.arms))
+        if not self.arms:
+            raise ProblemError("arms = []: must name at least one arm")
+        if (self.at_least is None) == (self.at_most is None):
+            raise ProblemError(f"{self!r}: must have either at_least or at_most")
+        if self.per not in BASES:
+            raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, BASES))}")
+        name = "at_most" if self.at_least is None else "at_least"
+        share = number(getattr(self, name), name)
+        if not 0.0 < share < 1.0:
+            raise ProblemError(f"{name} = {share!r}: must lie between 0 and 1, a share")
+        object.__setattr__(self, name, share)
+
+    def __repr__(self) -> str:
+        bound = f"at_least={self.at_least!r}" if self.at_most is None else f"at_most={self.at_most}"
+        per = "" if self.per == "pull" else f", per={self.per!r}"
+        return f"Share({list(self.arms)!r}, {bound}{per})"
+
+    @property
+    def number(self) -> float:
+        """The limit of its penalty."""
+        return 1.0 - self.at_least if self.at_least is not None else float(self.at_most or 0.0)
+
+    @property
+    def of(self) -> str:
+        """What its penalty is: a pull, the cost or the reward, of arms with a weight."""
+        return self.per
+
+    @property
+    def base(self) -> int:
+        """The code of its base."""
+        return BASES.index(self.per)
+
+    @property
+    def plain(self) -> bool:
+        """A number alone does not say as much."""
+        return False
+
+    @property
+    def words(self) -> str:
+        """It in words, without the number."""
+        what = "of pulls" if self.per == "pull" else f"of {self.per}"
+        return f"{what} for all but {', '.join(self.arms)}" if self.at_least else what
+
+    def weights(self, names: Sequence[str]) -> list[float]:
+        """Whether a pull of each arm counts against it, 1 or 0."""
+        for name in self.arms:
+            if name not in names:
+                raise ProblemError(f"share: {shown(name)} is not an arm; {nearest(name, names)}")
+        inside = 0.0 if self.at_most is None else 1.0
+        return [inside if name in self.arms else 1.0 - inside for name in names]
+
+    def table(self) -> dict[str, object]:
+        """It as a TOML table."""
+        bound = {"at_least": self.at_least} if self.at_most is None else {"at_most": self.at_most}
+        return {"share": list(self.arms), **bound, "per": self.per}
+
+
+Kind = Limit | Share
+
+
+def as_limit(value: object) -> Kind:
+    """A number, a limit, or a table as in TOML, as a limit; its number is not checked."""
+    if isinstance(value, Kind):
         return value
+    if isinstance(value, Mapping) and "share" in value:
+        table = known_keys(dict(value), ("share", "at_least", "at_most", "per"))
+        return Share(table.pop("share"), **table)
     if isinstance(value, Mapping):
         table = known_keys(dict(value), ("at_most", "per", "of", "total"))
         if "at_most" not in table and "total" not in table:

@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.names import in_table, listed
-from tightrope.problem.arms import Arm, BernoulliArms, arm_texts, odds_of, read_arms
+from tightrope.problem.arms import (
+    Arm,
+    BernoulliArms,
+    KnownLaws,
+    arm_texts,
+    odds_of,
+    read_arms,
+)
 from tightrope.problem.laws import (
     DRAW_STEPS,
     Bernoulli,
@@ -24,7 +31,7 @@ from tightrope.problem.laws import (
     number,
     shown,
 )
-from tightrope.problem.limits import Limit
+from tightrope.problem.limits import Kind
 from tightrope.problem.mixtures import conflict
 from tightrope.problem.task import (
     FACT_KEYS,
@@ -173,47 +180,53 @@ class Problem(Known):
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
     penalties are in the same order or by the same names. ``changes``: how the arms' laws change
     while the budget is spent, in order; none by default. ``task`` is what a learning policy sees;
-    ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not.
+    ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not; ``costs``,
+    ``known`` and ``skip`` are true.
     """
 
     arms: Sequence[Arm]  # [K]; kept as a tuple
-    limit: Named[float | Limit]  # [M]; see ``limits`` and ``limit_names``
+    limit: Named[float | Kind]  # [M]; see ``limits`` and ``limit_names``
     scales: Scales
     name: str
     changes: Sequence[Change]  # kept as a tuple
     safe: str | None
     safe_rates: Named[float]
     expected: Named[Named[float]]
+    costs: Named[float] | None
+    known: Named[Named[float]]
+    skip: str | None
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
         self,
         arms: Sequence[Arm],
-        limit: float | Limit | Sequence[float] | Mapping[str, float | Limit] | None = None,
+        limit: float | Kind | Sequence[float] | Mapping[str, float | Kind] | None = None,
         scales: Scales = UNSCALED,
         name: str = "",
         changes: Sequence[Change] = (),
         *,
-        limits: Mapping[str, float | Limit] | None = None,
+        limits: Mapping[str, float | Kind] | None = None,
         safe: str | int | None = None,
         safe_rates: Mapping[str, float] = NOTHING,
         expected: Mapping[str, Mapping[str, float]] = NOTHING,
+        costs: float | Mapping[str, float] | None = None,
+        known: Mapping[str, Mapping[str, float]] = NOTHING,
+        skip: str | int | None = None,
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         arms = _as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
-        declared = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
-        known = Task(names, limits, scales, name, limit=limit, **declared)  # type: ignore[arg-type]
+        declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
+        declared |= {"costs": costs, "known": known, "skip": skip}
+        task = Task(names, limits, scales, name, limit=limit, **declared)
         self.__dict__.update(
-            arms=_in_order(arms, known),
-            limit=known.limits,
-            scales=known.scales,
-            name=known.name,
+            arms=_in_order(arms, task),
+            limit=task.limits,
+            scales=task.scales,
+            name=task.name,
             changes=(),
-            safe=known.safe,
-            safe_rates=known.safe_rates,
-            expected=known.expected,
-            _known=known,
+            **{key: getattr(task, key) for key in declared},
+            _known=task,
         )
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
@@ -278,6 +291,9 @@ class Problem(Known):
             safe=self.safe,
             safe_rates=self.safe_rates,
             expected=self.expected,
+            costs=self.costs,
+            known=self.known,
+            skip=self.skip,
         )
 
     def phase_starts(self, budget: float) -> Floats:
@@ -335,31 +351,55 @@ class Problem(Known):
         else:
             means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
             means /= self._known.told_scales
-        penalties = means[:, list(self._columns[2:])].reshape(len(means), -1)
+        columns, constants = self._columns
+        found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
+        penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
         limits, bases = self._known.normal_limits, self._known.bases
         return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, bases)
 
     @cached_property
-    def _columns(self) -> tuple[int, ...]:
-        """Which of an arm's told outcomes every channel is, [2 + M]."""
-        own = {m: 2 + at for at, m in enumerate(self._known.told)}
-        derived = {"cost": 0, "reward": 1}
-        kinds = enumerate(self.limit_kinds)
-        return (0, 1, *(own[m] if kind.of is None else derived[kind.of] for m, kind in kinds))
+    def _columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
+        """Which of an arm's told outcomes every channel is, [K, 2 + M], -1 for a constant.
+
+        And the constants, normalised, [K, 2 + M]: what is known without another outcome.
+        """
+        task, count = self._known, 2 + self.penalty_count
+        columns = np.full((self.arm_count, count), -1)
+        columns[:, :2] = 0, 1
+        for at_column, m in enumerate(task.told):
+            columns[:, 2 + m] = 2 + at_column
+        for m, limit in enumerate(self.limit_kinds):
+            if limit.of in ("cost", "reward"):
+                source = 0 if limit.of == "cost" else 1
+                columns[:, 2 + m] = np.where(task.weights[:, m] > 0.0, source, -1)
+        constants = np.maximum(task.normal_known, 0.0)
+        return columns, constants
 
     def tables(self) -> Tables:
         """The tables that engines draw from, normalised; those at the start if the arms change."""
-        shape, columns = (self.arm_count, -1), list(self._columns)
+        shape, (columns, constants) = (self.arm_count, -1), self._columns
         count, (split, first, second, slope) = self._cells()
         scales = np.repeat(np.tile(self._known.told_scales, self.arm_count), count)
+        told = np.maximum(columns, 0)
+        counts, offsets, sources = (
+            np.take_along_axis(table, told, axis=1)
+            for table in (
+                count.reshape(shape), (np.cumsum(count) - count).reshape(shape), self._sources()
+            )
+        )  # fmt: skip
+        fixed = np.argwhere(columns < 0)  # a cell for each constant
+        values = constants[fixed[:, 0], fixed[:, 1]]
+        for at_cell, (k, channel) in enumerate(fixed.tolist()):
+            counts[k, channel], offsets[k, channel] = 1, len(split) + at_cell
+            sources[k, channel] = channel
         return Tables(
-            count=count.reshape(shape)[:, columns],
-            offset=(np.cumsum(count) - count).reshape(shape)[:, columns],
-            source=self._sources()[:, columns],
-            split=split,
-            first=first / scales,
-            second=second / scales,
-            slope=slope / scales,
+            count=counts,
+            offset=offsets,
+            source=sources,
+            split=np.append(split, np.ones(len(values))),
+            first=np.append(first / scales, values),
+            second=np.append(second / scales, values),
+            slope=np.append(slope / scales, np.zeros(len(values))),
         )
 
     def _cells(self) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -406,7 +446,7 @@ class Problem(Known):
         penalties: npt.ArrayLike | None = None,
         *,
         limit: float | Sequence[float] | None = None,
-        limits: Mapping[str, float | Limit] | None = None,
+        limits: Mapping[str, float | Kind] | None = None,
         names: Sequence[str] | None = None,
         name: str = "",
     ) -> Problem:
@@ -458,14 +498,17 @@ class Problem(Known):
                     " problem it follows from the laws"
                 )
         head = read_head(table)
-        limits = tuple(
+        known = head.get("known")
+        told = tuple(
             name
             for name, limit in (head["limits"] or {}).items()
-            if not (isinstance(limit, dict) and "of" in limit)
+            if not (isinstance(limit, dict) and {"of", "share"} & set(limit))
+            and not (isinstance(known, dict) and name in known)
         )
+        laws = KnownLaws(head.get("costs"), head.get("skip"), told)
         return cls(
-            read_arms(table.get("arms", []), "arms", limits),
-            changes=tuple(_read_changes(table.get("changes", []), limits)),
+            read_arms(table.get("arms", []), "arms", laws),
+            changes=tuple(_read_changes(table.get("changes", []), laws)),
             **head,
         )
 
@@ -496,7 +539,7 @@ class Problem(Known):
         return "".join(texts).lstrip()
 
 
-def _limit_words(name: str, limit: Limit) -> str:
+def _limit_words(name: str, limit: Kind) -> str:
     words = "" if limit.plain else f" {limit.words}"
     return f"{name} <= {limit.number:g}{words}"
 
@@ -521,12 +564,26 @@ def _in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
         arms.check(task)
         return arms
     ordered = tuple([arm.in_order(task) for arm in arms])
-    for arm in ordered:
+    for k, arm in enumerate(ordered):
         arm.check_range(task)
+        if task.knows_something:
+            _check_known(arm, task.known_outcomes[k], task)
     return ordered
 
 
-def _read_changes(tables: object, limits: Sequence[str]) -> Iterator[Change]:
+def _check_known(arm: Arm, known: Floats, task: Task) -> None:
+    """Raise unless the arm's laws agree with what is declared to be known."""
+    places = (0, 1, *(2 + m for m in task.told))
+    for channel, law, place in zip(task.told_channels, arm.marginals(), places, strict=True):
+        value = float(known[place])
+        if not np.isnan(value) and (law.low != value or law.high != value):
+            raise ProblemError(
+                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, which"
+                " is declared to be known"
+            )
+
+
+def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
     """The changes of a list of TOML tables, counted from 1 in messages."""
     if not isinstance(tables, list):
         raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
@@ -536,7 +593,7 @@ def _read_changes(tables: object, limits: Sequence[str]) -> Iterator[Change]:
             if len(entries) < 2:
                 raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
         with _within(f"change {k} (at {shown(entries['at'])})"):
-            arms = read_arms(entries["arms"], "changes.arms", limits)
+            arms = read_arms(entries["arms"], "changes.arms", laws)
         with at(f"change {k}"):
             change = Change(entries["at"], arms)
         yield change

@@ -12,9 +12,16 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError, nearest
-from tightrope.problem.declared import expected_of, safe_name_of, safe_rates_of
+from tightrope.problem.declared import (
+    costs_of,
+    expected_of,
+    known_penalties_of,
+    safe_name_of,
+    safe_rates_of,
+    skip_of,
+)
 from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
-from tightrope.problem.limits import Limit, as_limit
+from tightrope.problem.limits import Kind, Limit, Share, as_limit
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [
@@ -34,7 +41,7 @@ __all__ = [
 ]
 
 # of a task's TOML and of a problem's
-DECLARED_KEYS = ("safe", "safe_rates", "expected")
+DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 Value = TypeVar("Value")
@@ -177,7 +184,7 @@ class Scales:
         """The scale of every channel, [2 + M]."""
         return (self.cost, self.reward, *self.penalties)
 
-    def for_limits(self, limits: Mapping[str, Limit]) -> Scales:
+    def for_limits(self, limits: Mapping[str, Kind]) -> Scales:
         """The same, with a scale for each limit in order: that of the channel that it is of."""
         names = tuple(limits)
         if isinstance(self.penalty, Mapping):
@@ -191,7 +198,7 @@ class Scales:
             )
         for m, limit in enumerate(limits.values()):
             if limit.of is not None:
-                in_order[m] = getattr(self, limit.of)
+                in_order[m] = 1.0 if limit.of == "pull" else getattr(self, limit.of)
         return replace(self, penalty=tuple(in_order))
 
 
@@ -216,6 +223,12 @@ class Known:
     scales: Scales
     name: str
     safe: str | int | None
+    known: Any
+
+    @property
+    def stated(self) -> Task:
+        """The task, without the facts that laws could tell."""
+        return self._known
 
     @property
     def title(self) -> str:
@@ -244,7 +257,7 @@ class Known:
         return tuple(cast(Named[Any], self._known.limits))
 
     @cached_property
-    def limit_kinds(self) -> tuple[Limit, ...]:
+    def limit_kinds(self) -> tuple[Kind, ...]:
         """The limits, [M], each with what it is per and of."""
         return tuple(map(as_limit, cast(Named[Any], self._known.limits).values()))
 
@@ -255,8 +268,13 @@ class Known:
 
     @property
     def told(self) -> tuple[int, ...]:
-        """The numbers of the limits, from 0, that have a penalty of their own."""
-        return tuple(m for m, limit in enumerate(self.limit_kinds) if limit.of is None)
+        """The numbers of the limits, from 0, that have a penalty of their own to be told."""
+        known = self._known.known
+        return tuple(
+            m
+            for m, (name, limit) in enumerate(zip(self.limit_names, self.limit_kinds, strict=True))
+            if limit.of is None and name not in known
+        )
 
     @property
     def told_names(self) -> tuple[str, ...]:
@@ -349,6 +367,11 @@ class Task(Known):
     ``safe_rates``: smaller upper bounds on its penalty rates, by limit, where they are known.
     ``expected``: guesses of mean outcomes, by arm and channel (cost, reward, a limit).
 
+    What is known need not be told, and is not learned. ``costs``: what a pull of each arm costs, by
+    arm, or one number for all (with 1 the budget counts pulls). ``known``: penalties that are known
+    beforehand, by limit and arm: a price list. ``skip``: an arm that declines: a pull of it earns
+    and incurs nothing.
+
     >>> task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004},
     ...             Scales(penalty={"dollars": 0.05}))
     >>> task.channels
@@ -358,15 +381,18 @@ class Task(Known):
     """
 
     arms: Sequence[str]  # [K] all different; kept as a tuple
-    limits: Mapping[str, float | Limit] | None = None  # [M]; kept as Named
+    limits: Mapping[str, float | Kind] | None = None  # [M]; kept as Named
     scales: Scales = Scales()
     name: str = ""
     smallest_cost: float | None = None
     slack: float | None = None
-    limit: InitVar[float | Limit | Sequence[float] | Mapping[str, float | Limit] | None] = None
+    limit: InitVar[float | Kind | Sequence[float] | Mapping[str, float | Kind] | None] = None
     safe: str | int | None = None  # kept as the name
     safe_rates: Mapping[str, float] = Named({})  # kept as Named, in the order of the limits
     expected: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
+    costs: float | Mapping[str, float] | None = None  # kept as Named, in order, or None
+    known: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
+    skip: str | int | None = None  # kept as the name
 
     def __post_init__(self, limit: object) -> None:
         for field, kind, allowed in (
@@ -382,10 +408,27 @@ class Task(Known):
         check_names(self.arms)
         object.__setattr__(self, "limits", _read_limits(self.limits, limit))
         named = dict(zip(self.limit_names, self.limit_kinds, strict=True))
-        object.__setattr__(self, "scales", self.scales.for_limits(named))
+        for m, limit in enumerate(self.limit_kinds):
+            with at(_limit_title(self.limit_names, m)):
+                limit.weights(self.arms)
+        costs, known = costs_of(self), known_penalties_of(self)
+        object.__setattr__(self, "costs", None if costs is None else Named(costs))
+        object.__setattr__(self, "known", Named({name: Named(by) for name, by in known.items()}))
+        object.__setattr__(self, "skip", skip_of(self))
+        object.__setattr__(self, "scales", self._wide_enough(self.scales.for_limits(named)))
         self._check_limits()
         self._check_facts()
         self._check_declared()
+
+    def _wide_enough(self, scales: Scales) -> Scales:
+        """The scales, no smaller than what is known of costs and penalties."""
+        costs = cast(Mapping[str, float], self.costs or {})
+        penalties = [
+            max([scale, *self.known.get(name, {}).values()])
+            for name, scale in zip(self.limit_names, scales.penalties, strict=True)
+        ]
+        widest = max([scales.cost, *costs.values()]) if scales.cost == 1.0 else scales.cost
+        return replace(scales, cost=widest, penalty=tuple(penalties))
 
     def _check_limits(self) -> None:
         if self.depends_on_budget:
@@ -423,7 +466,7 @@ class Task(Known):
     def _values(self) -> tuple[Any, ...]:
         """All that it is made of, in the order of the constructor."""
         facts = (self.smallest_cost, self.slack)
-        declared = (self.safe, self.safe_rates, self.expected)
+        declared = (self.safe, self.safe_rates, self.expected, self.costs, self.known, self.skip)
         return (self.arms, self.limits, self.scales, self.name, *facts, *declared)
 
     def __eq__(self, other: object) -> bool:
@@ -454,10 +497,12 @@ class Task(Known):
             return self
         return replace(self, limits=self._limits_at(budget))
 
-    def _limits_at(self, budget: float) -> dict[str, float | Limit]:
+    def _limits_at(self, budget: float) -> dict[str, float | Kind]:
         given = zip(self.limit_names, self.limit_kinds, strict=True)
         return {
-            name: limit if limit.total is None else _at_most(limit, limit.total / budget)
+            name: _at_most(limit, limit.total / budget)
+            if isinstance(limit, Limit) and limit.total is not None
+            else limit
             for name, limit in given
         }
 
@@ -491,6 +536,48 @@ class Task(Known):
                     means[number_of[arm], at_channel] = mean / scale
         means.flags.writeable = False
         return means
+
+    @cached_property
+    def known_outcomes(self) -> Floats:
+        """What is known of every arm's outcomes, in the user's units, [K, 2 + M]; nan elsewhere.
+
+        Without what follows from another outcome of the same pull: see ``weights``.
+        """
+        found = np.full((self.arm_count, 2 + self.penalty_count), np.nan)
+        if self.skip is not None:
+            found[self.arms.index(self.skip), 1:] = 0.0
+        if self.costs is not None:
+            found[:, 0] = list(cast(Named[float], self.costs).values())
+        for m, (name, limit) in enumerate(zip(self.limit_names, self.limit_kinds, strict=True)):
+            if name in self.known:
+                found[:, 2 + m] = list(self.known[name].values())
+            elif limit.of == "pull":
+                found[:, 2 + m] = limit.weights(self.arms)
+            elif limit.of is not None:
+                found[:, 2 + m] = np.nan
+        found.flags.writeable = False
+        return found
+
+    @property
+    def normal_known(self) -> Floats:
+        """The same, normalised; -1 where nothing is known."""
+        found = self.known_outcomes / np.array(self.scales.channels)
+        return np.asarray(np.where(np.isnan(found), -1.0, found))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Of limits on the cost or reward itself: each arm's part of it, [K, M]; -1 elsewhere."""
+        found = np.full((self.arm_count, self.penalty_count), -1.0)
+        for m, limit in enumerate(self.limit_kinds):
+            if limit.of in ("cost", "reward"):
+                found[:, m] = limit.weights(self.arms)
+        return found
+
+    @property
+    def knows_something(self) -> bool:
+        """Whether some outcome need not be told."""
+        known = self.costs is not None or bool(self.known) or self.skip is not None
+        return known or len(self.told) < self.penalty_count
 
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
         """Raise a ``ProblemError`` that names the place unless all told penalties are there."""
@@ -533,6 +620,9 @@ class Task(Known):
             "safe": self.safe,
             "safe_rates": dict(self.safe_rates),
             "expected": {arm: dict(means) for arm, means in self.expected.items()},
+            "costs": _one_for_all(cast(Named[float] | None, self.costs)),
+            "known": {name: dict(by_arm) for name, by_arm in self.known.items()},
+            "skip": self.skip,
         }
 
     def _repr_html_(self) -> str:
@@ -583,7 +673,7 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
     return {"limit": limit, "limits": limits, "scales": scales, "name": name, **declared}
 
 
-def _read_limits(limits: object, limit: object) -> Named[float | Limit]:
+def _read_limits(limits: object, limit: object) -> Named[float | Kind]:
     """The limits by name, from the long form or the short one."""
     if limits is not None and limit is not None:
         raise ProblemError(
@@ -606,24 +696,34 @@ def _read_limits(limits: object, limit: object) -> Named[float | Limit]:
 
 def _is_one(limit: Mapping[Any, Any]) -> bool:
     """Whether a table is of one limit, and not of several by name."""
-    return bool(set(limit) & {"at_most", "total"})
+    return bool(set(limit) & {"at_most", "total", "share"})
 
 
 def _as_several(limit: object) -> list[Any]:
     """None, a limit or several as a list."""
     if limit is None:
         return []
-    if isinstance(limit, str | Limit | Mapping) or not isinstance(limit, Iterable):
+    if isinstance(limit, str | Kind | Mapping) or not isinstance(limit, Iterable):
         return [limit]
     return list(limit)
 
 
-def _read_limit(value: object, place: str) -> float | Limit:
+def _one_for_all(costs: Named[float] | None) -> object:
+    """The costs as TOML: one number if all are the same."""
+    if costs is None:
+        return None
+    values = list(costs.values())
+    return values[0] if len(set(values)) == 1 else dict(costs)
+
+
+def _read_limit(value: object, place: str) -> float | Kind:
     """A checked limit: the number alone if it is per unit of cost."""
-    if not isinstance(value, Limit | Mapping):
+    if not isinstance(value, Kind | Mapping):
         return quantity(value, place)
     with at(place):
         limit = as_limit(value)
+    if isinstance(limit, Share):
+        return limit
     checked = quantity(limit.number, place)
     return _at_most(limit, checked) if limit.total is None else replace(limit, total=checked)
 

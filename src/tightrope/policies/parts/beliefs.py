@@ -47,6 +47,7 @@ RAREST = 1e9  # of the same: guards logarithms against limits that allow nothing
 LEAST_SIZE = 1e-9  # of the largest outcome: guards squares against rounding to 0
 LEAST_VARIANCE = 1e-12  # of a squared size: guards a quotient against rounding
 LEAST_BASE = 1e-6  # the least distance of a mean from 1: the same
+CERTAIN = 1e15  # the cost behind a belief that nothing can change
 
 
 def _normals() -> Any:
@@ -64,6 +65,8 @@ class Arms(NamedTuple):
 
     limits: Annotated[Array, "M"]  # c_m
     bases: Annotated[Array, "M"]  # what each limit is per, see ``State``
+    shared: Annotated[Array, "M"]  # 1 for a penalty that is a share of the cost, 2 of the reward
+    weights: Annotated[Array, "K", "M"]  # its arms' weights
     pooled: Annotated[Array, "C"]  # the usual size of an outcome other than 0, over all arms
     cost_scale: Annotated[Array, "K"]
     cost_width: Annotated[Array, "K"]
@@ -134,11 +137,15 @@ def _renew(constants: Constants, state: State, arms: Arms, arm: int) -> None:
     usual = _size(cost, square, arms.pooled[0])
     expected = _expected(constants, arms, arm, 0)
     scale, width = _belief(pulls, PRIOR, cost, square, usual, expected)
+    if state.known[first] >= 0.0:
+        scale, width = _certain(state.known[first])
     arms.cost_scale[arm], arms.cost_width[arm] = scale, width
     reward, square = state.totals[first + 1], state.squares[first + 1]
     usual = _size(reward, square, arms.pooled[1])
     expected = _expected(constants, arms, arm, 1)
     scale, width = _belief(pulls, PRIOR, reward, square, usual, expected)
+    if state.known[first + 1] >= 0.0:
+        scale, width = _certain(state.known[first + 1])
     arms.reward_scale[arm], arms.reward_width[arm] = scale, width
     for m in range(len(arms.limits)):
         _renew_penalty(constants, state, arms, arm, m)
@@ -152,12 +159,16 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     size = _size(total, square, arms.pooled[2 + m])
     expected = _expected(constants, arms, arm, 2 + m)
     scale, width = _belief(pulls, PRIOR, total, square, size, expected)
+    mean, given = mean_of(scale), _given(state, arms, arm, m)
+    if given >= 0.0:
+        mean = given
+        scale, width = _certain(given)
     arms.penalty_scale[at], arms.penalty_width[at], arms.size[at] = scale, width, size
-    mean, rare, prior_cost = mean_of(scale), 0.0, arms.pooled[0]
+    rare, prior_cost = 0.0, arms.pooled[0]
     base, limit, reward = arms.bases[m], arms.limits[m], mean_of(arms.reward_scale[arm])
     per_pull = mean_cost if base == 0.0 else 1.0 if base == 1.0 else reward
     allowed = limit * per_pull  # penalty per pull
-    if size > RARE * allowed and expected < 0.0:
+    if size > RARE * allowed and expected < 0.0 and given < 0.0:
         prior = min(size / max(allowed, size / RAREST), RAREST)
         rare = _chance_of_rare(pulls, total / size, prior)
         scale, width = _belief(pulls, prior, total, square, size, expected)
@@ -168,12 +179,41 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     rate, known = net / mean_cost, cost + prior_cost
     taken = 0.0 if base == 0.0 else limit * per_pull  # of every pull's penalty
     slope = rate if base == 0.0 else rate - limit
-    squares = state.net_squares[at] + size * size + 2.0 * taken * taken
+    squares = state.net_squares[at] + size * size + taken * (taken - size)
     squares += slope * slope * (state.squares[first] + arms.pooled[0] * arms.pooled[0])
     squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * arms.pooled[0])
     spread = squares / known
+    if given >= 0.0 and _is_certain(state, arms, arm, m):
+        known = CERTAIN
     arms.rare[at], arms.rate[at], arms.spread[at], arms.known[at] = rare, rate, spread, known
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
+
+
+def _certain(mean: float) -> tuple[float, float]:
+    """The belief about a mean that is known."""
+    return (max(mean, LEAST_SIZE) if mean <= 0.5 else -max(1.0 - mean, 0.0)), 0.0
+
+
+def _given(state: State, arms: Arms, arm: int, m: int) -> float:
+    """A mean penalty that is known, or a share of the mean cost or reward; -1 if it is learned."""
+    limited = len(arms.limits)
+    weight = state.weights[arm * limited + m]
+    if weight < 0.0:
+        return state.known[arm * (2 + limited) + 2 + m]  # type: ignore[no-any-return]
+    source = arms.cost_scale[arm] if state.sources[m] == 0.0 else arms.reward_scale[arm]
+    return weight * mean_of(source)  # type: ignore[no-any-return]
+
+
+def _is_certain(state: State, arms: Arms, arm: int, m: int) -> bool:
+    """Whether nothing is left to learn about the rate of a net penalty that is given."""
+    limited, first = len(arms.limits), arm * len(arms.pooled)
+    base, derived = arms.bases[m], state.weights[arm * limited + m] >= 0.0
+    if derived and base == 0.0 and state.sources[m] == 0.0:
+        return True  # a share of the cost, per unit of cost
+    needs_reward = base == 2.0 or (derived and state.sources[m] == 1.0)
+    if needs_reward and state.known[first + 1] < 0.0:
+        return False
+    return state.known[first] >= 0.0  # type: ignore[no-any-return]
 
 
 def _expected(constants: Constants, arms: Arms, arm: int, channel: int) -> float:
@@ -260,8 +300,18 @@ def draw(constants: Constants, arms: Arms, word: int, noise: float) -> None:
     if arms.any_rare[0] > 0.0:
         _draw_rare(arms, word, noise)
     for m in range(limited):
+        if arms.shared[m] > 0.0:
+            _draw_share(arms, m)
         if arms.bases[m] > 0.0:
             _draw_net(arms, m)
+
+
+def _draw_share(arms: Arms, m: int) -> None:
+    """The rates of a penalty that is a share of the cost (1) or of the reward (2)."""
+    limited = len(arms.limits)
+    for arm in range(len(arms.cost)):
+        rate = 1.0 if arms.shared[m] == 1.0 else arms.reward[arm]
+        arms.penalty[arm * limited + m] = arms.weights[arm * limited + m] * rate
 
 
 def _draw_net(arms: Arms, m: int) -> None:

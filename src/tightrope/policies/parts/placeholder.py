@@ -117,6 +117,8 @@ def _find_multipliers(state: State, queues: Queues) -> None:
     for arm in range(len(state.pulls)):
         first = arm * (2 + limited)
         cost = totals[first] + 1.0
+        if state.known[first] >= 0.0:
+            cost = state.known[first] * (state.pulls[arm] + 2.0)
         queues.reward[arm] = (totals[first + 1] + 1.0) / cost
         for m in range(limited):
             penalty, base, limit = totals[first + 2 + m] + 1.0, state.bases[m], state.limits[m]

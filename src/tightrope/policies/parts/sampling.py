@@ -117,9 +117,12 @@ def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
 
 def sampled_mean(state: State, posteriors: Posteriors, arm: int, channel: int, word: int) -> float:
     """A draw from the posterior of an arm's mean in a channel (0 cost, 1 reward, 2 + m penalty)."""
-    at = arm * (len(state.remaining) + 1) + channel
+    share, drawn = _share_and_channel(state, arm, channel)
+    at = arm * (len(state.remaining) + 1) + drawn
+    if state.known[at] >= 0.0:
+        return share * state.known[at]  # type: ignore[no-any-return]
     successes = posteriors.successes[at]
-    return beta(successes, max(state.pulls[arm] - successes, 0.0), word, at)
+    return share * beta(successes, max(state.pulls[arm] - successes, 0.0), word, at)
 
 
 def drawn_mean(state: State, arm: int, channel: int, word: int) -> float:
@@ -128,6 +131,20 @@ def drawn_mean(state: State, arm: int, channel: int, word: int) -> float:
     For outcomes 0 and 1 both are the same. For others this posterior is wider than it need be, but
     has no noise from rounding.
     """
-    at = arm * (len(state.remaining) + 1) + channel
+    share, drawn = _share_and_channel(state, arm, channel)
+    at = arm * (len(state.remaining) + 1) + drawn
+    if state.known[at] >= 0.0:
+        return share * state.known[at]  # type: ignore[no-any-return]
     total = state.totals[at]
-    return beta(total, max(state.pulls[arm] - total, 0.0), word, at)
+    return share * beta(total, max(state.pulls[arm] - total, 0.0), word, at)
+
+
+def _share_and_channel(state: State, arm: int, channel: int) -> tuple[float, int]:
+    """The channel that a penalty is a share of, if it is that of another one; else 1 and itself."""
+    if channel < 2:
+        return 1.0, channel
+    m = channel - 2
+    weight = state.weights[arm * len(state.limits) + m]
+    if weight < 0.0:
+        return 1.0, channel
+    return weight, int(state.sources[m])
