@@ -183,8 +183,8 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     squares += slope * slope * (state.squares[first] + arms.pooled[0] * arms.pooled[0])
     squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * arms.pooled[0])
     spread = squares / known
-    if given >= 0.0 and _is_certain(state, arms, arm, m):
-        known = CERTAIN
+    if given >= 0.0 and _is_certain(state, arms, arm, m):  # no noise, nothing to learn
+        known, spread, arms.size[at] = CERTAIN, 1.0 / CERTAIN, 0.0
     arms.rare[at], arms.rate[at], arms.spread[at], arms.known[at] = rare, rate, spread, known
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
 
