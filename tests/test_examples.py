@@ -66,6 +66,17 @@ def test_own_problem(printed):
     assert number(r"late: NUMBER per hour", printed) < 0.12
 
 
+def test_modelling(printed):
+    earned = [float(found) for found in re.findall(rf"resolve earns {NUMBER}% of", printed)]
+    assert len(earned) == 7
+    assert all(85 < one < 101 for one in earned)
+    assert "best mixture: Ada 20%, Cy 49%, Di 31%" in printed
+    for name, limit in (("'bad' = 0.05 per pull", 0.05), ("'euros' = 20.0 per unit of reward", 20)):
+        reached = [float(x) for x in re.findall(rf"limit {re.escape(name)}: {NUMBER}", printed)]
+        assert all(one < 1.01 * limit for one in reached)
+        assert reached
+
+
 def test_own_policy(printed):
     rows = re.findall(rf"(\w+): reward {NUMBER}, violation {NUMBER}", printed)
     assert [name for name, *_ in rows] == ["thrifty", "lyon"]

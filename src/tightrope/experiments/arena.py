@@ -80,6 +80,11 @@ PROBLEMS = (
     "arena-apart-8",
     "arena-two-limits",
     "arena-three-limits",
+    "arena-per-pull",
+    "arena-per-reward",
+    "arena-total",
+    "arena-share",
+    "arena-prices",
     "advertising",
     "hiring",
     "wireless",
@@ -228,7 +233,7 @@ def scenes_of(problems: Problems) -> dict[str, Scene]:
     for name, problem in listed:
         about = known.get(name, require_problem(problem).name or "one's own")
         scenes[name] = Scene(name, about, problem)
-        scenes[name].require_feasible()
+        scenes[name].at(VERDICT * problem.scales.cost).require_feasible()
     return scenes
 
 
@@ -278,12 +283,15 @@ def matches_of(
             if label in forgetful and not scene.changes:
                 continue
             try:
-                for budget in budgets:
-                    set_up(policy, scene.problem, budget)
+                places = {
+                    budget: scene.at(budget * scene.problem.scales.cost) for budget in budgets
+                }
+                for budget, there in places.items():
+                    set_up(policy, there.problem, budget)
             except PolicyError as error:
                 obstacles[label, str(error)] = [*obstacles.get((label, str(error)), []), name]
                 continue
-            matches += [Match(scene, label, policy, budget) for budget in budgets]
+            matches += [Match(there, label, policy, budget) for budget, there in places.items()]
     if not matches:
         raise PolicyError(next(reason for _, reason in obstacles))
     told = [

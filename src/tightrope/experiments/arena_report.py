@@ -102,7 +102,7 @@ def write(
 
 def _told(row: ArenaRow, scenes: Mapping[str, Scene]) -> dict[str, Any]:
     """A row with its problem's size and slack."""
-    scene = scenes[row.problem]
+    scene = scenes[row.problem].at(row.cost_budget)
     size = {"arms": scene.problem.arm_count, "limits": scene.problem.penalty_count}
     return {**row.as_dict(), **size, "slack": scene.slack}
 
@@ -154,7 +154,7 @@ def _side_by_side(panel: Panel, labels: Sequence[str], budget: float) -> Panel:
 
 def _learning_line(rows: Sequence[ArenaRow], scene: Scene) -> list[Reference]:
     """The limit of learning over OPT(B) at the budgets of one problem's rows, if there is one."""
-    if scene.changes:
+    if scene.changes or scene.problem.depends_on_budget:
         return []
     limit = learning_limit(scene.problem)
     places = sorted({(row.budget, row.cost_budget, row.optimum) for row in rows if row.optimum})
@@ -263,9 +263,11 @@ def _unbroken(*texts: str) -> tuple[str, ...]:
 def _size(scene: Scene) -> str:
     problem = scene.problem
     named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
-    limits = ", ".join(f"{a}{limit:g}" for a, limit in zip(named, problem.limits, strict=True))
+    told = [f"{k.number:g}" + ("" if k.plain else f" {k.words}") for k in problem.limit_kinds]
+    limits = ", ".join(f"{a}{limit}" for a, limit in zip(named, told, strict=True))
     count = f"{problem.arm_count} arms, {problem.penalty_count} limit"
-    return f"{count}{'s' * (problem.penalty_count != 1)} ({limits}), slack {percent(scene.slack)}"
+    size = f"{count}{'s' * (problem.penalty_count != 1)} ({limits})"
+    return size if problem.depends_on_budget else f"{size}, slack {percent(scene.slack)}"
 
 
 def _best(rows: Sequence[ArenaRow], problem: str, budget: float) -> str:

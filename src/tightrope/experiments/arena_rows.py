@@ -17,7 +17,7 @@ one of the two, by lower ends; else it is *unclear*, and ranked as if it broke i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import conflict, least_excess, oracle, oracle_of_phases
-from tightrope.problem import Arm, Problem
+from tightrope.problem import Problem
 from tightrope.results import Results, Runs, limit_bases, net_penalties
 from tightrope.statistics import (
     NORMAL_99,
@@ -56,6 +56,12 @@ class Scene:
     name: str
     about: str
     problem: Problem
+
+    def at(self, budget: float) -> Scene:
+        """The same at a budget, in the user's units: limits in total are per unit of it."""
+        if not self.problem.depends_on_budget:
+            return self
+        return replace(self, problem=self.problem.at(budget))
 
     @property
     def changes(self) -> bool:
@@ -122,8 +128,8 @@ class Scene:
         found = [0.0]
         for phase in self.problem.phases:
             moments = phase.problem.moments
-            for k, arm in enumerate(phase.problem.arms):
-                spread = _spreads(arm, phase.problem) / np.sqrt(moments.cost[k])
+            for k in range(phase.problem.arm_count):
+                spread = _spreads(k, phase.problem) / np.sqrt(moments.cost[k])
                 found += (spread / moments.limits).tolist()
         return max(found)
 
@@ -153,20 +159,19 @@ def _off_one_plane(problem: Problem) -> bool:
     return bool(off > ON_A_PLANE * moments.reward_rate.max())
 
 
-def _spreads(arm: Arm, problem: Problem) -> Floats:
-    """The standard deviation [M] of a pull's penalty less the limit times its cost, normalised."""
-    uniforms = (np.arange(POINTS) + 0.5) / POINTS
-    scales = np.array(problem.scales.channels)
+def _spreads(k: int, problem: Problem) -> Floats:
+    """The deviation [M] of a pull's penalty less the limit times what it is per, normalised."""
+    uniforms, arm = (np.arange(POINTS) + 0.5) / POINTS, problem.arms[k]
+    scales = np.array(problem.stated.told_scales)
     drawn = np.array([cells.outcomes(uniforms) for cells in arm.cells()]) / scales[:, None]
-    variance = drawn.var(axis=1)
-    found = []
+    constant, found = np.zeros(POINTS), []
     for m, limit in enumerate(problem.moments.limits):
+        at, per = int(problem.columns[0][k, 2 + m]), (0, -1, 1)[problem.bases[m]]
+        penalty, base = (drawn[one] if one >= 0 else constant for one in (at, per))
         together = 0.0
-        if arm.sources[2 + m] == arm.sources[0]:
-            together = float(
-                np.mean(drawn[2 + m] * drawn[0]) - drawn[2 + m].mean() * drawn[0].mean()
-            )
-        found.append(variance[2 + m] + limit**2 * variance[0] - 2.0 * limit * together)
+        if min(at, per) >= 0 and arm.sources[at] == arm.sources[per]:
+            together = float(np.mean(penalty * base) - penalty.mean() * base.mean())
+        found.append(penalty.var() + limit**2 * base.var() - 2.0 * limit * together)
     return np.sqrt(np.maximum(found, 0.0))
 
 

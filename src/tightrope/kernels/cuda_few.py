@@ -36,7 +36,7 @@ class DeviceKernel:
     bits: int  # bits of a word that are compared for zero-one outcomes; 0 for other outcomes
     dtype: type
     tabled: bool  # whether the policy's clock is read from a table, shared by all runs
-    bases: tuple[int, ...] = ()  # see ``Setup``
+    bases: tuple[float, ...] = ()  # see ``Setup``
 
     @property
     def term_rows(self) -> int:

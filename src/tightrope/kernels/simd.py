@@ -45,7 +45,7 @@ class Kernel:
     arms: int  # 0: read at run time
     bernoulli: bool
     dtype: type
-    bases: tuple[int, ...] = ()  # see ``Setup``
+    bases: tuple[float, ...] = ()  # see ``Setup``
 
     @property
     def layout(self) -> Layout:

@@ -41,7 +41,7 @@ class Spec:
     forgets: bool = False
     limited: int = 1
     stateful: bool = False
-    bases: tuple[int, ...] = ()  # see ``Setup``
+    bases: tuple[float, ...] = ()  # see ``Setup``
 
     @property
     def channels(self) -> int:

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from numba import int32, uint32, uint64
+import numpy as np
+from numba import int32, types, uint32, uint64
 
 from tightrope.kernels.rng import WEYL
 from tightrope.policies.base import advance, net_penalty, net_sum, net_width
@@ -111,7 +112,7 @@ class Target:
     put: Any = None
     threshold: Any = None
     place: Any = None
-    bases: tuple[int, ...] = ()
+    bases: tuple[float, ...] = ()
 
     @property
     def channels(self) -> int:
@@ -234,9 +235,15 @@ class Target:
 
         return self.part(renew)
 
+    @property
+    def _typed_bases(self) -> tuple[Any, ...]:
+        """The bases in the target's precision; numba's types are those of device code."""
+        kind = getattr(np, str(self.number)) if isinstance(self.number, types.Type) else self.number
+        return tuple(kind(base) for base in self.bases)
+
     def _net_terms(self, penalty_terms: Any) -> Any:
         """The terms of a penalty, from the sum of Y - c base."""
-        bases, penalties = self.bases, self.penalties
+        bases, penalties = self._typed_bases, self.penalties
         net_total = self.part(net_sum, self.number)
         widened = self.part(net_width, self.number)
 
@@ -255,7 +262,8 @@ class Target:
         in a lane that is done. ``known`` tells the limits: the constants, looked at only if the
         target has ``bases``, or with ``by_state`` a ``State``, which says per what they are too.
         """
-        penalties, move, own = self.penalties, self.part(advance, self.number), self.bases
+        penalties, move = self.penalties, self.part(advance, self.number)
+        own = self._typed_bases
         larger, net_of = self.part(self.larger or _larger), self.part(net_penalty, self.number)
         any_net = by_state or bool(own)
 

@@ -74,7 +74,7 @@ class Setup:
     warning: str | None = None
     window: int = 0
     fade: float = 1.0
-    bases: tuple[int, ...] = ()
+    bases: tuple[float, ...] = ()
 
     @property
     def forgets(self) -> bool:
@@ -216,9 +216,9 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
         known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
     setup = policy.setup(known, budget)
     _check_setup(policy, setup, known.penalty_count)
-    if setup and any(known.bases):
+    if setup and any(known.net_bases):
         more = () if hasattr(policy, "choose") else limits_of(known)
-        setup = replace(setup, bases=known.bases, constants=(*setup.constants, *more))
+        setup = replace(setup, bases=known.net_bases, constants=(*setup.constants, *more))
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
@@ -248,8 +248,8 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
 
 
 def limits_of(known: Known) -> tuple[float, ...]:
-    """The limits [M], normalised."""
-    return tuple(float(limit) for limit in known.normal_limits)
+    """The limits [M] of the net penalties per unit of cost, normalised."""
+    return tuple(float(limit) for limit in known.net_limits)
 
 
 class IndexPolicy(Policy):
@@ -351,27 +351,28 @@ class IndexPolicy(Policy):
 
 
 def net_penalty(
-    base: int, limit: float, pull: float, cost: float, reward: float, penalty: float
+    base: float, limit: float, pull: float, cost: float, reward: float, penalty: float
 ) -> float:
-    """The net penalty Y - c (base - X) of a pull, limited to c per unit of cost; see ``limits``.
+    """The net penalty of a pull, limited to ``limit`` per unit of cost; see ``problem.limits``.
 
-    ``base``: 0 for a limit per unit of cost, where it is Y itself; 1 per pull, 2 per reward.
+    ``base``: 0 for a limit per unit of cost, where it is the penalty Y itself; k > 0 for a limit of
+    k times ``limit`` per pull, -k for one of as much per reward: Y - limit (k pull - X), likewise.
     """
-    if base == 0:
+    if base == 0.0:
         return penalty
-    return penalty - limit * ((pull if base == 1 else reward) - cost)
+    return penalty - limit * ((base * pull if base > 0.0 else -base * reward) - cost)
 
 
-def net_sum(base: int, limit: float, pulls: float, reward: float, penalty: float) -> float:
+def net_sum(base: float, limit: float, pulls: float, reward: float, penalty: float) -> float:
     """The sum of Y - c base over an arm's pulls, from its totals; of Y per unit of cost."""
-    if base == 0:
+    if base == 0.0:
         return penalty
-    return penalty - limit * (pulls if base == 1 else reward)
+    return penalty - limit * (base * pulls if base > 0.0 else -base * reward)
 
 
-def net_width(base: int, limit: float) -> float:
+def net_width(base: float, limit: float) -> float:
     """By how much a confidence width grows for Y - c base: it lies in [-c, 1] for a reward."""
-    return 1.0 + limit if base == 2 else 1.0
+    return 1.0 - limit * base if base < 0.0 else 1.0
 
 
 def advance(

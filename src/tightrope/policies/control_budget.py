@@ -255,7 +255,7 @@ def _equations(policy: str, problem: Any) -> tuple[float, ...]:
     evidence = record_maker(Evidence)(np.zeros(starts[-1]), starts)
     evidence.limits[:] = limits
     program: Program = evidence.program
-    rates = np.ascontiguousarray(moments.penalty_rate).ravel()
+    rates = np.ascontiguousarray(moments.penalty_rate + (limits - moments.limits)).ravel()
     kept = simplex(moments.reward_rate, rates, limits, program)
     arms = program.mixture.arms
     costs = [float(moments.cost[int(k)]) if 0 <= k < problem.arm_count else 1.0 for k in arms]

@@ -51,11 +51,11 @@ class State(NamedTuple):
     that the policy has forgotten (see ``forgetting``). ``remaining`` is what is left of the budget
     and of each limit's allowance (c_m B minus the net penalty so far); nothing of it is forgotten.
 
-    ``bases`` says what each limit is per: 0 a unit of cost, 1 a pull, 2 a unit of reward. The *net*
-    penalty Y - c (base - X), which is Y for a limit per unit of cost, stays below c per unit of
-    cost exactly where the limit is kept. A penalty with a weight of at least 0 is that weight times
-    the cost or reward (``sources``). ``products`` and ``net_squares`` are about Y - c base
-    where the limit is per pull or reward, and about Y where it is per unit of cost.
+    ``bases`` says what each limit is per: 0 a unit of cost, k > 0 for k pulls, -k for k units of
+    reward. The *net* penalty Y - c (base - X), which is Y for a limit per unit of cost, stays below
+    c per unit of cost exactly where the limit is kept. A penalty with a weight of at least 0 is
+    that weight times the cost or reward (``sources``). ``products`` and ``net_squares`` are about
+    Y - c base where the limit is per pull or reward, and about Y where it is per unit of cost.
     """
 
     pulls: Annotated[Array, "K"]
@@ -77,7 +77,7 @@ def start_state(state: State, budget: float, task: Known) -> None:
 
     ``budget`` is normalised. A state may have a penalty more than the task, which is always 0.
     """
-    limits, bases, stated = task.normal_limits, task.bases, task.stated
+    limits, bases, stated = task.net_limits, task.net_bases, task.stated
     state.known[:], state.weights[:] = -1.0, -1.0
     if stated.knows_something and len(limits) == len(state.limits):
         state.known[:], state.weights[:] = stated.normal_known.ravel(), stated.weights.ravel()

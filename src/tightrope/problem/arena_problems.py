@@ -7,11 +7,12 @@ so that the TOML of a problem reads well.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import cos, pi
 
-from tightrope.problem import Arm, Change, Problem
+from tightrope.problem import Arm, Change, Kind, Limit, Problem, Share
 from tightrope.problem.arena_families import bernoulli_arms, family, short
-from tightrope.problem.laws import Bernoulli, TwoPoint
+from tightrope.problem.laws import Bernoulli, Constant, TwoPoint
 
 __all__ = ["LISTED", "made"]
 
@@ -99,6 +100,52 @@ def _three_limits() -> Problem:
     )
 
 
+OTHERWISE = ((0.3, 0.8, 0.5), (0.9, 0.7, 0.25), (0.5, 0.5, 0.1), (0.7, 0.9, 0.6), (0.4, 0.4, 0.3))
+
+
+def _per_pull() -> Problem:
+    """At most 0.3 per pull: pi* mixes arms 1 and 3, whose costs differ."""
+    return Problem(bernoulli_arms(*OTHERWISE), limit=Limit(0.3, per="pull"), name="arena-per-pull")
+
+
+def _per_reward() -> Problem:
+    """At most 0.45 per unit of reward."""
+    limit = Limit(0.45, per="reward")
+    return Problem(bernoulli_arms(*OTHERWISE), limit=limit, name="arena-per-reward")
+
+
+def _total() -> Problem:
+    """At most 60 in all: the larger the budget, the fewer per unit of it."""
+    odds = ((0.5, 0.8, 0.3), (0.5, 0.6, 0.02), (0.5, 0.3, 0.001), (0.6, 0.5, 0.1))
+    return Problem(bernoulli_arms(*odds), limit=Limit(total=60), name="arena-total")
+
+
+def _share() -> Problem:
+    """At least two fifths of the pulls go to two arms that earn less."""
+    arms = [replace(arm, penalty=()) for arm in bernoulli_arms(*OTHERWISE)]
+    limits = {"others": Share(["arm 3", "arm 5"], at_least=0.4)}
+    return Problem(arms, limits=limits, name="arena-share")
+
+
+def _prices() -> Problem:
+    """A request is a unit of cost; dollars are on a price list, bad answers are not."""
+    rewards, bad = (0.55, 0.7, 0.78, 0.85, 0.4), (0.09, 0.05, 0.04, 0.02, 0.01)
+    names = [f"arm {k}" for k in range(1, 6)]
+    arms = [
+        Arm(name, Constant(1.0), Bernoulli(reward), Bernoulli(rate))
+        for name, reward, rate in zip(names, rewards, bad, strict=True)
+    ]
+    prices = dict(zip(names, (0.05, 0.2, 0.5, 1.0, 0.02), strict=True))
+    limits: dict[str, float | Kind] = {"dollars": 0.35, "bad": Limit(0.05, per="pull")}
+    return Problem(
+        [replace(arm, penalty={"bad": arm.penalties[0]}) for arm in arms],
+        limits=limits,
+        name="arena-prices",
+        costs=1,
+        known={"dollars": prices},
+    )
+
+
 def _abrupt() -> Problem:
     """At half of the budget pi* goes from arms 1 and 2 to arms 3 and 4.
 
@@ -154,6 +201,11 @@ SPECIAL: dict[str, Callable[[], Problem]] = {
     "arena-declared-safe": _declared_safe,
     "arena-two-limits": _two_limits,
     "arena-three-limits": _three_limits,
+    "arena-per-pull": _per_pull,
+    "arena-per-reward": _per_reward,
+    "arena-total": _total,
+    "arena-share": _share,
+    "arena-prices": _prices,
     "arena-abrupt": _abrupt,
     "arena-drift": _drift,
 }
@@ -187,6 +239,11 @@ LISTED: dict[str, str] = {
     "arena-apart-8": "eight random arms under two limits: each arm breaks one of them",
     "arena-two-limits": "six Bernoulli arms under two limits, both binding",
     "arena-three-limits": "ten Bernoulli arms under three limits, all binding",
+    "arena-per-pull": "five Bernoulli arms with uneven costs under a limit per pull",
+    "arena-per-reward": "the same under a limit per unit of reward",
+    "arena-total": "four Bernoulli arms under a limit of 60 in total, whatever the budget",
+    "arena-share": "five Bernoulli arms, two fifths of the pulls for two that earn less",
+    "arena-prices": "five arms with a price list, dollars and bad answers limited per request",
     "arena-abrupt": "four Bernoulli arms, of which other two are best after half of the budget",
     "arena-drift": "four Bernoulli arms that drift: 40 small changes, the best two cross thrice",
 }

@@ -351,14 +351,14 @@ class Problem(Known):
         else:
             means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
             means /= self._known.told_scales
-        columns, constants = self._columns
+        columns, constants = self.columns
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
         penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
         limits, bases = self._known.normal_limits, self._known.bases
         return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, bases)
 
     @cached_property
-    def _columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
+    def columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
         """Which of an arm's told outcomes every channel is, [K, 2 + M], -1 for a constant.
 
         And the constants, normalised, [K, 2 + M]: what is known without another outcome.
@@ -377,7 +377,7 @@ class Problem(Known):
 
     def tables(self) -> Tables:
         """The tables that engines draw from, normalised; those at the start if the arms change."""
-        shape, (columns, constants) = (self.arm_count, -1), self._columns
+        shape, (columns, constants) = (self.arm_count, -1), self.columns
         count, (split, first, second, slope) = self._cells()
         scales = np.repeat(np.tile(self._known.told_scales, self.arm_count), count)
         told = np.maximum(columns, 0)

@@ -50,6 +50,7 @@ _ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest valu
 # What keeps every product and square that is computed of them within the range of floats.
 SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
 LEAST_LIMIT, MOST_LIMIT = 1e-15, 1e15  # of a normalised limit
+USUAL_COST = 0.1  # the smallest mean cost where none is declared, normalised
 LEAST_COST = 1e-15  # of a declared lower bound on the mean costs, normalised
 LEAST_BUDGET = 1e-9  # normalised
 MOST_PULLS = 2.0**53  # of a run: a float64 counts no further
@@ -312,6 +313,24 @@ class Known:
         scales = np.array(self.scales.penalties)
         return np.asarray(limits * self.base_scales / scales, dtype=np.float64)
 
+    @cached_property
+    def net_bases(self) -> tuple[float, ...]:
+        """What each limit is per, [M], as policies take it: 0 cost, k > 0 pulls, -k reward.
+
+        A limit of c per pull is one of c / k per k pulls, with the power of two k such that k pulls
+        cost at most about one: then net penalties Y - (c / k) (k - X) are on average positive, like
+        penalties, and c / k per unit of cost is of the size of their rates.
+        """
+        cost = min(self.normal_smallest_cost or USUAL_COST, 1.0)
+        unit = 2.0 ** -math.ceil(-math.log2(cost) - 1e-9)
+        return tuple((0.0, unit, -unit)[base] for base in self.bases)
+
+    @cached_property
+    def net_limits(self) -> Floats:
+        """The limits of the net penalties per unit of cost, normalised, [M]."""
+        units = np.abs(np.array(self.net_bases))
+        return np.asarray(self.normal_limits / np.where(units == 0.0, 1.0, units))
+
     @property
     def base_scales(self) -> Floats:
         """The scale of what each limit is per, [M]; 1 for pulls."""
@@ -508,8 +527,11 @@ class Task(Known):
 
     @property
     def normal_smallest_cost(self) -> float | None:
-        """As declared."""
-        return None if self.smallest_cost is None else self.smallest_cost / self.scales.cost
+        """As declared, or the smallest of the known costs."""
+        smallest = self.smallest_cost
+        if smallest is None and self.costs is not None:
+            smallest = min(cast(Named[float], self.costs).values())
+        return None if smallest is None else smallest / self.scales.cost
 
     @cached_property
     def safe_arm(self) -> int | None:

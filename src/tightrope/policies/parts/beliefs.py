@@ -166,7 +166,7 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     arms.penalty_scale[at], arms.penalty_width[at], arms.size[at] = scale, width, size
     rare, prior_cost = 0.0, arms.pooled[0]
     base, limit, reward = arms.bases[m], arms.limits[m], mean_of(arms.reward_scale[arm])
-    per_pull = mean_cost if base == 0.0 else 1.0 if base == 1.0 else reward
+    per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
     allowed = limit * per_pull  # penalty per pull
     if size > RARE * allowed and expected < 0.0 and given < 0.0:
         prior = min(size / max(allowed, size / RAREST), RAREST)
@@ -184,7 +184,7 @@ def _renew_penalty(constants: Constants, state: State, arms: Arms, arm: int, m: 
     squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * arms.pooled[0])
     spread = squares / known
     if given >= 0.0 and _is_certain(state, arms, arm, m):  # no noise, nothing to learn
-        known, spread, arms.size[at] = CERTAIN, 1.0 / CERTAIN, 0.0
+        known, spread, arms.size[at] = CERTAIN, 1.0 / CERTAIN, given
     arms.rare[at], arms.rate[at], arms.spread[at], arms.known[at] = rare, rate, spread, known
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
 
@@ -210,7 +210,7 @@ def _is_certain(state: State, arms: Arms, arm: int, m: int) -> bool:
     base, derived = arms.bases[m], state.weights[arm * limited + m] >= 0.0
     if derived and base == 0.0 and state.sources[m] == 0.0:
         return True  # a share of the cost, per unit of cost
-    needs_reward = base == 2.0 or (derived and state.sources[m] == 1.0)
+    needs_reward = base < 0.0 or (derived and state.sources[m] == 1.0)
     if needs_reward and state.known[first + 1] < 0.0:
         return False
     return state.known[first] >= 0.0  # type: ignore[no-any-return]
@@ -302,7 +302,7 @@ def draw(constants: Constants, arms: Arms, word: int, noise: float) -> None:
     for m in range(limited):
         if arms.shared[m] > 0.0:
             _draw_share(arms, m)
-        if arms.bases[m] > 0.0:
+        if arms.bases[m] != 0.0:
             _draw_net(arms, m)
 
 
@@ -316,9 +316,9 @@ def _draw_share(arms: Arms, m: int) -> None:
 
 def _draw_net(arms: Arms, m: int) -> None:
     """Turn the drawn rates of a penalty into those of its net penalty Y - c (base - X)."""
-    limited, limit = len(arms.limits), arms.limits[m]
+    limited, limit, base = len(arms.limits), arms.limits[m], arms.bases[m]
     for arm in range(len(arms.cost)):
-        per_cost = 1.0 / arms.cost[arm] if arms.bases[m] == 1.0 else arms.reward[arm]
+        per_cost = base / arms.cost[arm] if base > 0.0 else -base * arms.reward[arm]
         arms.penalty[arm * limited + m] -= limit * (per_cost - 1.0)
 
 

@@ -18,7 +18,7 @@ def low_net_rate(
     base, limit = state.bases[m], state.limits[m]
     if base == 0.0:
         return penalty / dear
-    net = penalty - limit * (1.0 if base == 1.0 else reward)
+    net = penalty - limit * (base if base > 0.0 else -base * reward)
     return net / (dear if net > 0.0 else cheap) + limit  # type: ignore[no-any-return]
 
 
@@ -29,5 +29,5 @@ def high_net_rate(
     base, limit = state.bases[m], state.limits[m]
     if base == 0.0:
         return penalty / cheap
-    net = penalty - limit * (1.0 if base == 1.0 else reward)
+    net = penalty - limit * (base if base > 0.0 else -base * reward)
     return net / (cheap if net > 0.0 else dear) + limit  # type: ignore[no-any-return]
