@@ -492,3 +492,59 @@ def test_shares_that_exclude_each_other_are_infeasible():
     assert told is not None
     assert "limit 'a'" in told
     assert "limit 'b'" in told
+
+
+# The outlook.
+
+
+def told(controller, rows):
+    for arm, cost, reward, bad in rows:
+        controller.tell(arm, cost=cost, reward=reward, penalty=bad)
+    return controller.outlook()
+
+
+def test_the_outlook_is_in_the_limit_s_own_terms():
+    task = Task(["a", "b"], {"bad": Limit(0.4, per="pull")}, Scales(cost=2.0))
+    controller = Controller(task, Resolve(), budget=1000)
+    found = told(controller, [(0, 0.5, 1, 0), (0, 1.5, 1, 1), (1, 0.5, 0, 0), (1, 0.5, 0, 0)])
+    (one,) = found.limits
+    assert one.rate == 0.25
+    assert one.low == 0.0
+    assert one.high >= 0.25
+    assert one.chance == 1.0
+    assert not one.broken
+
+
+def test_the_outlook_names_a_limit_that_cannot_be_kept():
+    task = Task(["a", "b"], {"bad": Limit(0.1, per="pull"), "euros": Limit(2, per="reward")})
+    controller = Controller(task, Resolve(), budget=10_000)
+    for number in range(600):
+        controller.tell(number % 2, cost=0.3, reward=1, penalty={"bad": number % 4 < 2, "euros": 0})
+    found = controller.outlook()
+    assert found.infeasible == ("bad",)
+    assert 0.1 < found.limits[0].least < 0.5
+    assert "no mixture of the arms keeps bad (at least 0." in str(found)
+    assert "is needed), but for 0.01" in str(found)
+    assert not found.safe
+
+
+@pytest.mark.parametrize("limit", [Limit(0.45, per="pull"), Limit(0.65, per="reward")])
+def test_chances_of_limits_per_pull_and_reward_come_true_at_most_as_often(limit):
+    problem = Problem(arms((0.6, 0.8, 0.2), (0.5, 0.7, 0.25)), limits={"bad": limit})
+    random, stated, broken = np.random.default_rng(4), [], 0
+    for _ in range(60):
+        controller = Controller(problem, tightrope.UniformRandom(), 600, seed=1)
+        asked = 0
+        while not controller.exhausted:
+            arm = int(random.integers(2))
+            values = random.random(3) < [law.mean for law in problem.arms[arm].marginals()]
+            controller.tell(arm, *map(float, values))
+            asked += 1
+            if asked == 500:
+                stated.append(controller.outlook().limits[0])
+        end = controller.outlook().limits[0]
+        broken += end.broken
+        assert stated[-1].low <= end.rate <= stated[-1].high
+    mean = np.mean([one.chance for one in stated])
+    assert broken / 60 <= mean + 0.1
+    assert mean < 0.5, "something is said"

@@ -284,7 +284,7 @@ def test_who_keeps_the_limit():
     """The usual 200 runs, and the fewest at large budgets, are enough to show it."""
     below = np.full(200, -0.001)
     assert judged(below).keeps
-    assert judged(below[: runs_at(200, 1e5)]).keeps
+    assert judged(below[: runs_at(200, 4e5)]).keeps
     assert judged(np.append(below[:-3], [0.06] * 3) - 0.001).keeps
     assert not judged(np.append(below[:-4], [0.06] * 4) - 0.001).keeps
     just = np.where(np.arange(200) % 2, 0.04, -0.0404)  # half of the runs break it, none by 5 %
@@ -690,9 +690,9 @@ def test_one_s_own_problems_and_policies_as_objects(paper):
 
 
 def test_runs_at_large_budgets():
-    assert [runs_at(200, budget) for budget in (*BUDGETS, 1e5)] == [200, 200, 200, 75]
-    assert runs_at(1000, 1e5) == 100
-    assert runs_at(5, 1e5) == 5
+    assert [runs_at(200, pulls) for pulls in (*BUDGETS, 4e5)] == [200, 200, 200, 75]
+    assert runs_at(1000, 4e5) == 100
+    assert runs_at(5, 4e5) == 5
 
 
 def test_who_takes_part():

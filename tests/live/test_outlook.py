@@ -82,7 +82,7 @@ def test_infeasible_limits_are_named() -> None:
     outlook = told(task, LyOn(), 2000.0, rows)
     assert outlook.infeasible == ("bad",)
     assert outlook.limits[0].standing == "looks infeasible"
-    assert "seems to keep bad" in str(outlook)
+    assert "keeps bad (at least " in str(outlook)
 
 
 def test_limits_that_only_fight_each_other_are_both_named() -> None:

@@ -100,7 +100,7 @@ BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
 FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
-FULL_BUDGET = 10_000.0  # from here on fewer runs
+FULL_PULLS = 40_000.0  # of a run: from here on fewer runs
 
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
 Policies = Iterable[str | Policy] | Mapping[str, Policy]
@@ -123,7 +123,8 @@ class Match:
     def request(self, runs: int) -> Request:
         """What to ask the engine for."""
         policies = {self.label: self.policy}
-        numbers = np.arange(runs_at(runs, self.budget))
+        pulls = self.budget / float(self.scene.problem.moments.cost.mean())
+        numbers = np.arange(runs_at(runs, pulls))
         return Request(self.scene.problem, policies, [self.cost_budget], numbers)
 
 
@@ -160,15 +161,15 @@ def forgetful_policies() -> list[str]:
     return [text for policy in POLICIES.values() for text in policy.forgetful]
 
 
-def runs_at(runs: int, budget: float) -> int:
-    """How many of ``runs`` are made at a budget in largest costs.
+def runs_at(runs: int, pulls: float) -> int:
+    """How many of ``runs`` are made where a run takes about so many ``pulls``.
 
-    All up to 10^4; beyond that fewer, in proportion, but not below 75.
+    All up to 40,000; beyond that fewer, in proportion, but not below 75.
 
-    >>> [runs_at(200, budget) for budget in (100, 1e4, 1e5)]
+    >>> [runs_at(200, pulls) for pulls in (100, 4e4, 1e6)]
     [200, 200, 75]
     """
-    return min(runs, max(FEWEST_RUNS, int(runs * FULL_BUDGET / budget)))
+    return min(runs, max(FEWEST_RUNS, int(runs * FULL_PULLS / pulls)))
 
 
 def arena(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,13 +40,14 @@ class LimitOutlook:
 
     ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
     policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
-    ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget at the end, if the
-    arms go on sharing the cost as so far; ``low`` and ``high`` are proved to enclose it whatever
-    is pulled, but for the outlook's ``doubt``.
+    ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget, or per what the
+    limit is per, at the end, if the arms go on sharing the cost as so far; ``low`` and ``high`` are
+    proved to enclose it whatever is pulled, but for the outlook's ``doubt``. ``least``: where the
+    limit looks infeasible, the smallest that some arm may keep, as far as is known.
     """
 
     name: str
-    limit: float  # penalty per unit of cost
+    limit: float  # as it was given
     penalty: float  # so far
     chance: float
     chance_if_safe: float
@@ -56,6 +57,7 @@ class LimitOutlook:
     high: float  # may be infinite
     broken: bool  # already
     infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
+    least: float | None = None
 
     @property
     def standing(self) -> str:
@@ -106,10 +108,18 @@ class Outlook:
             known = "is known to keep every limit" if self.safe else "is not known to be safe yet"
             told.append(f"safest arm {self.safest!r} {known}")
         if self.infeasible:
-            told.append(f"no mixture of the arms seems to keep {' and '.join(self.infeasible)}")
+            told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
         if self.risk is not None and not all(one.promised for one in self.limits):
             told.append(f"risk = {self.risk:g} cannot be promised yet")
         return told
+
+    def _lost(self) -> str:
+        """The limits that look infeasible, with what would be needed."""
+        lost = [one for one in self.limits if one.infeasible]
+        return " and ".join(
+            one.name if one.least is None else f"{one.name} (at least {one.least:.4g} is needed)"
+            for one in lost
+        )
 
     def __str__(self) -> str:
         heading = ("limit", "at most", "projected", "between", "chance above", "if safest", "")
@@ -139,17 +149,20 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     if isinstance(doubt, bool) or not isinstance(doubt, int | float) or not 0.0 < doubt < 1.0:
         raise InputError(f"doubt = {shown(doubt)}: must be a number between 0 and 1")
     task, state = controller.task.at(controller.budget), controller._state
-    totals = np.asarray(state["totals"], float)[:, 1 : 3 + task.penalty_count]
-    low, high = _rates(task, totals, doubt)
+    pulled = np.asarray(state["totals"], float)
+    totals, amounts = pulled[:, 1 : 3 + task.penalty_count], _base_amounts(task, pulled)
+    low, high = _rates(task, totals, amounts, doubt)
     limits = task.normal_limits
     used, budget = float(state["run"][state.layout.spent]), controller.budget / task.scales.cost
     safest = _safest(task, high, totals)
     rows = []
-    lost = _impossible(low, limits)
+    lost = _impossible(task, low)
     for m in range(task.penalty_count):
         rest = _Rest(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
+        if task.bases[m]:
+            rest = _Open(*rest[:4], float(amounts[:, m].sum()))
         ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
-        rows.append(_row(controller, m, rest, ranges, used, doubt / task.penalty_count, lost[m]))
+        rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m]))
     ahead = max(budget - used, 0.0) / used if used > 0.0 else None
     reward = float(totals[:, 1].sum()) * task.scales.reward
     pulls = sum(controller.pulls)
@@ -163,19 +176,27 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         doubt=doubt,
         risk=getattr(controller.policy, "risk", None),
         safest=task.names[safest],
-        safe=not any(_impossible(high, limits)),
+        safe=_keeps_all(task, high),
         limits=tuple(rows),
     )
 
 
-@dataclass(frozen=True)
-class _Rest:
+class _Rest(NamedTuple):
     """What is left for one limit, normalised."""
 
     budget: float  # at the start
     left: float  # of it
     limit: float
     penalty: float  # so far
+    base: float = 0.0  # so far, of a limit per pull or per reward
+
+    @property
+    def rate(self) -> float | None:
+        """The penalty per unit of budget at the end, if the arms go on sharing as so far."""
+        used = self.budget - self.left
+        if used <= 0.0:
+            return None
+        return self.penalty * (1.0 + max(self.left, 0.0) / used) / self.budget
 
     @property
     def over(self) -> bool:
@@ -211,22 +232,79 @@ class _Rest:
         return (self.penalty + more) / self.budget
 
 
+class _Open(_Rest):
+    """The same for a limit per pull or per reward, whose number at the end is not known.
+
+    With tilts for which kappa(tilt) <= tilt c, exp(tilt (penalty - c base)) is a supermartingale
+    whatever is pulled, so that by Ville's inequality it bounds the chance of ever coming back.
+    """
+
+    @property
+    def rate(self) -> float | None:
+        """The penalty per pull or reward so far, and at the end if all goes on like this."""
+        return self.penalty / self.base if self.base > 0.0 else None
+
+    @property
+    def broken(self) -> bool:
+        """Whether the run ended above the limit; before its end that can change."""
+        return self.over and self.penalty > self.limit * self.base * (1.0 + 1e-12)
+
+    def chance(self, rate: float) -> float:
+        """A bound on the chance of ending above the limit by pulls of at most this rate."""
+        if self.over:
+            return float(self.broken)
+        return self._ever_above(self.limit, _prices(rate))
+
+    def _ever_above(self, level: float, prices: Any) -> float:
+        exponents = np.where(prices <= TILTS * level, TILTS, 0.0)
+        least = float((exponents * (self.penalty - level * self.base)).min())
+        return math.exp(min(least, 0.0))
+
+    def most(self, rate: float, doubt: float) -> float:
+        """The rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        if self.over:
+            return self.rate or 0.0
+        prices, low, high = _prices(rate), 0.0, UNKNOWN
+        if self.base <= 0.0 or self._ever_above(high, prices) > doubt:
+            return math.inf
+        while high - low > 1e-9 * high:
+            middle = math.sqrt(max(low, 1e-15) * high)
+            fine = self._ever_above(middle, prices) <= doubt
+            low, high = (low, middle) if fine else (middle, high)
+            if high <= 2e-15:
+                break
+        return high
+
+    def least(self, rate: float, doubt: float) -> float:
+        """The rate at the end is at least this: nothing is proved before it."""
+        return (self.rate or 0.0) if self.over else 0.0
+
+
+def _base_amounts(task: Task, pulled: Any) -> Any:
+    """How much each arm has had so far of what each limit is per, [K, M]."""
+    columns = np.array([1, 0, 2])[np.array(task.bases, dtype=np.int64)]  # cost, pulls, reward
+    return pulled[:, columns]
+
+
 def _prices(rate: float) -> Any:
     return np.array([price_of(rate, tilt) for tilt in TILTS.tolist()])
 
 
-def _rates(task: Task, totals: Any, doubt: float) -> tuple[Any, Any]:
-    """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``."""
+def _rates(task: Task, totals: Any, amounts: Any, doubt: float) -> tuple[Any, Any]:
+    """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``.
+
+    Each is per what its limit is: all that the bounds need of it is that it lies in [0, 1].
+    """
     arms, limited = task.arm_count, task.penalty_count
     each = doubt / (4.0 * arms * max(limited, 1))
-    most = UNKNOWN if task.normal_smallest_cost is None else 1.0 / task.normal_smallest_cost
-    low, high = np.zeros((arms, limited)), np.full((arms, limited), most)
+    cost = UNKNOWN if task.normal_smallest_cost is None else 1.0 / task.normal_smallest_cost
+    most = [(cost, 1.0, UNKNOWN)[base] for base in task.bases]
+    low, high = np.zeros((arms, limited)), np.tile(most, (arms, 1)).reshape(arms, limited)
     for arm in np.flatnonzero(totals.any(axis=1)).tolist():
-        cost = float(totals[arm, 0])
         for m in range(limited):
-            penalty = float(totals[arm, 2 + m])
-            high[arm, m] = rate_at_most(cost, penalty, each, most)
-            low[arm, m] = min(rate_at_least(cost, penalty, each), most)
+            base, penalty = float(amounts[arm, m]), float(totals[arm, 2 + m])
+            high[arm, m] = rate_at_most(base, penalty, each, most[m])
+            low[arm, m] = min(rate_at_least(base, penalty, each), most[m])
     if task.safe_arm is not None:
         high[task.safe_arm] = np.minimum(high[task.safe_arm], task.normal_safe_rates)
     return low, high
@@ -239,14 +317,28 @@ def _safest(task: Task, high: Any, totals: Any) -> int:
     return int(np.argmin((high / task.normal_limits).max(axis=1)))
 
 
-def _impossible(rates: Any, limits: Any) -> Sequence[bool]:
-    """Which limits no mixture of arms with these rates keeps beside the others, [M]."""
+def _impossible(task: Task, rates: Any) -> Sequence[bool]:
+    """Which limits no mixture of arms with these rates keeps beside the others, [M].
+
+    Limits per different things are looked at one by one.
+    """
+    limits = task.normal_limits
     if not len(limits):
         return []
+    if len(set(task.bases)) > 1:
+        return [bool(one) for one in rates.min(axis=0) > limits]
     found = conflict(np.minimum(rates, UNKNOWN), limits)
     if found.excess <= 1.0:
         return [False] * len(limits)
     return [bool(price > 0.0) for price in found.prices]
+
+
+def _keeps_all(task: Task, high: Any) -> bool:
+    """Whether an arm of at most these rates, or a mixture, keeps every limit."""
+    limits = task.normal_limits
+    if not len(limits) or bool(np.any(np.all(high <= limits, axis=1))):
+        return True
+    return len(set(task.bases)) == 1 and not any(_impossible(task, high))
 
 
 def _row(
@@ -254,13 +346,12 @@ def _row(
     m: int,
     rest: _Rest,
     ranges: tuple[float, float, float],
-    used: float,
     doubt: float,
     infeasible: bool,
 ) -> LimitOutlook:
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest."""
     task = controller.task
-    unit = task.scales.penalties[m] / task.scales.cost
+    unit = task.scales.penalties[m] / float(task.base_scales[m])
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False
@@ -271,7 +362,7 @@ def _row(
         left = rest.limit * rest.budget - rest.penalty
         chance = chance_allowed(guard, m, rest.left, left) + float(guard.doubt[m])
         promised = bool(guard.made[m])
-    rate = rest.penalty * (1.0 + max(rest.left, 0.0) / used) / rest.budget if used > 0.0 else None
+    rate = rest.rate
     return LimitOutlook(
         name=task.limit_names[m],
         limit=task.limit_values[m],
@@ -284,4 +375,5 @@ def _row(
         high=rest.most(highest, 0.25 * doubt) * unit,
         broken=rest.broken,
         infeasible=infeasible,
+        least=lowest * unit if infeasible and lowest > rest.limit else None,
     )
