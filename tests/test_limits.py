@@ -116,7 +116,7 @@ BAD = [
     ),
     (
         lambda: oracle(Problem(arms(*MEANS), limit=Limit(total=500))),
-        "limit = 500.0 in total: must come with a budget, as it is shared",
+        "limit = 500.0 in total: must come with a budget, over which it is spread",
     ),
 ]
 
@@ -548,3 +548,60 @@ def test_chances_of_limits_per_pull_and_reward_come_true_at_most_as_often(limit)
     mean = np.mean([one.chance for one in stated])
     assert broken / 60 <= mean + 0.1
     assert mean < 0.5, "something is said"
+
+
+# Hard limits.
+
+
+HARD = {"bad": Limit(total=12, hard=True)}
+
+
+@pytest.mark.filterwarnings("ignore::tightrope.OutsideTheoryWarning")
+@pytest.mark.parametrize(
+    "policy", [Resolve(), tightrope.LyOn(), tightrope.UniformRandom()], ids=lambda one: one.name
+)
+def test_a_hard_limit_ends_the_run_on_every_engine(policy):
+    problem = Problem(arms(*MEANS), limits=HARD)
+    ours, plain = (
+        simulate(problem, policy, budgets=[20, 200], runs=6, backend=one, progress=False)
+        for one in ("cpu", "python")
+    )
+    for name in ("reward", "penalty", "pulls", "cost"):
+        first, second = (getattr(one.records[0].runs, name) for one in (ours, plain))
+        np.testing.assert_array_equal(first, second)
+    runs = ours.records[0].runs
+    assert (runs.penalty <= 13).all(), "it is exceeded by one pull at most"
+    over, spent = runs.penalty[..., 0] > 12, runs.cost > np.array([[20], [200]])
+    assert (over ^ spent).all() or (over | spent).all()
+    for row in ours.rows():
+        assert row.regret.mean > 0, "OPT is an upper bound here"
+
+
+def test_a_controller_stops_at_a_hard_limit_and_survives_a_snapshot():
+    controller = Controller(Task(["a", "b"], HARD), Resolve(), budget=1000)
+    for _ in range(12):
+        controller.tell(controller.ask(), cost=1, reward=1, penalty=1)
+    assert not controller.exhausted
+    controller = Controller.restore(controller.snapshot())
+    controller.tell(controller.ask(), cost=1, reward=1, penalty=1)
+    assert controller.exhausted
+    with pytest.raises(tightrope.ExhaustedError) as caught:
+        controller.ask()
+    assert str(caught.value) == "limit 'bad' = 12.0 in total, hard: used up; no pull is left"
+
+
+def test_hard_is_for_what_is_allowed_in_all():
+    with pytest.raises(ProblemError, match=r"hard = True: must be in total or per unit of cost"):
+        Limit(0.1, per="pull", hard=True)
+    assert Task.from_toml(Task(["a"], HARD).to_toml()) == Task(["a"], HARD)
+
+
+def test_no_policy_earns_more_than_the_bound_under_a_hard_limit():
+    problem = Problem(arms(*MEANS), limits=HARD)
+    for budget in (10, 50, 400):
+        bound = optimum(problem, budget)
+        for policy in (Resolve(), tightrope.FixedArm(4), tightrope.FixedArm(1)):
+            found = simulate(
+                problem, policy, budgets=budget, runs=50, backend="cpu", progress=False
+            )
+            assert found.records[0].runs.reward.mean() <= bound

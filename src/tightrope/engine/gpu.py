@@ -119,10 +119,14 @@ class _DevicePlan:
         job = self.job
         start, steps = time.perf_counter(), _steps(job)
         counts, ends = self._launch(runs, job.last_spent, steps)
-        while (ends[0] <= job.last_spent).any() and not self._failed(ends):
+        while self._unfinished(ends, steps) and not self._failed(ends):
             steps *= 2
             counts, ends = self._launch(runs, job.last_spent, steps)
         return self._read(counts, ends), time.perf_counter() - start
+
+    def _unfinished(self, ends: Any, steps: int) -> bool:
+        """Whether a run needs more steps."""
+        return bool((ends[0] <= self.job.last_spent).any())
 
     def _failed(self, ends: Any) -> bool:
         """Whether a run ended for a reason other than its budget."""
@@ -326,6 +330,9 @@ class ThreadPlan(_DevicePlan):
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
             stream.synchronize()
         return found[0].reshape(arms, 2, count).T, found[1].reshape(columns, count)
+
+    def _unfinished(self, ends: Any, steps: int) -> bool:
+        return bool((ends[Ends.of(self.spec.penalties).step] >= steps).any())
 
     def _failed(self, ends: Any) -> bool:
         return bool(ends[Ends.of(self.spec.penalties).wrong].any())

@@ -84,7 +84,7 @@ class Job:
     def side_by_side(self) -> bool:
         """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
-        return plain and not self.problem.changes
+        return plain and not self.problem.changes and not self.problem.hard
 
     @cached_property
     def dtype(self) -> Any:

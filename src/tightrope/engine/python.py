@@ -41,10 +41,17 @@ class PlainRun:
         self.setup, self.budget, self._number = setup, budget, number
         self.spent, self.step, self.queues = zero, 0, [zero] * penalties
         self._explore, self._lost = setup.explore * arms, [zero] * penalties
-        self._limits = limits_of(problem)
+        self._limits, self._hard = limits_of(problem), problem.hard
+        self._left = [limit * budget for limit in self._limits]
         self.seen = Statistics(
             [zero] * arms, [zero] * arms, [zero] * arms, [[zero] * penalties for _ in range(arms)]
         )
+
+    @property
+    def running(self) -> bool:
+        """Whether neither the budget nor a hard limit is exceeded."""
+        hard = zip(self._hard, self._left, strict=False)
+        return bool(self.spent <= self.budget) and not any(one and left < 0.0 for one, left in hard)
 
     @property
     def exploring(self) -> bool:
@@ -74,6 +81,8 @@ class PlainRun:
                 self.queues[m], self._lost[m] = advance(
                     self.queues[m], self._lost[m], allowance, cost, penalty
                 )
+        for m, penalty in enumerate(penalties if self._hard else ()):
+            self._left[m] -= penalty
         self.spent += cost
         self.step += 1
 
@@ -164,7 +173,7 @@ def play(
     tables = [phase.problem.tables() for phase in problem.phases]
     starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
     state = plain_run(problem, policy, setup, budget, number)
-    while state.spent <= budget:
+    while state.running:
         if state.exploring:
             chances.coin()  # every step takes one number, even if unused
             arm = state.step % count

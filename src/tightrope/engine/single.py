@@ -44,7 +44,8 @@ def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
 
 def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
     """The plan of a job; with ``many_arms``, a decision does not compute every arm's index."""
-    return SingleRunPlan(job, spec_of(job.policy, job.setup, job.dtype, many_arms))
+    hard = job.problem.hard
+    return SingleRunPlan(job, spec_of(job.policy, job.setup, job.dtype, many_arms, hard))
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class SingleRun:
     def running(self) -> bool:
         """Whether the last run has not spent its budget yet."""
         layout, run = self.state.layout, self.state["run"]
-        return bool(run[layout.spent] <= run[layout.budget])
+        within = bool(run[layout.spent] <= run[layout.budget])
+        return within and not self.state.used_up
 
     def read(self) -> Runs:
         """The runs' totals so far."""

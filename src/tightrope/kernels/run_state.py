@@ -248,6 +248,14 @@ class RunState:
         return made
 
     @property
+    def used_up(self) -> tuple[int, ...]:
+        """The numbers, from 0, of the hard limits that are exceeded."""
+        if not self.spec.hard:
+            return ()
+        left = self.record.remaining[1:].tolist()
+        return tuple(m for m, hard in enumerate(self.spec.hard) if hard and left[m] < 0.0)
+
+    @property
     def scratch(self) -> Any:
         """The scratch of a choice policy."""
         own: Any = self.spec.policy

@@ -112,8 +112,9 @@ def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     layout, words = Run.of(spec.penalties), spec.words
     by_state = spec.method == CHOICE and spec.limited > 0
     settle, word_of = target.settle(by_state=by_state), part(next_word)
-    outcome, allowance, budget = layout.outcome, layout.allowance, layout.budget
+    outcome, allowance = layout.outcome, layout.allowance
     spent, one = layout.spent, target.number(1)
+    goes_on = going_on(spec, part)
 
     def settle_run(memory, counting):
         run = memory.run
@@ -121,7 +122,7 @@ def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
         if counting:
             known = memory.state if by_state else memory.constants
             settle(run, 0, 1, run, allowance, run, outcome, 1, one, known)
-        return run[spent] <= run[budget]
+        return goes_on(memory)
 
     def toss(memory, asked):
         for word in range(words):
@@ -129,6 +130,22 @@ def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
             memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
 
     return wrap(settle_run), wrap(toss)
+
+
+def going_on(spec: Any, part: Any) -> Any:
+    """Whether neither the budget nor a hard limit is exceeded."""
+    layout, hard = Run.of(spec.penalties), spec.hard
+    spent, budget, any_hard = layout.spent, layout.budget, bool(spec.hard)
+
+    def within(memory):
+        going = memory.run[spent] <= memory.run[budget]
+        if any_hard:
+            for m in range(len(hard)):
+                if hard[m] and memory.state.remaining[1 + m] < 0.0:
+                    going = False
+        return going
+
+    return part(within)
 
 
 def _over_index(spec: Spec) -> Actions:
@@ -244,13 +261,13 @@ def loop(spec: Any, target: Any, wrap: Any, draw: Any, own: Actions) -> Any:
     chose an arm that does not exist; the returned arm is then that one, else -1 or the last pulled.
     """
     layout, channels, number = Run.of(spec.penalties), 2 + spec.penalties, target.number
-    spent, budget, one = layout.spent, layout.budget, number(1)
+    spent, one, goes_on = layout.spent, number(1), going_on(spec, wrap)
     choose, learn, settle, toss = own
     random = spec.words > 0
 
     def play(memory, law, starts, count, explore, step, phase, until, stop):
         run = memory.run
-        going = run[spent] <= run[budget]
+        going = goes_on(memory)
         arm = int64(0)
         while going and step < until:
             while phase + 1 < len(starts) and run[spent] >= starts[phase + 1]:

@@ -42,6 +42,7 @@ class Spec:
     limited: int = 1
     stateful: bool = False
     bases: tuple[float, ...] = ()  # see ``Setup``
+    hard: tuple[bool, ...] = ()  # which limits end a run; empty if none does
 
     @property
     def channels(self) -> int:
@@ -81,6 +82,7 @@ class Spec:
             self.forgets,
             self.stateful,
             self.bases,
+            self.hard,
             self.outside,
             policy.random,
             getattr(policy, "learns", True),
@@ -136,12 +138,18 @@ def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
     return SIEVE
 
 
-def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
-    """The spec of a policy's runs; with ``many_arms``, decisions do not compute every index."""
+def spec_of(
+    policy: Policy, setup: Setup, dtype: type, many_arms: bool, hard: tuple[bool, ...] = ()
+) -> Spec:
+    """The spec of a policy's runs; with ``many_arms``, decisions do not compute every index.
+
+    ``hard``: which limits end a run. What is left of them is in the run's state.
+    """
     penalties = len(setup.allowance)
     kind = type(policy)
     if isinstance(policy, IndexPolicy):
-        method = argmin_method(kind, setup) if many_arms else SCAN  # type: ignore[arg-type]
+        sorted_out = many_arms and not hard
+        method = argmin_method(kind, setup) if sorted_out else SCAN  # type: ignore[arg-type]
         limited = max(penalties, 1)
     else:
         method, limited = CHOICE if isinstance(policy, ChoicePolicy) else PLAIN, penalties
@@ -154,4 +162,6 @@ def spec_of(policy: Policy, setup: Setup, dtype: type, many_arms: bool) -> Spec:
         forgets=setup.forgets,
         limited=limited,
         bases=() if method == CHOICE else setup.bases,  # a choice policy's state tells them
+        stateful=bool(hard) and method != CHOICE,
+        hard=hard,
     )

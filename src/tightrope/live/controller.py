@@ -77,7 +77,8 @@ class Controller:
         if isinstance(task, Problem):
             warn_infeasible(task, [float(budget)])
         known = task.task
-        spec = spec_of(policy, setup, np.float64, many_arms=known.arm_count > MANY)
+        many = known.arm_count > MANY
+        spec = spec_of(policy, setup, np.float64, many_arms=many, hard=known.hard)
         state = RunState.new(
             spec,
             known.arm_count,
@@ -121,9 +122,11 @@ class Controller:
 
     def _decide(self) -> int:
         if self.exhausted:
-            raise ExhaustedError(
-                f"budget = {self.budget:g}: spent ({self.spent:g}); no pull is left"
-            )
+            used = self._state.used_up
+            what = f"budget = {self.budget:g}: spent ({self.spent:g})"
+            if used:
+                what = f"{self.task.limit_text(used[0])}: used up"
+            raise ExhaustedError(f"{what}; no pull is left")
         arm = int(self._choose())
         if not 0 <= arm < self._count:
             raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
@@ -278,8 +281,8 @@ class Controller:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the pulls told so far have cost more than the budget."""
-        return bool(self._run[self._spent_at] > self._last)
+        """Whether the pulls told so far have exceeded the budget, or a hard limit."""
+        return bool(self._run[self._spent_at] > self._last) or bool(self._state.used_up)
 
     @property
     def queues(self) -> list[float]:

@@ -84,7 +84,7 @@ def _unpacked(
     (_, name), given = head["policy"], type(found).__qualname__
     if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
-    facts = {**head["spec"], "bases": tuple(head["spec"]["bases"])}
+    facts = {**head["spec"], **{key: tuple(head["spec"][key]) for key in ("bases", "hard")}}
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **facts)
     arm = operator.index(head["arm"])
     _require_inside(block)

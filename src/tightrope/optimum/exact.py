@@ -56,8 +56,9 @@ from tightrope.optimum.pi_star import (
     least_excess,
     limit_names,
 )
-from tightrope.problem import Problem
+from tightrope.problem import Problem, require_unchanging
 from tightrope.problem.limits import PER_COST
+from tightrope.problem.mixtures import bounded_total
 
 __all__ = ["cost_of_a_run", "optimum"]
 
@@ -88,6 +89,8 @@ def optimum(problem: Problem, budget: float) -> float:
     """
     problem.normal_budget(budget)
     problem = problem.at(float(budget))
+    if problem.hard:
+        return _fluid_bound(problem, float(budget)) * problem.scales.reward
     if problem.changes:
         return _over_phases(problem, float(budget)) * problem.scales.reward
     task = _Task.of(problem, float(budget))
@@ -100,6 +103,25 @@ def optimum(problem: Problem, budget: float) -> float:
     else:
         reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
+
+
+def _fluid_bound(problem: Problem, budget: float) -> float:
+    """An upper bound on OPT(B), normalised, where limits are hard: how often to pull each arm.
+
+    A run may end early, and exceeds the budget and every hard limit by one pull at most, so that
+    the mean numbers of pulls satisfy these inequalities under any policy.
+    """
+    require_unchanging(problem, "optimum: a bound under hard limits is for")
+    moments, cost = problem.moments, budget / problem.scales.cost
+    rows, most = [moments.cost], [cost + 1.0]
+    for m, base in enumerate(problem.bases):
+        net = moments.penalty[:, m] - (0.0 if base == PER_COST else 1.0) * (
+            moments.limits[m] * moments.base[:, m]
+        )
+        allowed = moments.limits[m] * cost if base == PER_COST else 0.0
+        rows.append(net)
+        most.append(allowed + (1.0 if problem.hard[m] else 0.0))
+    return bounded_total(moments.reward, np.array(rows), np.array(most))
 
 
 def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:

@@ -116,7 +116,8 @@ def at_budget(problem: Problem, budget: float | None) -> Problem:
         return problem.at(float(budget))
     for m, limit in enumerate(problem.limit_kinds):
         if limit.total is not None:
-            raise ProblemError(f"{problem.limit_text(m)}: must come with a budget, as it is shared")
+            allowed = "come with a budget, over which it is spread"
+            raise ProblemError(f"{problem.limit_text(m)}: must {allowed}")
     return problem
 
 

@@ -29,7 +29,8 @@ OF = ("cost", "reward")  # channels that a limit may be on without a penalty of 
 class Limit:
     """At most ``at_most`` of a penalty ``per`` unit of cost, pull or unit of reward.
 
-    ``total`` in place of ``at_most``: at most so much over the whole budget. ``of``: the limit is
+    ``total`` in place of ``at_most``: at most so much over the whole budget. ``hard`` makes what is
+    allowed in all a second budget: the run ends with the pull that exceeds it. ``of``: the limit is
     on the cost or the reward itself, which then need not be told as a penalty too.
 
     >>> Limit(0.05, per="pull")
@@ -44,8 +45,13 @@ class Limit:
     per: str = "cost"
     of: str | None = None
     total: float | None = None
+    hard: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.hard, bool):
+            raise ProblemError(f"hard = {shown(self.hard)}: must be true or false")
+        if self.hard and self.per != "cost":
+            raise ProblemError(f"hard = True: must be in total or per unit of cost, not {self.per}")
         if (self.at_most is None) == (self.total is None):
             raise ProblemError(f"{self!r}: must have either at_most or total")
         if self.per not in BASES:
@@ -66,6 +72,7 @@ class Limit:
         parts += [] if self.total is None else [f"total={self.total!r}"]
         parts += [] if self.of is None else [f"of={self.of!r}"]
         parts += [] if self.per == "cost" else [f"per={self.per!r}"]
+        parts += ["hard=True"] * self.hard
         return f"Limit({', '.join(parts)})"
 
     @property
@@ -85,7 +92,7 @@ class Limit:
     @property
     def plain(self) -> bool:
         """Whether a number alone says as much: one per unit of cost."""
-        return self.per == "cost" and self.of is None and self.total is None
+        return self.per == "cost" and self.of is None and self.total is None and not self.hard
 
     @property
     def words(self) -> str:
@@ -95,14 +102,16 @@ class Limit:
         ('per unit of cost', 'per pull', 'in total')
         """
         if self.total is not None:
-            return "in total"
-        return "per pull" if self.per == "pull" else f"per unit of {self.per}"
+            return "in total, hard" if self.hard else "in total"
+        hard = ", hard" if self.hard else ""
+        return "per pull" if self.per == "pull" else f"per unit of {self.per}{hard}"
 
     def table(self) -> dict[str, object]:
         """It as a TOML table, which :func:`as_limit` reads."""
         number = {"at_most": self.at_most} if self.total is None else {"total": self.total}
         of = {} if self.of is None else {"of": self.of}
-        return {**number, **of, **({} if self.per == "cost" else {"per": self.per})}
+        hard = {"hard": True} if self.hard else {}
+        return {**number, **of, **({} if self.per == "cost" else {"per": self.per}), **hard}
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ class Share:
     at_most: float | None = None
     per: str = "pull"
 
-    total = None  # as a Limit has it
+    total, hard = None, False  # as a Limit has them
 
     def __post_init__(self) -> None:
         if isinstance(self.arms, str) or not isinstance(self.arms, Iterable):
@@ -197,7 +206,7 @@ def as_limit(value: object) -> Kind:
         table = known_keys(dict(value), ("share", "at_least", "at_most", "per"))
         return Share(table.pop("share"), **table)
     if isinstance(value, Mapping):
-        table = known_keys(dict(value), ("at_most", "per", "of", "total"))
+        table = known_keys(dict(value), ("at_most", "per", "of", "total", "hard"))
         if "at_most" not in table and "total" not in table:
             raise ProblemError(f"{shown(dict(value))}: must have at_most or total")
         return Limit(**table)

@@ -27,6 +27,7 @@ __all__ = [
     "Conflict",
     "Mixture",
     "best_mixture",
+    "bounded_total",
     "conflict",
     "program",
 ]
@@ -216,3 +217,13 @@ def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) ->
         if result.success or result.status == INFEASIBLE:
             return result
     raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")
+
+
+def bounded_total(reward: Floats, rows: Floats, most: Floats) -> float:
+    """The highest reward . n over n >= 0 with rows n <= most."""
+    from scipy.optimize import linprog
+
+    found = linprog(-reward, A_ub=rows, b_ub=most, method="highs")
+    if not found.success:
+        raise TightropeError(f"linear program of {len(reward)} arms: {found.message}")
+    return -float(found.fun or 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -279,15 +279,11 @@ class Problem(Known):
 
     def _with(self, arms: Sequence[Arm]) -> Problem:
         """The same task with other arms behind it, which do not change."""
-        return self._of(arms, self.limit, ())
-
-    def _of(self, arms: Sequence[Arm], limits: Any, changes: Sequence[Change]) -> Problem:
         return Problem(
             arms,
-            limits,
+            self.limit,
             self.scales,
             self.name,
-            changes,
             safe=self.safe,
             safe_rates=self.safe_rates,
             expected=self.expected,
@@ -333,7 +329,11 @@ class Problem(Known):
         """The problem at a budget, in its units: a limit in total becomes one per unit of cost."""
         if not self.depends_on_budget:
             return self
-        return self._of(self.arms, self._known.at(budget).limits, self.changes)
+        made = object.__new__(Problem)
+        own = {one.name: self.__dict__[one.name] for one in fields(self)}
+        known = self._known.at(budget)
+        made.__dict__.update(own, limit=known.limits, _known=known)
+        return made
 
     @property
     def normal_smallest_cost(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
@@ -267,6 +267,12 @@ class Known:
         """What each limit is per, [M]: see ``limits.BASES``."""
         return tuple(limit.base for limit in self.limit_kinds)
 
+    @cached_property
+    def hard(self) -> tuple[bool, ...]:
+        """Which limits end the run, [M]; empty if none does."""
+        found = tuple(limit.hard for limit in self.limit_kinds)
+        return found if any(found) else ()
+
     @property
     def told(self) -> tuple[int, ...]:
         """The numbers of the limits, from 0, that have a penalty of their own to be told."""
@@ -514,7 +520,11 @@ class Task(Known):
         """
         if not self.depends_on_budget:
             return self
-        return replace(self, limits=self._limits_at(budget))
+        made = object.__new__(Task)
+        own = {field.name: self.__dict__[field.name] for field in fields(self)}
+        made.__dict__.update(own, limits=Named(self._limits_at(budget)))
+        made._check_limits()
+        return made
 
     def _limits_at(self, budget: float) -> dict[str, float | Kind]:
         given = zip(self.limit_names, self.limit_kinds, strict=True)
