@@ -59,6 +59,7 @@ def test_choices_are_as_written(name):
         new_record(record, golden["arms"], len(limits)) for record in (State, policy.Scratch)
     )
     state.remaining[:] = [budget, *(limit * budget for limit in limits)]
+    state.limits[:] = state.remaining[1:] / budget
     policy.begin(constants, state, scratch)
     for n, step in enumerate(golden["steps"]):
         arm = policy.choose(constants, state, scratch, np.array(step["words"]))

@@ -6,15 +6,18 @@ import numpy as np
 
 from tightrope.policies.base import set_up
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
-from tightrope.policies.state import State, field_starts, record_maker
+from tightrope.policies.state import State, field_starts, record_maker, start_state
 
 __all__ = ["Run", "new_record"]
 
 
 def new_record(record, arms, penalties):
-    """A record of zeros."""
+    """A record of zeros; in a state nothing is known."""
     starts = field_starts(record, arms, penalties)
-    return record_maker(record)(np.zeros(starts[-1]), starts)
+    made = record_maker(record)(np.zeros(starts[-1]), starts)
+    if record is State:
+        made.known[:] = made.weights[:] = -1.0
+    return made
 
 
 class Run:
@@ -25,8 +28,7 @@ class Run:
         self.policy, self.setup = policy, set_up(policy, known, budget)
         self.constants = (*self.setup.constants, 0.0)
         self.state = new_record(State, arms, penalties)
-        self.state.remaining[0] = budget
-        self.state.remaining[1:] = known.task.normal_limits * budget
+        start_state(self.state, budget, known)
         self.scratch = new_record(policy.Scratch, arms, penalties)
         self.history = np.zeros(self.setup.window * (3 + penalties))
         self._learn = learn_and_forget(remember, policy.learn)

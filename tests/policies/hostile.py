@@ -40,6 +40,7 @@ class Game:
             made.append(record_maker(record)(np.zeros(starts[-1]), starts))
         state, guard = made
         state.remaining[:] = [self.budget, *(self.budget * np.array(self.limits))]
+        state.limits[:], state.known[:], state.weights[:] = self.limits, -1.0, -1.0
         open_guard((self.risk, 0.0, *self.rates, 0.0), state, guard)
         return state, guard
 

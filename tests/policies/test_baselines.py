@@ -39,7 +39,7 @@ from tightrope.policies.parts.intervals import (
 from tightrope.policies.parts.placeholder import renew_queues
 from tightrope.policies.parts.sampling import Posteriors, beta, count_outcomes, normal, uniform
 from tightrope.policies.pessimistic_optimistic import slack_of
-from tightrope.policies.state import State
+from tightrope.policies.state import State, start_state
 
 FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))
 AWARE = (
@@ -168,6 +168,7 @@ def seen(problem, rows, budget=1000.0):
     state = fresh(problem, budget)
     state.pulls[:], state.steps[0] = pulls, pulls.sum()
     state.totals[:] = state.squares[:] = totals.ravel()
+    state.net_squares[:] = totals[:, 2:].ravel()
     state.remaining[0] -= totals[:, 0].sum()
     state.remaining[1:] -= totals[:, 2:].sum(axis=0)
     return state
@@ -175,7 +176,7 @@ def seen(problem, rows, budget=1000.0):
 
 def fresh(problem, budget):
     state = new_record(State, problem.arm_count, problem.penalty_count)
-    state.remaining[:] = [budget, *(problem.task.normal_limits * budget)]
+    start_state(state, budget, problem)
     return state
 
 
