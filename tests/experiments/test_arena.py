@@ -85,7 +85,7 @@ def test_every_problem_is_feasible_and_always_the_same(name):
 
 @pytest.mark.parametrize("name", STEADY)
 def test_limits_bind(name):
-    best = oracle(ready_problem(name))
+    best = oracle(ready_problem(name), 1000.0)
     binding = [price > 0 for price in best.multiplier]
     assert not any(binding) if name == "arena-free" else all(binding)
 

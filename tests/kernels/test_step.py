@@ -94,7 +94,7 @@ def test_queues_are_settled(part, stride):
     settle, allowance = target(part, 2).settle(), np.array([0.0, 0.3, 0.5])
     run, queues, lost, largest = np.zeros(6 * stride), [0.0] * 2, [0.0] * 2, [0.0] * 2
     for outcome in np.random.default_rng(2).uniform(0, 1, (30, 4)):
-        settle(run, 0, stride, allowance, 1, outcome, 0, 1)
+        settle(run, 0, stride, allowance, 1, outcome, 0, 1, 1.0, (0.0,))
         for m in range(2):
             queues[m], lost[m] = advance(
                 queues[m], lost[m], allowance[1 + m], outcome[0], outcome[2 + m]

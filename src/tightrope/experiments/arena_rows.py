@@ -25,7 +25,7 @@ import numpy as np
 
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import conflict, least_excess, oracle, oracle_of_phases
+from tightrope.optimum.pi_star import least_excess, least_factor, oracle, oracle_of_phases
 from tightrope.problem import Problem
 from tightrope.results import Results, Runs, limit_bases, net_penalties
 from tightrope.statistics import (
@@ -41,6 +41,7 @@ from tightrope.statistics import (
 
 __all__ = ["FAR", "MOST_FAR", "TOLERANCE", "ArenaRow", "Scene", "row_of"]
 
+USUAL = 1000.0  # a budget, in largest costs, for what depends on one
 TOLERANCE = 0.001  # of the limit: a mean violation that counts as none
 FAR = 0.05  # of the limit: a run that goes further beyond it is a bad one
 MOST_FAR = 0.05  # of the runs: as many may be bad
@@ -69,9 +70,14 @@ class Scene:
         return bool(self.problem.changes)
 
     @cached_property
+    def settled(self) -> Problem:
+        """The problem, at a usual budget if a limit is in total."""
+        return self.problem.at(USUAL * self.problem.scales.cost)
+
+    @cached_property
     def prices(self) -> Floats:
         """What one more unit of each penalty would earn, [M], in the user's units."""
-        best = oracle_of_phases(self.problem)[0] if self.changes else oracle(self.problem)
+        best = oracle_of_phases(self.problem)[0] if self.changes else oracle(self.settled)
         return np.array(best.multiplier)
 
     def earned(self, runs: Runs) -> Floats:
@@ -106,7 +112,7 @@ class Scene:
         who incurs what the limit allows has no regret, whichever arms it pulls. With M limits: more
         than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase.
         """
-        return any(_off_one_plane(phase.problem) for phase in self.problem.phases)
+        return any(_off_one_plane(phase.problem) for phase in self.settled.phases)
 
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
@@ -119,14 +125,13 @@ class Scene:
             return 1.0
         if self.changes:
             return 1.0 - least_excess(self.problem, [one.share for one in self.problem.phases])[0]
-        moments = self.problem.moments
-        return 1.0 - conflict(moments.penalty_rate, moments.limits).excess
+        return 1.0 - least_factor(self.settled.moments)
 
     @cached_property
     def noise(self) -> float:
         """Of sqrt(B): the largest deviation of a run's penalty, as a share of c B, of any arm."""
         found = [0.0]
-        for phase in self.problem.phases:
+        for phase in self.settled.phases:
             moments = phase.problem.moments
             for k in range(phase.problem.arm_count):
                 spread = _spreads(k, phase.problem) / np.sqrt(moments.cost[k])

@@ -227,4 +227,5 @@ def _safest(policy: str, problem: Any) -> tuple[int, tuple[float, ...]]:
         raise PolicyError(
             f"policy {policy}: no arm keeps every limit by itself; there must be one to start from"
         )
-    return arm, tuple((moments.penalty_rate[arm] + problem.net_limits - moments.limits).tolist())
+    shift = problem.net_limits - moments.limits
+    return arm, tuple((moments.penalty_rate[arm] + shift).tolist())

@@ -136,7 +136,7 @@ def _prices() -> Problem:
         for name, reward, rate in zip(names, rewards, bad, strict=True)
     ]
     prices = dict(zip(names, (0.05, 0.2, 0.5, 1.0, 0.02), strict=True))
-    limits: dict[str, float | Kind] = {"dollars": 0.35, "bad": Limit(0.05, per="pull")}
+    limits: dict[str, float | Kind] = {"dollars": 0.35, "bad": Limit(0.04, per="pull")}
     return Problem(
         [replace(arm, penalty={"bad": arm.penalties[0]}) for arm in arms],
         limits=limits,
