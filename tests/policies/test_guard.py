@@ -105,13 +105,13 @@ def test_w_stays_at_other_pulls_and_the_worst_pull_is_covered() -> None:
     state, guard = PAPER.fresh()
     assert chance_allowed(guard, 0, *state.remaining) == RISK
     for _ in range(5000):
-        if not allows(guard, state):
+        if not allows(guard, 0.0):
             break
         pull(PAPER, state, guard, 1, 0.0, 1.0)
         assert chance_allowed(guard, 0, *state.remaining) == pytest.approx(RISK, rel=1e-9)
         assert chance_of_breaking(guard, 0, *state.remaining) <= RISK
     assert guard.others[0] > 100
-    assert not allows(guard, state)
+    assert not allows(guard, 0.0)
 
 
 @given(
@@ -130,7 +130,7 @@ def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
         return guard.price * (budget + 1.0) - guard.tilt * allowance
 
     for wants_other, cost, penalty in pulls:
-        other = wants_other and allows(guard, state)
+        other = wants_other and allows(guard, 0.0)
         before, made = exponents(), bool(guard.made[0])
         pull(game, state, guard, int(other), cost, penalty)
         others += other
@@ -148,9 +148,9 @@ def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
 def test_nothing_but_the_safe_arm_before_the_promise_can_be_made() -> None:
     for rates, budget in (((-1.0,), 1000.0), ((0.79,), 100.0)):
         state, guard = Game([], [], (0.8,), rates, budget).fresh()
-        assert not allows(guard, state)
+        assert not allows(guard, 0.0)
     state, guard = Game([], [], (0.8,), (-1.0,), 1000.0).fresh()
-    while not allows(guard, state):  # it learns that the safe arm's rate is below the limit
+    while not allows(guard, 0.0):  # it learns that the safe arm's rate is below the limit
         pull(PAPER, state, guard, 0, 1.0, 0.4)
     assert 0.4 < guard.rate[0] < 0.8
     assert 10 < guard.cost[0] < 500
@@ -159,11 +159,11 @@ def test_nothing_but_the_safe_arm_before_the_promise_can_be_made() -> None:
 def test_a_safe_arm_that_never_incurs_anything() -> None:
     state, guard = Game([], [], (0.1,), (0.0,), 100.0).fresh()
     for _ in range(8):
-        assert allows(guard, state)
+        assert allows(guard, 0.0)
         pull(PAPER, state, guard, 1, 0.0, 1.0)
     assert state.remaining[1] == pytest.approx(2.0)
     pull(PAPER, state, guard, 1, 0.0, 1.0)
-    assert not allows(guard, state)
+    assert not allows(guard, 0.0)
 
 
 def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
@@ -171,7 +171,7 @@ def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
     pull(PAPER, state, guard, 1, 0.0, 1.0)
     for left in (0.0, 10.0):
         state.remaining[:] = left, -1.0
-        assert not allows(guard, state)
+        assert not allows(guard, 0.0)
         assert chance_allowed(guard, 0, *state.remaining) == 1.0  # U is
 
 

@@ -27,7 +27,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
 from tightrope.errors import BackendError
-from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
+from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec
@@ -278,7 +278,8 @@ class ThreadPlan(_DevicePlan):
         """A run's initial numbers, and their layout in memory."""
         from tightrope.kernels.cuda_thread import Numbers
 
-        return Numbers(self.spec, self._single.fresh)
+        slots = self.job.delays.slots if self.job.moving else 0
+        return Numbers(self.spec, self._single.fresh, slots)
 
     @property
     def chunk(self) -> int:
@@ -291,7 +292,8 @@ class ThreadPlan(_DevicePlan):
         from tightrope.kernels.cuda_thread import build_thread
 
         job = self.job
-        return build_thread(self.spec, job.bernoulli, job.arm_count, self._numbers.layout)
+        layout = self._numbers.layout
+        return build_thread(self.spec, job.bernoulli, job.arm_count, layout, job.moving)
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
@@ -312,7 +314,7 @@ class ThreadPlan(_DevicePlan):
             give, room = _device_memory(stream, np.float64)
             law = phase_laws(job.problem)
             counts, ends = room(arms, 2, count), room(columns, count)
-            game = (
+            game: tuple[Any, ...] = (
                 give(seed_words(job.seed, OUTCOMES, runs)),
                 give(seed_words(job.seed, POLICY, runs)),
                 give(law) if job.bernoulli else tuple(map(give, law)),
@@ -325,6 +327,10 @@ class ThreadPlan(_DevicePlan):
                 np.int64(steps),
                 give(np.zeros(1, np.uint8)),
             )
+            if job.moving:
+                rules = job.delays.rules(job.problem)
+                tables = {name: give(getattr(rules, name)) for name in ("delays", "stand_ins")}
+                game += (rules._replace(**tables), give(seed_words(job.seed, LATE, runs)[0]))
             memory = room(tiles, layout.beyond, TILE).reshape(tiles, layout.beyond, TILE)
             self._kernel[blocks, threads, stream](memory, game)
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)

@@ -13,6 +13,7 @@ import numpy as np
 
 from tightrope.compiled import fingerprint
 from tightrope.engine.backend import Numbers, Plan, plan_of
+from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import ChoicePolicy
@@ -50,6 +51,7 @@ class Job:
     label: str = ""
     user_budget: float = math.nan  # in the problem's units of cost
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
+    delays: Delays = AT_ONCE
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""
@@ -84,7 +86,12 @@ class Job:
     def side_by_side(self) -> bool:
         """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
-        return plain and not self.problem.changes and not self.problem.hard
+        return plain and not (self.problem.changes or self.problem.hard or self.moving)
+
+    @property
+    def moving(self) -> bool:
+        """Whether decisions are made beside what was told: see ``kernels.moving``."""
+        return self.delays.any or any(self.problem.absences)
 
     @cached_property
     def dtype(self) -> Any:
@@ -156,6 +163,7 @@ class Job:
             "seed": self.seed,
             "precision": self.precision,
             "engine": self.engine,
+            "delays": [list(self.delays.table), self.delays.lost],
             "code": fingerprint(_functions(type(self.policy)), ()),
         }
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]

@@ -11,6 +11,7 @@ import numpy as np
 from tightrope.compiled import COMPILE_ERRORS
 from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
+from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
 from tightrope.errors import BackendError
 from tightrope.policies.base import IndexPolicy, Policy, set_up
@@ -57,6 +58,7 @@ def plan_jobs(
     seed: int,
     backend: str = "auto",
     precision: str = "auto",
+    delays: Delays = AT_ONCE,
 ) -> dict[tuple[str, float], Job]:
     """A job per policy and budget (in the problem's units), keyed by label and budget.
 
@@ -83,6 +85,7 @@ def plan_jobs(
                 label=label,
                 user_budget=budget,
                 numbers=numbers,
+                delays=delays,
             )
     return _on_engines(jobs, backend)
 

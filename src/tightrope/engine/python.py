@@ -7,23 +7,35 @@ normalised. Letters: K arms, M penalties.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.engine.backend import Plan
+from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
-from tightrope.kernels.rng import OUTCOMES, POLICY, Generator
+from tightrope.kernels.flight import carried_fields
+from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
-from tightrope.policies.choice import WORDS, ChoicePolicy
+from tightrope.policies.choice import WORDS, ChoicePolicy, hashed
+from tightrope.policies.parts.flight import assume, least_pulled
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
-from tightrope.policies.state import State, field_starts, record_maker, start_state
+from tightrope.policies.state import (
+    State,
+    field_starts,
+    record_fields,
+    record_maker,
+    start_state,
+)
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
@@ -70,21 +82,26 @@ class PlainRun:
     def learn(self, arm: int, values: Sequence[Any]) -> None:
         """Add a pull's cost, reward and penalties to the totals and advance the queues."""
         self._count(arm, values)
-        cost, reward, *penalties = values
+        cost, _, *penalties = values
         if not self.exploring:
-            bases, one = self.setup.bases, self._number(1)
-            for m, penalty in enumerate(penalties):
-                allowance = self._number(self.setup.allowance[m])
-                if bases:
-                    limit = self._number(self._limits[m])
-                    penalty = net_penalty(bases[m], limit, one, cost, reward, penalty)
-                self.queues[m], self._lost[m] = advance(
-                    self.queues[m], self._lost[m], allowance, cost, penalty
-                )
+            self._move_queues(values, self._number(1))
         for m, penalty in enumerate(penalties if self._hard else ()):
             self._left[m] -= penalty
         self.spent += cost
         self.step += 1
+
+    def _move_queues(self, values: Sequence[Any], pulls: Any) -> None:
+        """Advance the queues by the outcomes of so many pulls together."""
+        cost, reward, *penalties = values
+        bases = self.setup.bases
+        for m, penalty in enumerate(penalties):
+            allowance = self._number(self.setup.allowance[m])
+            if bases:
+                limit = self._number(self._limits[m])
+                penalty = net_penalty(bases[m], limit, pulls, cost, reward, penalty)
+            self.queues[m], self._lost[m] = advance(
+                self.queues[m], self._lost[m], allowance, cost, penalty
+            )
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
         cost, reward, *penalties = values
@@ -104,6 +121,44 @@ class _StateRun(PlainRun):
         start_state(self._state, budget, problem)
         self._history = np.zeros(setup.window * (3 + problem.penalty_count))
 
+    def beside(self, policy: Policy, flight: Any, stand_ins: Any) -> _StateRun:
+        """A copy in which pulls in ``flight`` came out as expected, and arms have stand-ins."""
+        view, told = copy.deepcopy(self), self._state
+        outcomes = np.zeros(len(told.remaining) + 1)
+        for arm in np.flatnonzero(flight).tolist():
+            count = float(flight[arm])
+            assume(view._state, told, arm, count, outcomes)
+            view.learn_again(policy, arm)
+            if not self.exploring:
+                view._move_queues(outcomes.tolist(), count)
+            view.step += int(count)
+        self._take_carried(policy, view)
+        for arm, other in enumerate(stand_ins.astype(int).tolist()):
+            if other != arm:
+                view._copy_arm(policy, arm, other)
+        view.look()
+        return view
+
+    def learn_again(self, policy: Policy, arm: int) -> None:
+        """Let the policy learn from an arm's totals."""
+
+    def look(self) -> None:
+        """Take the totals out of the state, for ``decide``."""
+
+    def _take_carried(self, policy: Policy, to: _StateRun) -> None:
+        """Copy to another run what ``choose`` may have changed for good."""
+
+    def keep(self, policy: Policy, view: _StateRun) -> None:
+        """Take over from a view what ``choose`` changed for good."""
+        view._take_carried(policy, self)
+
+    def _copy_arm(self, policy: Policy, arm: int, other: int) -> None:
+        _copy_rows(self._state, arm, other, len(self.seen.pulls))
+
+    def too_few(self, stand_ins: Any, enough: float) -> int:
+        """An arm that is not explored yet, or -1."""
+        return least_pulled(self._state, stand_ins, enough)
+
 
 def _empty(record: type, problem: Problem) -> Any:
     """A record of zeros."""
@@ -111,14 +166,26 @@ def _empty(record: type, problem: Problem) -> Any:
     return record_maker(record)(np.zeros(starts[-1]), starts)
 
 
+def _copy_rows(record: Any, arm: int, other: int, arms: int) -> None:
+    """Give an arm the numbers of another, but for its pulls in flight."""
+    for name, shape in record_fields(type(record)):
+        if shape[0] == "K" and name != "flight":
+            rows = attrgetter(name)(record).reshape(arms, -1)
+            rows[arm] = rows[other]
+
+
 class Forgetful(_StateRun):
-    """The run of a policy that has ``decide`` and forgets."""
+    """The run of a policy that has ``decide``, over a state: one that forgets, for instance."""
 
     def _remembered(self) -> float:
         return float(sum(self.seen.pulls))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
         remember(self._state, self._history, self.setup.fade, arm, values)
+        self.look()
+
+    def look(self) -> None:
+        """Take the totals out of the state."""
         totals = self._state.totals.reshape(len(self.seen.pulls), -1)
         self.seen.pulls = self._state.pulls.tolist()
         self.seen.cost, self.seen.reward = totals[:, 0].tolist(), totals[:, 1].tolist()
@@ -141,6 +208,19 @@ class Choosing(_StateRun):
         assert isinstance(policy, ChoicePolicy)
         words = np.array([random.word() for _ in range(WORDS)])
         return policy.choose(self._constants, self._state, self._scratch, words)
+
+    def learn_again(self, policy: Policy, arm: int) -> None:
+        """Let the policy learn from an arm's totals."""
+        assert isinstance(policy, ChoicePolicy)
+        policy.learn(self._constants, self._state, self._scratch, arm)
+
+    def _take_carried(self, policy: Policy, to: Any) -> None:
+        for name, _ in carried_fields(policy):
+            attrgetter(name)(to._scratch)[:] = attrgetter(name)(self._scratch)
+
+    def _copy_arm(self, policy: Policy, arm: int, other: int) -> None:
+        super()._copy_arm(policy, arm, other)
+        _copy_rows(self._scratch, arm, other, len(self.seen.pulls))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
         outcomes, fade = np.array(values, float), self.setup.fade
@@ -185,6 +265,61 @@ def play(
         values = [number(value) for value in outcomes(now, arm, draws)]
         state.learn(arm, values)
         yield arm, values, list(state.queues)
+
+
+def play_beside(
+    problem: Problem,
+    policy: Policy,
+    setup: Setup,
+    budget: float,
+    seed: int,
+    run: int,
+    delays: Delays,
+) -> Iterator[Step]:
+    """The steps of one run whose outcomes are told late or never, or whose arms come and go.
+
+    The queues are those of what was told.
+    """
+    draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
+    key = int(seed_words(seed, LATE, np.array([run]))[0, 0])
+    tables = [phase.problem.tables() for phase in problem.phases]
+    starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
+    state: Any = Forgetful(problem, setup, budget)
+    if isinstance(policy, ChoicePolicy):
+        state = Choosing(problem, policy, setup, budget)
+    rules = delays.rules(problem)
+    stand_ins = rules.stand_ins.reshape(-1, count)
+    flight, late, spent = np.zeros(count), dict[int, list[tuple[int, list[float]]]](), 0.0
+    for step in itertools.count():
+        if spent > budget or not state.running:
+            return
+        phase = bisect_right(starts, spent) - 1
+        for arm, values in reversed(late.pop(step, [])):
+            flight[arm] -= 1.0
+            state.learn(arm, values)
+        view = state.beside(policy, flight, stand_ins[phase])
+        arm = view.too_few(stand_ins[phase], setup.explore)
+        if arm >= 0:  # every step takes as many words, even if unused
+            for _ in range(_words(policy)):
+                chances.word()
+        else:
+            arm = view.decide(policy, chances if policy.random else None)
+            if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
+                raise wrong_arm(policy.label, arm, step, count)
+            state.keep(policy, view)
+            arm = int(stand_ins[phase, arm])
+        values = outcomes(tables[phase], arm, draws)
+        spent += values[0]
+        flight[arm] += 1.0
+        if not hashed(key, 2 * step + 1) < rules.lost:
+            due = step + 1 + int(rules.delays[hashed(key, 2 * step) >> 22])
+            late.setdefault(due, []).append((arm, values))
+        yield arm, values, list(state.queues)
+
+
+def _words(policy: Policy) -> int:
+    """Random words that a policy takes per step."""
+    return WORDS if isinstance(policy, ChoicePolicy) else int(policy.random)
 
 
 def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
@@ -251,7 +386,8 @@ class PlainPlan:
     def steps(self, run: int) -> Iterator[Step]:
         """The steps of the run with this number."""
         job = self.job
-        return play(job.problem, job.policy, job.setup, job.budget, job.seed, run)
+        arguments = (job.problem, job.policy, job.setup, job.budget, job.seed, run)
+        return play_beside(*arguments, job.delays) if job.moving else play(*arguments)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]

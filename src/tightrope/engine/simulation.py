@@ -23,6 +23,7 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
+from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs
 from tightrope.engine.progress import Progress, percent
@@ -30,6 +31,7 @@ from tightrope.engine.store import Store
 from tightrope.engine.work import Runner, Work, run_chunks
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
+from tightrope.problem.laws import Law
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 
@@ -78,6 +80,7 @@ class Settings:
     address: str | None = None
     progress: Progress = None
     title: str = "simulating"
+    delays: Delays = AT_ONCE
 
 
 @overload
@@ -95,6 +98,8 @@ def simulate(
     address: str | None = ...,
     checkpoint: str | os.PathLike[str] | None = ...,
     fresh: bool = ...,
+    delay: int | Law = ...,
+    lost: float = ...,
 ) -> Results: ...
 
 
@@ -113,6 +118,8 @@ def simulate(
     address: str | None = ...,
     checkpoint: str | os.PathLike[str] | None = ...,
     fresh: bool = ...,
+    delay: int | Law = ...,
+    lost: float = ...,
 ) -> dict[str, Results]: ...
 
 
@@ -130,6 +137,8 @@ def simulate(
     address: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     fresh: bool = False,
+    delay: int | Law = 0,
+    lost: float = 0.0,
 ) -> Results | dict[str, Results]:
     """Run every policy ``runs`` times at every budget.
 
@@ -151,11 +160,15 @@ def simulate(
     ``checkpoint`` is a folder in which finished runs are saved every few seconds. After a kill, the
     same call continues from there and returns the same bits; ``fresh`` discards what is saved.
 
+    ``delay``: how many decisions are made before an outcome is told, or a law of that number;
+    ``lost``: the share of outcomes that are never told. A pull in flight counts as expected.
+
     After Ctrl-C the finished runs are returned with ``complete=False``; if there are none,
     KeyboardInterrupt is raised. There are many parameters because each is an independent choice.
     """
     problems, named = named_problems(problem), named_policies(policies)
-    settings = Settings(seed, backend, precision, threads, address, progress)
+    delays = delays_of(delay, lost)
+    settings = Settings(seed, backend, precision, threads, address, progress, delays=delays)
     listed = list(budgets) if isinstance(budgets, Iterable) else [budgets]
     requests = [Request.checked(one, named, listed, runs, backend) for one in problems.values()]
     with ExitStack() as stack:
@@ -212,6 +225,7 @@ def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
         seed=seed,
         backend=settings.backend,
         precision=settings.precision,
+        delays=settings.delays,
     )
     warn_infeasible(request.problem, request.budgets, stacklevel=5)
     warn_outside_theory({place: job.setup.warning for place, job in jobs.items()})

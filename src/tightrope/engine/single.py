@@ -8,7 +8,7 @@ bit-identical.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,8 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.errors import PolicyError
 from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
+from tightrope.kernels.moving import flight_numbers, moving_kernel
+from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
 from tightrope.kernels.spec import ENVELOPE, Spec, spec_of
@@ -44,8 +45,11 @@ def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
 
 def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
     """The plan of a job; with ``many_arms``, a decision does not compute every arm's index."""
-    hard = job.problem.hard
-    return SingleRunPlan(job, spec_of(job.policy, job.setup, job.dtype, many_arms, hard))
+    hard, many = job.problem.hard, many_arms and not job.moving
+    spec = spec_of(job.policy, job.setup, job.dtype, many, hard)
+    if job.moving and spec.indexed:
+        spec = replace(spec, stateful=True)
+    return SingleRunPlan(job, spec)
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,14 @@ class SingleRunPlan:
         """The number of runs per unit of work."""
         return max(1, round(ARMS_PER_CHUNK / self.job.steps / (10 + self.job.arm_count)))
 
+    @property
+    def kernel(self) -> Any:
+        """The compiled function that makes the runs."""
+        return (moving_kernel if self.job.moving else kernel)(self.spec, self.by_bits)
+
     def compile(self) -> float:
         """Compile the kernel or load it from the disk; returns the seconds of compiling."""
-        made = kernel(self.spec, self.by_bits)
+        made = self.kernel
         run = SingleRun(self, np.array([0]))
         return compile_seconds(made, lambda: run.advance(0, np.zeros(1, np.uint8)))
 
@@ -114,6 +123,15 @@ class SingleRun:
         self._seeds = tuple(seed_words(job.seed, stream, runs) for stream in (OUTCOMES, POLICY))
         self._ends = np.zeros((len(runs), Ends.of(plan.spec.penalties).size))
         self._counts = np.zeros((len(runs), job.arm_count, 2))
+        self._beside: tuple[Any, ...] = ()
+        if job.moving:
+            slots, channels = job.delays.slots, 2 + plan.spec.penalties
+            self._beside = (
+                plan.fresh.copy().block,
+                np.zeros(flight_numbers(job.arm_count, channels, slots)),
+                job.delays.rules(job.problem),
+                seed_words(job.seed, LATE, runs)[0],
+            )
 
     def advance(self, until: int, stop: npt.NDArray[np.uint8], *, count: bool = True) -> bool:
         """Make the runs, each up to step ``until``; False if ``stop[0]`` was set before the end.
@@ -123,9 +141,10 @@ class SingleRun:
         """
         plan, fresh = self.plan, self._fresh
         try:
-            finished = kernel(plan.spec, plan.by_bits)(
+            finished = plan.kernel(
                 self.state.block,
                 fresh,
+                *self._beside,
                 *self._seeds,
                 plan.law,
                 plan.job.problem.phase_starts(plan.job.budget),

@@ -16,6 +16,7 @@ from numba import cuda, float64, int64, uint32
 
 from tightrope.compiled import fingerprint
 from tightrope.kernels.cuda import TILE, device_part, device_target
+from tightrope.kernels.moving import flight_numbers, moving_loop
 from tightrope.kernels.run_state import Run, RunState
 from tightrope.kernels.single_run import Ends, Memory, TermTable, loop, over_records
 from tightrope.kernels.spec import CHOICE, Spec
@@ -37,11 +38,17 @@ FEWEST_THREADS = 32  # fewer are slower than threads with nothing in shared memo
 OWN_NUMBERS = 4096  # most numbers in a thread's local memory: 32 KB
 
 
-def _record(spec: Spec) -> type:
-    """A thread's record; a step reads all of the first three fields, and one arm of the rest."""
+def _record(spec: Spec, moving: bool) -> type:
+    """A thread's record; a step reads all of the first three fields, and one arm of the rest.
+
+    If ``moving``, it ends with the view's own fields and the pulls in flight.
+    """
     plain = Annotated[Array, 1]
     first = [("run", plain), ("terms", plain), ("scratch", _scratch_type(spec))]
     rest = [("book", plain), ("history", plain), ("state", State)]
+    if moving:
+        rest += [("view_run", plain), ("view_terms", plain), ("view_scratch", _scratch_type(spec))]
+        rest += [("view_state", State), ("flights", plain)]
     made: Any = NamedTuple("ThreadRecord", first + rest)  # type: ignore[misc]
     return made
 
@@ -54,12 +61,17 @@ def _scratch_type(spec: Spec) -> Any:
 class Numbers:
     """A run's initial numbers, in the order of its record's fields, and their layout."""
 
-    def __init__(self, spec: Spec, fresh: RunState) -> None:
+    def __init__(self, spec: Spec, fresh: RunState, slots: int = 0) -> None:
+        """``slots``: of outcomes that are told late, see ``moving``; 0 if all are told at once."""
         arms = len(fresh["totals"])
         terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # without the sieve's
         scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
         first = [fresh["run"], terms, *_cut(_scratch_type(spec), scratch, arms, spec.limited)]
         rest = [fresh["totals"], fresh["history"], *_cut(State, fresh["state"], arms, spec.limited)]
+        if slots:
+            flights = np.zeros(flight_numbers(arms, 2 + spec.penalties, slots))
+            flights[1 + arms : 1 + arms + slots] = -1.0
+            rest += [*first, *rest[2:], flights]
         sizes = [np.size(part) for part in first + rest]
         fit = SHARED_BYTES // (8 * sum(size | 1 for size in sizes[: len(first)]))
         self.fresh: Any = np.concatenate([np.ravel(part).astype(float) for part in first + rest])
@@ -104,7 +116,9 @@ def _cut(record: type, block: Any, arms: int, penalties: int) -> list[Any]:
 
 
 @lru_cache(maxsize=256)
-def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
+def build_thread(
+    spec: Spec, bernoulli: bool, arms: int, layout: Layout, moving: bool = False
+) -> Any:
     """The kernel, compiled when it is first launched.
 
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
@@ -113,13 +127,19 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
     [columns, R]. A thread makes one run after another. The number of ``arms`` and the ``layout``
     are compile-time constants.
     """
-    digest = fingerprint([], (spec.digest, bernoulli, arms, layout, "device"))
+    digest = fingerprint([], (spec.digest, bernoulli, arms, layout, moving, "device"))
     part = device_part(digest)
     target = device_target(spec.policy, spec.penalties, np.float64, digest, bases=spec.bases)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
-    play = loop(spec, target, part, draw, over_records(spec, target, part, part))
+    own = over_records(spec, target, part, part)
+    play = (
+        moving_loop(spec, target, part, part, draw, own)
+        if moving
+        else loop(spec, target, part, draw, own)
+    )
     report = _report(spec, part)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
+    view_scratch_of = part(_view_scratch if spec.method == CHOICE else _view_terms)
     outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
 
     def all_runs(mine, game):
@@ -149,9 +169,53 @@ def build_thread(spec: Spec, bernoulli: bool, arms: int, layout: Layout) -> Any:
             )
             report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
 
+    def moving_runs(mine, game):
+        (seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop, rules,
+         keys) = game  # fmt: skip
+        words = cuda.local.array(8, uint32)
+        pair = cuda.local.array(2, int64)
+        memory_of = Memory(
+            0,
+            mine.run,
+            mine.run[outcome : outcome + channels],
+            mine.book,
+            mine.terms,
+            words,
+            pair,
+            mine.state,
+            scratch_of(mine),
+            mine.history,
+            wide,
+            wide,
+        )
+        seen = Memory(
+            0,
+            mine.view_run,
+            mine.view_run[outcome : outcome + channels],
+            mine.book,
+            mine.view_terms,
+            words,
+            pair,
+            mine.view_state,
+            view_scratch_of(mine),
+            mine.history,
+            wide,
+            wide,
+        )
+        for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
+            begin(mine, fresh)
+            mine.flights[0] = float(keys[run])
+            for at in range(4):
+                words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
+            step, _, arm = play(
+                memory_of, seen, mine.flights, rules, law, starts, int64(arms), explore, int64(0),
+                int64(0), until, stop,
+            )  # fmt: skip
+            report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
+
     names: dict[str, Any] = {"cuda": cuda, "float64": float64, "copy": part(_copy)}
-    exec(_text(_record(spec), layout, names), names)
-    begin, names["all_runs"] = part(names["begin"]), part(all_runs)
+    exec(_text(_record(spec, moving), layout, names), names)
+    begin, names["all_runs"] = part(names["begin"]), part(moving_runs if moving else all_runs)
     return cuda.jit(names["any_policy"])
 
 
@@ -187,6 +251,14 @@ def _own_scratch(mine):
 
 def _own_terms(mine):
     return TermTable(mine.terms)
+
+
+def _view_scratch(mine):
+    return mine.view_scratch
+
+
+def _view_terms(mine):
+    return TermTable(mine.view_terms)
 
 
 def _report(spec: Spec, part: Any) -> Any:

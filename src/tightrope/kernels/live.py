@@ -1,4 +1,7 @@
-"""Compiled functions of a live run: ``tell`` takes an outcome, ``ask`` returns the next arm."""
+"""Compiled functions of a live run: ``tell`` takes an outcome, ``ask`` returns the next arm.
+
+``ask_beside`` returns it where pulls are in flight or some arms may not be pulled.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from typing import Any
 from numba import types
 
 from tightrope.compiled import compile_kernel, direct_call
+from tightrope.kernels.flight import views
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, Field, Run, view
-from tightrope.kernels.single_run import actions, memory_of
+from tightrope.kernels.single_run import actions, memory_of, policy_parts
 from tightrope.kernels.spec import Spec
 
-__all__ = ["NOTHING", "REFUSED", "calls", "in_range"]
+__all__ = ["NOTHING", "REFUSED", "call_beside", "calls", "in_range"]
 
 NOTHING, REFUSED = -1, -2  # returned for: no decision yet; an outcome out of range
 
@@ -28,6 +32,14 @@ def calls(spec: Spec) -> tuple[Any, Any]:
     penalty = types.float64 if spec.penalties == 1 else types.Array(types.float64, 1, "C")
     told = (types.int64, types.float64, types.float64, penalty)
     return direct_call(tell, block, *told), direct_call(ask, block)
+
+
+@lru_cache(maxsize=64)
+def call_beside(spec: Spec) -> Any:
+    """``ask_beside(block, view, flight, stand_ins)``, for a spec with a ``State``."""
+    ask = compile_kernel(_ask_beside(spec), spec.digest)
+    block, numbers = types.Array(types.uint8, 1, "C"), types.Array(types.float64, 1, "C")
+    return direct_call(ask, block, block, numbers, numbers)
 
 
 def in_range(value: Any, scale: Any) -> Any:
@@ -97,3 +109,38 @@ def _ask(spec: Spec) -> Any:
         return choose(memory, counts[STEP])
 
     return ask
+
+
+def _ask_beside(spec: Spec) -> Any:
+    choose, _, _, toss = actions(spec)
+    _, learn = policy_parts(spec, spec.target, spec.formula, spec.part)
+    look, keep, unexplored = views(spec, spec.target, spec.formula, spec.part, learn)
+    memory_at, counts_of, random = memory_of(spec), view(spec, Field.COUNTS), spec.words > 0
+
+    def ask_beside(block, view_block, flight, stand_ins):
+        """The next arm, with pulls in flight [K]; each arm's stand-in [K] is pulled in its place.
+
+        Arms with too few pulls are explored first. An arm that does not exist is returned as it is.
+        """
+        address = block.ctypes.data
+        memory, seen, counts = (
+            memory_at(address),
+            memory_at(view_block.ctypes.data),
+            counts_of(address),
+        )
+        asked = counts[ASKED]
+        counts[ASKED] = asked + 1
+        if random:
+            toss(memory, asked)
+            for word in range(len(memory.pair)):
+                seen.pair[word] = memory.pair[word]
+        look(memory, seen, flight, stand_ins, counts[STEP] >= counts[EXPLORE])
+        arm = unexplored(seen.state, stand_ins, counts[EXPLORE] / counts[ARMS])
+        if arm < 0:
+            arm = choose(seen, counts[STEP])
+            keep(memory, seen, stand_ins)
+            if 0 <= arm < len(stand_ins):
+                arm = int(stand_ins[arm])
+        return arm
+
+    return ask_beside

@@ -16,9 +16,9 @@ from numba import njit
 
 from tightrope.compiled import OPTIONS, compile_kernel, fingerprint
 
-__all__ = ["OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
+__all__ = ["LATE", "OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
 
-OUTCOMES, POLICY = 0, 1  # the two streams of a run
+OUTCOMES, POLICY, LATE = 0, 1, 2  # the streams of a run: outcomes, the policy's, delays
 WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -221,6 +221,27 @@ class RunState:
             own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)
         return state
 
+    def upgraded(self) -> RunState:
+        """The same in today's layout, from one whose ``State`` had fewer fields at its end."""
+        if not self.spec.remembers:
+            return self
+        starts = field_starts(State, len(self["totals"]), self.spec.limited)
+        shapes = {
+            field: array.shape if field in ROWS else (1, *array.shape)
+            for field in Field
+            if (array := self[field.name.lower()]).size and field not in SAME_MEMORY
+        }
+        shapes |= {Field.STATE: (1, starts[-1]), Field.STARTS: (1, len(starts))}
+        made = RunState(self.spec, _block(self.spec, shapes))
+        for field in shapes:
+            name = field.name.lower()
+            if field is Field.STATE:
+                made[name][: self[name].size] = self[name]
+            elif field is not Field.STARTS:
+                made[name][...] = self[name]
+        made["starts"][:] = starts
+        return made
+
     @property
     def setup(self) -> Setup:
         """The policy's setup, as far as decisions need it."""

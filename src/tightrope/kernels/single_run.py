@@ -35,7 +35,17 @@ from tightrope.policies.choice import record
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
 from tightrope.policies.state import State, record_maker
 
-__all__ = ["Ends", "Memory", "TermTable", "actions", "kernel", "loop", "memory_of", "over_records"]
+__all__ = [
+    "Ends",
+    "Memory",
+    "TermTable",
+    "actions",
+    "kernel",
+    "loop",
+    "memory_of",
+    "over_records",
+    "policy_parts",
+]
 
 CHECK_EVERY = 256  # steps between checks of ``stop``
 
@@ -110,18 +120,14 @@ def actions(spec: Spec) -> Actions:
 def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
     """The functions ``settle`` and ``toss``."""
     layout, words = Run.of(spec.penalties), spec.words
-    by_state = spec.method == CHOICE and spec.limited > 0
-    settle, word_of = target.settle(by_state=by_state), part(next_word)
-    outcome, allowance = layout.outcome, layout.allowance
-    spent, one = layout.spent, target.number(1)
+    move, word_of = queue_mover(spec, target, wrap), part(next_word)
+    outcome, spent, one = layout.outcome, layout.spent, target.number(1)
     goes_on = going_on(spec, part)
 
     def settle_run(memory, counting):
-        run = memory.run
-        run[spent] += run[outcome]
+        memory.run[spent] += memory.run[outcome]
         if counting:
-            known = memory.state if by_state else memory.constants
-            settle(run, 0, 1, run, allowance, run, outcome, 1, one, known)
+            move(memory, one)
         return goes_on(memory)
 
     def toss(memory, asked):
@@ -130,6 +136,20 @@ def _shared(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
             memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
 
     return wrap(settle_run), wrap(toss)
+
+
+def queue_mover(spec: Any, target: Any, wrap: Any) -> Any:
+    """``move(memory, pulls)``: advance the queues by the outcomes of so many pulls together."""
+    layout = Run.of(spec.penalties)
+    by_state = spec.method == CHOICE and spec.limited > 0
+    settle, outcome, allowance = target.settle(by_state=by_state), layout.outcome, layout.allowance
+
+    def move(memory, pulls):
+        run = memory.run
+        known = memory.state if by_state else memory.constants
+        settle(run, 0, 1, run, allowance, run, outcome, 1, pulls, known)
+
+    return wrap(move)
 
 
 def going_on(spec: Any, part: Any) -> Any:
@@ -179,9 +199,34 @@ def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
     caller before type inference, which saves time: each separately compiled level optimises
     everything below it again.
     """
+    choose, learn = policy_parts(spec, target, part, wrap)
+    count, learn_told = counter(spec, target, wrap), learner(spec, part, wrap, learn)
+
+    def choose_arm(memory, step):
+        return choose(memory.wide, memory.state, memory.scratch, memory.pair, memory.run)
+
+    def learn_arm(memory, arm):
+        count(memory, arm)
+        learn_told(memory, arm)
+
+    settle, toss = _shared(spec, target, part, wrap)
+    return Actions(wrap(choose_arm), wrap(learn_arm), settle, toss)
+
+
+def counter(spec: Any, target: Any, wrap: Any) -> Any:
+    """``count(memory, arm)``: add the outcomes to the book."""
     rows, number = 3 + spec.penalties, target.number
-    own = (_chosen if spec.method == CHOICE else _indexed)(spec, target, part, wrap)
-    choose, learn = own
+
+    def count(memory, arm):
+        memory.book[arm * rows] += number(1)
+        for channel in range(rows - 1):
+            memory.book[arm * rows + 1 + channel] += memory.outcome[channel]
+
+    return wrap(count)
+
+
+def learner(spec: Any, part: Any, wrap: Any, learn: Any) -> Any:
+    """``learn_told(memory, arm)``: add the outcomes to the state; ``learn`` is the policy's."""
     count_in = part(record)
 
     def record_and_learn(constants, state, scratch, history, fade, arm, outcomes):
@@ -189,23 +234,20 @@ def over_records(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
         learn(constants, state, scratch, arm)
 
     learn_all = wrap(learn_and_forget(part(remember), learn) if spec.forgets else record_and_learn)
-    layout = Run.of(spec.penalties)
-    fade = layout.fade
+    fade = Run.of(spec.penalties).fade
 
-    def choose_arm(memory, step):
-        return choose(memory.wide, memory.state, memory.scratch, memory.pair, memory.run)
-
-    def learn_arm(memory, arm):
-        memory.book[arm * rows] += number(1)
-        for channel in range(rows - 1):
-            memory.book[arm * rows + 1 + channel] += memory.outcome[channel]
+    def learn_told(memory, arm):
         learn_all(
             memory.wide, memory.state, memory.scratch, memory.history, memory.run[fade], arm,
             memory.outcome,
         )  # fmt: skip
 
-    settle, toss = _shared(spec, target, part, wrap)
-    return Actions(wrap(choose_arm), wrap(learn_arm), settle, toss)
+    return wrap(learn_told)
+
+
+def policy_parts(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
+    """``choose`` and ``learn`` over a ``State``."""
+    return (_chosen if spec.method == CHOICE else _indexed)(spec, target, part, wrap)
 
 
 def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> tuple[Any, Any]:
@@ -365,7 +407,7 @@ def _single_run(spec: Spec, bernoulli: bool) -> Any:
     own = actions(spec)
     draw = spec.target.draw_bits() if bernoulli else spec.target.draw_cells()
     play = loop(spec, spec.target, spec.part, draw, own)
-    memory_at, counts_of, report = memory_of(spec), view(spec, Field.COUNTS), _report(spec)
+    memory_at, counts_of, report = memory_of(spec), view(spec, Field.COUNTS), report_writer(spec)
 
     def single_run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):
         address = block.ctypes.data
@@ -390,7 +432,7 @@ def _single_run(spec: Spec, bernoulli: bool) -> Any:
     return single_run
 
 
-def _report(spec: Spec) -> Any:
+def report_writer(spec: Spec) -> Any:
     """Write a run's results; totals are summed arm by arm, in the same order as in the lanes."""
     layout, ends_at = Run.of(spec.penalties), Ends.of(spec.penalties)
     penalties, rows = spec.penalties, 3 + spec.penalties

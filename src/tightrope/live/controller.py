@@ -12,31 +12,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from operator import index
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.engine.arguments import seed_number
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError, nearest
-from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.live import NOTHING, REFUSED, calls
+from tightrope.kernels.live import NOTHING, REFUSED, call_beside, calls
 from tightrope.kernels.rng import POLICY, seed_words
-from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
-from tightrope.kernels.spec import ENVELOPE, spec_of
+from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState, aligned_copy
 from tightrope.live import snapshots
+from tightrope.live.beside import Beside
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.plain import PlainCalls
-from tightrope.policies.base import IndexPolicy, Policy, set_up
+from tightrope.live.rebuild import (
+    Moves,
+    copy_statistics,
+    new_state,
+    rebuilt,
+    reprice_statistics,
+    stateful,
+)
+from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Problem, Task
+from tightrope.problem.changed import MOST_GROWTH, fitted, repriced, rescaled, with_arm
 from tightrope.problem.laws import shown
 
 __all__ = ["Controller"]
 
-MANY = 128  # arms from which on a decision does not look at all of them
 PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
 
 Penalty = float | Sequence[float] | Mapping[str, float] | None
@@ -55,9 +64,10 @@ class Controller:
     >>> Controller.restore(controller.snapshot()) == controller
     True
 
-    Several arms may be asked for before their outcomes are told, in any order: the first
-    explorations go round robin by asks, a later decision goes by what was told before it. Not for
-    several threads at once.
+    Several arms may be asked for before their outcomes are told, in any order: until then a pull
+    counts as if it had come out as expected (``policies.parts.flight``). One that was not made
+    after all is given back with ``void``. Arms may come and go: ``add_arm``, ``retire_arm``,
+    ``reprice``, and ``ask(eligible=...)`` for one decision. Not for several threads at once.
     """
 
     def __init__(
@@ -71,33 +81,32 @@ class Controller:
             raise InputError(f"task = {shown(task)}: must be a Task or a Problem")
         if not isinstance(policy, Policy):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
-        scaled, seed = task.normal_budget(budget), seed_number(seed)
-        policy = policy.for_task(task)
-        setup = set_up(policy, task, scaled)
+        task.normal_budget(budget)
+        seed, policy = seed_number(seed), policy.for_task(task)
+        state = new_state(task, policy, budget)
         if isinstance(task, Problem):
             warn_infeasible(task, [float(budget)])
-        known = task.task
-        many = known.arm_count > MANY
-        spec = spec_of(policy, setup, np.float64, many_arms=many, hard=known.hard)
-        state = RunState.new(
-            spec,
-            known.arm_count,
-            setup,
-            scaled,
-            known.at(float(budget)),
-            scales=known.scales.channels,
-            envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
-        )
         state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
-        self._hold(known, policy, float(budget), state)
+        self._hold(task.task, policy, float(budget), state)
 
     def _hold(
-        self, task: Task, policy: Policy, budget: float, state: RunState, arm: int = NOTHING
+        self,
+        task: Task,
+        policy: Policy,
+        budget: float,
+        state: RunState,
+        arm: int = NOTHING,
+        beside: Beside | None = None,
     ) -> None:
         """Take a state, new or restored, and the next decision if it is made already."""
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
+        self._beside = beside or Beside.nothing(task.arm_count)
+        self._flight, self._view = self._beside.flight, cast(Any, None)
+        self._asides = self._beside.asides
         self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
         self._whole = not task.knows_something  # whether everything has to be told
+        self._growing = bool(task.scales.grow)
+        self._capped = any(cap < math.inf for cap in task.scales.grow.values())  # type: ignore[union-attr]
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
@@ -105,28 +114,119 @@ class Controller:
 
     def _calls(self) -> tuple[Any, Any]:
         """What takes an outcome and what decides: compiled, or plain where that cannot be."""
-        state = self._state
+        state, self._plain = self._state, None
         reason = "it is neither an IndexPolicy nor a ChoicePolicy"
         if isinstance(self.policy, IndexPolicy | ChoicePolicy):
             tell, ask, reason = why_not_compiled(lambda: calls(state.spec))
             if not reason:
                 return partial(tell, state.block), partial(ask, state.block)
             warn_not_compiled(self.policy.label, reason, stacklevel=5)
-        plain = PlainCalls(self.policy, state)
-        return plain.tell, plain.ask
+        self._plain = PlainCalls(self.policy, state)
+        return self._plain.tell, self._plain.ask
 
-    def ask(self) -> int:
-        """The arm to pull next, numbered from 0."""
+    def ask(self, eligible: Iterable[int | str] | None = None) -> int:
+        """The arm to pull next, numbered from 0: it is in flight until it is told, or voided.
+
+        ``eligible``: the arms, by number or name, that may be pulled this time; default all that
+        are not retired.
+        """
         arm = self._arm
-        return arm if arm >= 0 else self._decide()
+        if arm < 0 or self._asides or eligible is not None:
+            arm = self._decide(eligible)
+        self._flight[arm] += 1.0
+        self._asides += 1
+        return arm
 
-    def _decide(self) -> int:
+    def ask_many(self, count: int, eligible: Iterable[int | str] | None = None) -> list[int]:
+        """As many arms to pull next, each decided with those before it in flight."""
+        allowed = None if eligible is None else list(eligible)
+        return [self.ask(allowed) for _ in range(count)]
+
+    def void(self, arm: int | str) -> None:
+        """Take back a pull of ``arm`` that was asked for and not made."""
+        number = self._known_number(arm)
+        if self._flight[number] <= 0.0:
+            raise InputError(f"arm = {shown(arm)}: has no pull in flight to void")
+        self._flight[number] -= 1.0
+        self._asides -= 1
+        self._irregular()  # an arm may have been explored too little
+
+    @property
+    def in_flight(self) -> list[int]:
+        """How many pulls of each arm are asked for, and neither told nor voided [K]."""
+        return list(map(int, self._flight))
+
+    def _known_number(self, arm: object) -> int:
+        """An arm's number; raises if it is none."""
+        number = self._number_of(arm)
+        if number is None or not 0 <= number < self._count:
+            raise self._unknown_arm(arm)
+        return number
+
+    def _unknown_arm(self, arm: object) -> InputError:
+        names = self.task.names
+        if isinstance(arm, str):
+            return InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
+        allowed = f"must be a number from 0 to {len(names) - 1}, or a name"
+        return InputError(f"arm = {shown(arm)}: {allowed}")
+
+    def _stand_ins(self, eligible: Iterable[int | str] | None) -> npt.NDArray[np.float64]:
+        """Each arm's number, or that of another one where it may not be pulled [K]."""
+        found, given = np.arange(self._count, dtype=np.float64), None
+        allowed = [arm for arm in range(self._count) if arm not in self._beside.retired]
+        if eligible is not None:
+            given = list(eligible)
+            chosen = {self._known_number(arm) for arm in given}
+            allowed = [arm for arm in allowed if arm in chosen]
+        if not allowed:
+            what = f"eligible = {shown(given)}: " if eligible is not None else ""
+            raise InputError(f"{what}must name an arm that is not retired")
+        self._require_safe(allowed, f"eligible = {shown(given)}")
+        for arm in set(range(self._count)) - set(allowed):
+            found[arm] = allowed[arm % len(allowed)]
+        return found
+
+    def _require_safe(self, allowed: Sequence[int], what: str) -> None:
+        """Raise if a promise rests on an arm that is not among those allowed."""
+        safe = self.task.safe_arm
+        if isinstance(self.policy, GuardedResolve) and safe not in allowed:
+            raise InputError(
+                f"{what}: must leave the safe arm {self.task.safe!r}, on which the promise rests"
+            )
+
+    def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
+        """The next arm, with pulls in flight or arms that may not be pulled."""
+        stand_ins = self._stand_ins(eligible)
+        flight = np.frombuffer(self._flight)
+        if self._plain is not None:
+            arm = self._plain.ask_beside(flight, stand_ins)
+        else:
+            if self._view is None:
+                self._make_view()
+            arm = int(self._ask_beside(self._state.block, self._view, flight, stand_ins))
+        self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+        return arm
+
+    def _make_view(self) -> None:
+        """Get ready for decisions beside what was told; from here on there is a ``State``."""
+        spec = stateful(self._state.spec)
+        if spec != self._state.spec:
+            self._renew(self.task, self._unmoved(), like=spec)
+        self._ask_beside = call_beside(spec)
+        self._view = aligned_copy(self._state.block)
+
+    def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
         if self.exhausted:
             used = self._state.used_up
             what = f"budget = {self.budget:g}: spent ({self.spent:g})"
             if used:
                 what = f"{self.task.limit_text(used[0])}: used up"
             raise ExhaustedError(f"{what}; no pull is left")
+        if self._asides or eligible is not None:
+            arm = self._decide_beside(eligible)
+            if not 0 <= arm < self._count:
+                raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
+            return arm
         arm = int(self._choose())
         if not 0 <= arm < self._count:
             raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
@@ -147,8 +247,15 @@ class Controller:
         """What a pull of ``arm`` (its number or name) cost, earned and incurred.
 
         ``penalty``: a number, one for each limit in order, or by the limits' names. What the task
-        knows may be left out; if it is told, it has to agree.
+        knows may be left out; if it is told, it has to agree. An outcome above a scale that grows
+        makes it grow.
         """
+        if self._capped:
+            self._tell_growing(arm, cost, reward, _listed(penalty))
+        else:
+            self._tell_whole(arm, cost, reward, penalty)
+
+    def _tell_whole(self, arm: Any, cost: Any, reward: Any, penalty: Any) -> None:
         if (
             arm.__class__ is int
             and cost.__class__ in PLAIN
@@ -161,12 +268,20 @@ class Controller:
                 known = self._tell(arm, cost, reward, penalty)
             except (OverflowError, TypeError):  # a whole number beyond the range of floats
                 known = REFUSED
+            number = arm
         else:
             penalty = _listed(penalty)
             known = self._tell_any(arm, cost, reward, penalty)
+            number = cast(int, self._number_of(arm))
         if known == REFUSED:
+            if self._growing:
+                self._tell_growing(arm, cost, reward, penalty)
+                return
             self._refuse(arm, cost, reward, penalty)
         self._arm = known if self._explored else NOTHING
+        if self._flight[number] > 0.0:
+            self._flight[number] -= 1.0
+            self._asides -= 1
 
     def _tell_any(self, arm: object, cost: object, reward: object, penalty: object) -> int:
         """Outcomes of any kind: each has to be a number."""
@@ -247,13 +362,7 @@ class Controller:
     def _refuse(self, arm: object, cost: object, reward: object, penalty: object) -> None:
         """Raise an error that names what was wrong."""
         names, task = self.task.names, self.task
-        number = self._number_of(arm)
-        if isinstance(arm, str) and number is None:
-            raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
-        if number is None or not 0 <= number < len(names):
-            raise InputError(
-                f"arm = {shown(arm)}: must be a number from 0 to {len(names) - 1}, or a name"
-            )
+        number = self._known_number(arm)
         several = self._in_order(penalty, number)
         if several is None:
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.told_names)}")
@@ -263,12 +372,157 @@ class Controller:
             task.told_channels, told, task.told_scales, known, strict=True
         ):
             converted = _as_number(value)
+            if name in task.scales.grow:  # type: ignore[operator]
+                scale *= MOST_GROWTH
             if converted is None or not 0.0 <= converted <= scale:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {scale:g}]")
             if not math.isnan(sure) and not math.isclose(converted, sure, rel_tol=1e-9):
                 what = f"{name} = {shown(value)} of arm {names[number]!r}"
                 raise InputError(f"{what}: must be {sure:g}, which is known; or leave it out")
         raise AssertionError("an outcome was refused for no reason")
+
+    # Scales that grow.
+
+    def _tell_growing(self, arm: object, cost: object, reward: object, penalty: object) -> None:
+        """Take an outcome above a scale, or above its cap: the scale grows, the rest is charged."""
+        task, number = self.task, self._known_number(arm)
+        several = self._in_order(penalty, number)
+        told = self._filled(number, cost, reward, several or ())
+        values = [_as_number(value) for value in told]
+        found = fitted(task, values)
+        if several is None or found is None or not self._agrees(number, values):
+            self._refuse(arm, cost, reward, penalty)
+        assert found is not None
+        scales, kept, excess = found
+        if scales != list(task.scales.channels):
+            self._renew(rescaled(task, scales), self._unmoved(scales))
+        self._tell_whole(number, kept[0], kept[1], kept[2:])
+        if any(excess):
+            self._charge(excess)
+
+    def _charge(self, excess: Sequence[float]) -> None:
+        """Charge what was cut of an outcome, without learning from it."""
+        scales, layout, run = self.task.told_scales, self._state.layout, self._run
+        self._beside.cut += 1
+        run[layout.spent] += excess[0] / scales[0]
+        for value, scale, m in zip(excess[2:], scales[2:], self.task.told, strict=True):
+            run[layout.queue + m] += value / scale
+        if self._state.spec.remembers:
+            left = self._state.record.remaining
+            left[0] -= excess[0] / scales[0]
+            for value, scale, m in zip(excess[2:], scales[2:], self.task.told, strict=True):
+                left[1 + m] -= value / scale
+        self._arm = NOTHING
+
+    @property
+    def cut(self) -> int:
+        """How many outcomes were above the cap of a scale that grows: charged, but not learned."""
+        return self._beside.cut
+
+    # Arms that come and go.
+
+    def add_arm(
+        self,
+        name: str,
+        *,
+        like: int | str | None = None,
+        weight: float = 10.0,
+        cost: float | None = None,
+        penalty: Mapping[str, float] | None = None,
+    ) -> int:
+        """A new arm, the last; returns its number. Nothing is known of it but what is said here.
+
+        ``like``: another arm whose mean outcomes are expected of it, as if seen in ``weight``
+        pulls, or in as many as that arm was pulled if these are fewer. ``cost`` and ``penalty``:
+        its prices, where the task knows those of the arms.
+        """
+        source = None if like is None else self._known_number(like)
+        if not (isinstance(weight, Real) and 0.0 < float(weight) < math.inf):
+            raise InputError(f"weight = {shown(weight)}: must be a positive number of pulls")
+        task = with_arm(self.task, name, cost, penalty)
+        self._renew(task, self._unmoved(task.scales.channels, newcomers=1))
+        number = self._count - 1
+        if source is not None:
+            self._learn_like(number, source, float(weight))
+        return number
+
+    def _learn_like(self, number: int, source: int, weight: float) -> None:
+        """Give a newcomer the statistics of another arm, as if from ``weight`` pulls at most."""
+        if not self._state.spec.remembers and self._state.spec.indexed:
+            self._make_view()
+        state = self._state
+        pulls = float(state["totals"][source, 0])
+        if state.spec.remembers:
+            pulls = float(state.record.pulls[source])
+        if pulls <= 0.0:
+            return
+        copy_statistics(state, number, source, min(weight / pulls, 1.0))
+        self._renew(self.task, self._unmoved(learn=(number,)))
+
+    def retire_arm(self, arm: int | str) -> None:
+        """Never pull ``arm`` again. Its pulls in flight may still be told, and are charged."""
+        number = self._known_number(arm)
+        left = [k for k in range(self._count) if k not in self._beside.retired and k != number]
+        if not left:
+            raise InputError(f"arm = {shown(arm)}: is the last one left; must keep one")
+        self._require_safe(left, f"arm = {shown(arm)}")
+        self._beside.retired.add(number)
+        self._irregular()
+
+    @property
+    def retired(self) -> list[str]:
+        """The names of the arms that are never pulled again."""
+        return [self.task.names[k] for k in sorted(self._beside.retired)]
+
+    def reprice(
+        self,
+        arm: int | str,
+        *,
+        cost: float | None = None,
+        penalty: Mapping[str, float] | None = None,
+    ) -> None:
+        """Another known cost, or known penalties by name, of an arm from here on.
+
+        What its pulls cost so far stays charged; what is learned of the arm is at the new prices.
+        """
+        number = self._known_number(arm)
+        task = repriced(self.task, self.task.names[number], cost, penalty)
+        grew = task.scales != self.task.scales
+        self._renew(task, self._unmoved(task.scales.channels, renew=grew))
+        state = self._state
+        prices = task.normal_known[number]
+        if state.spec.method != "plain":
+            if not state.spec.remembers:
+                self._make_view()
+            reprice_statistics(self._state, number, prices)
+            self._renew(self.task, self._unmoved(learn=(number,)))
+
+    def _unmoved(
+        self,
+        scales: Sequence[float] | None = None,
+        *,
+        newcomers: int = 0,
+        learn: tuple[int, ...] = (),
+        renew: bool = False,
+    ) -> Moves:
+        """All arms as they are, in the units of other scales."""
+        before = np.array(self.task.scales.channels)
+        factors = before / np.array(before if scales is None else scales)
+        rows = (*range(self._count), *[-1] * newcomers)
+        return Moves(rows, factors, learn, renew or bool((factors != 1.0).any()))
+
+    def _renew(self, task: Task, moves: Moves, like: Any = None) -> None:
+        """Go on with a state made anew for a task that has changed."""
+        fresh = new_state(task, self.policy, self.budget, like or self._state.spec)
+        beside = self._beside.with_arms(len(moves.rows) - self._count)
+        state = rebuilt(self._state, fresh, self.policy, moves)
+        self._hold(task, self.policy, self.budget, state, NOTHING, beside)
+
+    def _irregular(self) -> None:
+        """From here on decide among the arms that may be pulled."""
+        if self._beside.regular:
+            self._beside.regular = False
+            self._asides += 1
 
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""
@@ -305,7 +559,10 @@ class Controller:
 
     def snapshot(self) -> bytes:
         """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
-        return snapshots.pack(self.task, self.policy, self.budget, self._state, self._arm)
+        arm = NOTHING if self._asides else self._arm
+        return snapshots.pack(
+            self.task, self.policy, self.budget, self._state, arm, self._beside.table()
+        )
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None) -> Controller:
@@ -314,13 +571,17 @@ class Controller:
         A ``policy`` has to be given if its class is not known in this process.
         """
         made = cls.__new__(cls)
-        made._hold(*snapshots.unpack(saved, policy))
+        task, found, budget, state, arm, beside = snapshots.unpack(saved, policy)
+        made._hold(task, found, budget, state, arm, Beside.of_table(beside, task.arm_count))
         return made
 
     def copy(self) -> Controller:
         """Another controller that goes on from here on its own."""
         made = type(self).__new__(type(self))
-        made._hold(self.task, self.policy, self.budget, self._state.copy(), self._arm)
+        arm = NOTHING if self._asides else self._arm
+        made._hold(
+            self.task, self.policy, self.budget, self._state.copy(), arm, self._beside.copy()
+        )
         return made
 
     __copy__ = copy
@@ -336,6 +597,7 @@ class Controller:
             isinstance(other, Controller)
             and (self.task, self.policy, self.budget) == (other.task, other.policy, other.budget)
             and self._state == other._state
+            and self._beside == other._beside
         )
 
     __hash__ = None  # type: ignore[assignment]

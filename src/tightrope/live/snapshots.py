@@ -22,11 +22,16 @@ from tightrope.version import __version__
 __all__ = ["pack", "unpack"]
 
 MAGIC = b"tightrope controller\n"
-FORMAT = 2  # version of the format; other versions are refused
+FORMAT = 3  # version of the format; it reads the one before, and refuses others
 
 
-def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -> bytes:
-    """A controller's snapshot; ``arm`` is the next decision if it was made already."""
+def pack(
+    task: Task, policy: Policy, budget: float, state: RunState, arm: int, beside: dict[str, Any]
+) -> bytes:
+    """A controller's snapshot; ``arm`` is the next decision if it was made already.
+
+    ``beside``: pulls in flight and arms that are retired, as a table.
+    """
     spec, kind = state.spec, type(policy)
     head = {
         "format": FORMAT,
@@ -36,6 +41,7 @@ def pack(task: Task, policy: Policy, budget: float, state: RunState, arm: int) -
         "parameters": _parameters(policy),
         "budget": budget,
         "arm": arm,
+        "beside": beside,
         "spec": {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in NAMED},
         "dtype": np.dtype(spec.dtype).name,
     }
@@ -54,7 +60,7 @@ def _parameters(policy: Policy) -> dict[str, Any]:
 NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 
 
-def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, RunState, int]:
+def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
     """The arguments of :func:`pack`; raises a one-line ``InputError`` for invalid bytes."""
     if not isinstance(saved, bytes | bytearray | memoryview):
         raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() returned")
@@ -76,9 +82,9 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Task, Policy, float, Ru
 
 def _unpacked(
     head: dict[str, Any], block: npt.NDArray[np.uint8], policy: Policy | None
-) -> tuple[Task, Policy, float, RunState, int]:
-    if head["format"] != FORMAT:
-        raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT}")
+) -> tuple[Any, ...]:
+    if head["format"] not in (FORMAT - 1, FORMAT):
+        raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT - 1} or {FORMAT}")
     task = Task.from_toml(head["task"])
     found = policy.for_task(task) if policy else _policy(head)
     (_, name), given = head["policy"], type(found).__qualname__
@@ -89,9 +95,11 @@ def _unpacked(
     arm = operator.index(head["arm"])
     _require_inside(block)
     state = RunState(spec, aligned_copy(block))
+    if head["format"] < FORMAT:
+        state = state.upgraded()
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:
         raise ValueError(f"its state is not of {task.arm_count} arms")
-    return task, found, check_budget(head["budget"]), state, arm
+    return task, found, check_budget(head["budget"]), state, arm, head.get("beside", {})
 
 
 def _require_inside(block: npt.NDArray[np.uint8]) -> None:

@@ -9,6 +9,7 @@ There is no initial exploration. The limits are ignored, so it shows what they c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,6 +34,8 @@ class BudgetedTS(ChoicePolicy):
     colour: ClassVar[str | None] = "#7f7f7f"
 
     Scratch: ClassVar[type] = Posteriors
+    carried: ClassVar[tuple[str, ...]] = ("word",)
+    learned: ClassVar[Mapping[str, str]] = {"counted": "outcomes", "successes": ""}
 
     def setup(self, task: Task, budget: float) -> Setup:
         """No constants."""

@@ -13,6 +13,12 @@ of the type that its ``Scratch`` declares, all zeros before ``begin``. ``learn``
 arm whose totals changed. ``words`` [2] are two random integers below 2^32, new at every step;
 :func:`hashed` derives more from them.
 
+With pulls in flight ``choose`` gets a copy of state and scratch (see ``parts.flight``). What it
+writes there is lost, but for the fields that the policy names as ``carried``; what ``learn`` wrote
+to those is of the pulls that were told. When the task changes in the middle of a run, ``renew``
+computes the scratch again from the state; ``learned`` names the fields for which that cannot do,
+each with what it counts: "outcomes", "reward", "penalties", "remaining", or "".
+
 The functions may use ``math``, their arguments and other such functions only; they may not
 allocate, slice or reshape. Letters: K arms, M penalties, C = 2 + M channels.
 """
@@ -20,7 +26,7 @@ allocate, slice or reshape. Letters: K arms, M penalties, C = 2 + M channels.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.policies.base import (
@@ -77,6 +83,8 @@ class ChoicePolicy(Policy):
 
     random: ClassVar[bool] = True
     Scratch: ClassVar[type] = NoScratch
+    carried: ClassVar[tuple[str, ...]] = ()  # fields of ``Scratch``, see above
+    learned: ClassVar[Mapping[str, str]] = {}  # likewise
 
     @abstractmethod
     def setup(self, task: Task, budget: float) -> Setup:
@@ -94,6 +102,13 @@ class ChoicePolicy(Policy):
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
         """Update ``scratch`` for an arm whose totals changed."""
+
+    @classmethod
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
+        """Compute ``scratch`` again, after ``begin``, from a state with pulls; never compiled."""
+        for arm in range(len(state.pulls)):
+            if state.pulls[arm] > 0.0:
+                cls.learn(constants, state, scratch, arm)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:

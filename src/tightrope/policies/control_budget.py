@@ -107,6 +107,14 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
     colour: ClassVar[str | None] = "#b8860b"
 
     Scratch: ClassVar[type] = Control
+    carried: ClassVar[tuple[str, ...]] = (
+        "stage",
+        "gamma",
+        "evidence.optimal",
+        "evidence.loose",
+        "evidence.cost",
+        "evidence.program",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known", as_flag(self.known))

@@ -34,8 +34,10 @@ _choose_for_one, _choose_for_many = Resolve.functions(1)[1], Resolve.functions(2
 
 def _kept(state: State, guard: Guard, arm: int) -> int:
     """The arm, or the safe one if the guard does not allow it."""
-    safe = int(guard.safe[0])
-    if arm == safe or allows(guard, state):
+    safe, others = int(guard.safe[0]), 0.0
+    for one in range(len(state.flight)):
+        others += state.flight[one] if one != safe else 0.0
+    if arm == safe or allows(guard, others):
         return arm
     return safe
 
@@ -67,6 +69,7 @@ class GuardedResolve(Resolve):
     colour: ClassVar[str | None] = None
 
     Scratch: ClassVar[type] = GuardedBeliefs
+    carried: ClassVar[tuple[str, ...]] = ("guard",)  # what it knows of pulls told
     learn = staticmethod(_learn)
 
     def setup(self, task: Task, budget: float) -> Setup:
@@ -79,6 +82,11 @@ class GuardedResolve(Resolve):
         """Believe what is believed of new arms; nothing is spent of the risk."""
         _begin(constants, state, scratch.beliefs)
         open_guard(constants, state, scratch.guard)
+
+    @classmethod
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
+        """As ``resolve``; what the guard has promised stays."""
+        super().renew(constants, state, scratch.beliefs)
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:

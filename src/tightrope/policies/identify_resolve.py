@@ -80,6 +80,11 @@ class IdentifyResolve(ChoicePolicy):
     colour: ClassVar[str | None] = "#6a51a3"
 
     Scratch: ClassVar[type] = Phases
+    carried: ClassVar[tuple[str, ...]] = (
+        "identified",
+        "evidence.optimal",
+        "evidence.loose",
+    )
 
     def __post_init__(self) -> None:
         self.require_number("alpha", 0.0)

@@ -35,6 +35,7 @@ papers, and no experiment is repeated.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -82,6 +83,17 @@ class LagrangeBwK(ChoicePolicy):
     colour: ClassVar[str | None] = "#4d4d80"
 
     Scratch: ClassVar[type] = Players
+    carried: ClassVar[tuple[str, ...]] = (
+        "weight",
+        "chance",
+        "idle",
+        "loss",
+        "payoff",
+        "watched",
+        "earned",
+        "before",
+    )
+    learned: ClassVar[Mapping[str, str]] = {"earned": "reward", "before": "remaining"}
 
     def __post_init__(self) -> None:
         self.require_number("mu_min", 0.0, open_low=True, optional=True)

@@ -21,6 +21,7 @@ repeated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -48,6 +49,11 @@ class LinConTS(ChoicePolicy):
     colour: ClassVar[str | None] = "#8c2d04"
 
     Scratch: ClassVar[type] = Drawn
+    carried: ClassVar[tuple[str, ...]] = ("posteriors.word",)
+    learned: ClassVar[Mapping[str, str]] = {
+        "posteriors.counted": "outcomes",
+        "posteriors.successes": "",
+    }
 
     def setup(self, task: Task, budget: float) -> Setup:
         """No constants."""

@@ -24,6 +24,7 @@ the budget.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -69,6 +70,7 @@ class PessimisticOptimistic(ChoicePolicy):
     colour: ClassVar[str | None] = "#a0522d"
 
     Scratch: ClassVar[type] = Queues
+    learned: ClassVar[Mapping[str, str]] = {"length": "penalties", "before": "remaining"}
 
     def __post_init__(self) -> None:
         self.require_number("slack", 0.0, open_low=True, optional=True)

@@ -63,6 +63,7 @@ class PrimalDualBwK(ChoicePolicy):
     colour: ClassVar[str | None] = "#332288"
 
     Scratch: ClassVar[type] = Resources
+    carried: ClassVar[tuple[str, ...]] = ("used",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard_stop", as_flag(self.hard_stop))

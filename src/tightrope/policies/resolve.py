@@ -161,6 +161,11 @@ class Resolve(ChoicePolicy):
             scratch.arms.weights[at] = state.weights[at]
         believe(constants, state, scratch.arms)
 
+    @classmethod
+    def renew(cls, constants: Constants, state: State, scratch: ResolveScratch) -> None:
+        """Believe of every arm what the state says."""
+        believe(constants, state, scratch.arms)
+
     @staticmethod
     def choose(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
         """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""

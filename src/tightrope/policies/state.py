@@ -56,6 +56,9 @@ class State(NamedTuple):
     c per unit of cost exactly where the limit is kept. A penalty with a weight of at least 0 is
     that weight times the cost or reward (``sources``). ``products`` and ``net_squares`` are about
     Y - c base where the limit is per pull or reward, and about Y where it is per unit of cost.
+
+    A policy that decides with pulls in ``flight`` sees them as if they had come out as expected
+    (see ``parts.flight``).
     """
 
     pulls: Annotated[Array, "K"]
@@ -70,6 +73,7 @@ class State(NamedTuple):
     known: Annotated[Array, "K", "C"]  # what each outcome is, if that is known; else -1
     weights: Annotated[Array, "K", "M"]  # of a penalty that is another outcome's share; else -1
     sources: Annotated[Array, "M"]  # of which channel: 0 the cost, 1 the reward
+    flight: Annotated[Array, "K"]  # of ``pulls``, those whose outcomes are not told yet
 
 
 def start_state(state: State, budget: float, task: Known) -> None:

@@ -16,6 +16,7 @@ least violating one. Priors are Beta(1, 1); outcomes between 0 and 1 are rounded
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -62,6 +63,11 @@ class TSLP(ChoicePolicy):
     colour: ClassVar[str | None] = "#8fb339"
 
     Scratch: ClassVar[type] = Drawn
+    carried: ClassVar[tuple[str, ...]] = ("posteriors.word",)
+    learned: ClassVar[Mapping[str, str]] = {
+        "posteriors.counted": "outcomes",
+        "posteriors.successes": "",
+    }
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "update", as_flag(self.update))

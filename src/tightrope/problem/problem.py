@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError, ProblemError
+from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.names import in_table, listed
 from tightrope.problem.arms import (
     Arm,
@@ -83,11 +83,13 @@ class Change:
     """New laws for all arms, from a share of the budget on; names and order stay the same.
 
     ``at``: the share, between 0 and 1. The new laws apply to every pull before which the cost spent
-    is at least ``at`` times the budget.
+    is at least ``at`` times the budget. ``absent``: names of arms that cannot be pulled from then
+    on, until the next change.
     """
 
     at: float
     arms: Sequence[Arm]  # kept as a tuple
+    absent: Sequence[str] = ()  # kept as a tuple, in the order of the arms
 
     def __post_init__(self) -> None:
         share = number(self.at, "at")
@@ -179,7 +181,8 @@ class Problem(Known):
 
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
     penalties are in the same order or by the same names. ``changes``: how the arms' laws change
-    while the budget is spent, in order; none by default. ``task`` is what a learning policy sees;
+    while the budget is spent, in order; none by default. ``absent``: arms that cannot be pulled
+    before the first change. ``task`` is what a learning policy sees;
     ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not; ``costs``,
     ``known`` and ``skip`` are true.
     """
@@ -189,6 +192,7 @@ class Problem(Known):
     scales: Scales
     name: str
     changes: Sequence[Change]  # kept as a tuple
+    absent: Sequence[str]  # kept as a tuple
     safe: str | None
     safe_rates: Named[float]
     expected: Named[Named[float]]
@@ -212,6 +216,7 @@ class Problem(Known):
         costs: float | Mapping[str, float] | None = None,
         known: Mapping[str, Mapping[str, float]] = NOTHING,
         skip: str | int | None = None,
+        absent: Sequence[str] = (),
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         arms = _as_arms(arms)
@@ -225,12 +230,16 @@ class Problem(Known):
             scales=task.scales,
             name=task.name,
             changes=(),
+            absent=(),
             **{key: getattr(task, key) for key in declared},
             _known=task,
         )
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
+        self.__dict__["absent"] = self._absent(absent)
         self.__dict__["changes"] = self._in_turn(tuple(changes))
+        if self.absent and not self.changes:
+            raise ProblemError(f"absent = {list(self.absent)}: must be empty where nothing changes")
 
     @cached_property
     def task(self) -> Task:
@@ -262,8 +271,32 @@ class Problem(Known):
                 before = f"{checked[-1].at!r}, that of change {k - 1}"
                 raise ProblemError(f"change {k}: at = {change.at!r}: must be above {before}")
             with _within(f"change {k} (at {change.at!r})"):
-                checked.append(Change(change.at, self._after(change).arms))
+                absent = self._absent(change.absent)
+                checked.append(Change(change.at, self._after(change).arms, absent))
         return tuple(checked)
+
+    def _absent(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Arms that cannot be pulled, checked, in the order of the arms."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ProblemError(f"absent = {shown(names)}: must be a list of names of arms")
+        given = list(names)
+        for name in given:
+            if name not in self.names:
+                raise ProblemError(f"absent = {shown(name)}: {nearest(str(name), self.names)}")
+        if given and (self.costs is not None or self.known):
+            raise ProblemError(
+                f"absent = {given}: must be empty where costs or penalties are known"
+            )
+        if len(set(given)) == self.arm_count:
+            raise ProblemError(f"absent = {given}: must leave an arm to pull")
+        return tuple(name for name in self.names if name in given) if given else ()
+
+    @cached_property
+    def absences(self) -> tuple[frozenset[int], ...]:
+        """The numbers of the arms that cannot be pulled, in each phase [J]."""
+        names = [self.absent, *(change.absent for change in self.changes)]
+        place = {name: k for k, name in enumerate(self.names)} if any(names) else {}
+        return tuple(frozenset(place[name] for name in some) for some in names)
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
@@ -272,9 +305,10 @@ class Problem(Known):
             return (Phase(0.0, 1.0, self),)
         starts = [0.0, *(change.at for change in self.changes)]
         arms = [self.arms, *(change.arms for change in self.changes)]
+        there = [_there(some, away) for some, away in zip(arms, self.absences, strict=True)]
         return tuple(
             Phase(start, end - start, self._with(some))
-            for start, end, some in zip(starts, [*starts[1:], 1.0], arms, strict=True)
+            for start, end, some in zip(starts, [*starts[1:], 1.0], there, strict=True)
         )
 
     def _with(self, arms: Sequence[Arm]) -> Problem:
@@ -485,7 +519,7 @@ class Problem(Known):
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Problem:
         """As ``from_toml``, from the parsed table."""
-        known_keys(table, (*HEAD_KEYS, "changes", *FACT_KEYS))
+        known_keys(table, (*HEAD_KEYS, "changes", "absent", *FACT_KEYS))
         if holds_task(table):
             raise ProblemError(
                 "arms have only names, so it is a task; simulating needs the laws: cost, reward"
@@ -509,6 +543,7 @@ class Problem(Known):
         return cls(
             read_arms(table.get("arms", []), "arms", laws),
             changes=tuple(_read_changes(table.get("changes", []), laws)),
+            absent=table.get("absent", ()),
             **head,
         )
 
@@ -532,11 +567,24 @@ class Problem(Known):
                 [0.2, 0.1, 1.0]]
         """
         known = self._known
-        texts = [entries_text(known.head_table()), *arm_texts(self.arms, "arms", known)]
+        head = known.head_table() | {"absent": list(self.absent)}
+        texts = [entries_text(head), *arm_texts(self.arms, "arms", known)]
         for change in self.changes:
-            texts.append(f"\n[[changes]]\n{entries_text({'at': change.at})}")
+            entries = {"at": change.at, "absent": list(change.absent)}
+            texts.append(f"\n[[changes]]\n{entries_text(entries)}")
             texts += arm_texts(change.arms, "changes.arms", known)
         return "".join(texts).lstrip()
+
+
+def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
+    """The arms, with the laws of others in place of those that cannot be pulled."""
+    if not away:
+        return arms
+    there = [arm for k, arm in enumerate(arms) if k not in away]
+    return tuple(
+        replace(there[k % len(there)], name=arm.name) if k in away else arm
+        for k, arm in enumerate(arms)
+    )
 
 
 def _limit_words(name: str, limit: Kind) -> str:
@@ -589,11 +637,11 @@ def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
         raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
     for k, table in enumerate(tables, start=1):
         with at(f"change {k}"):
-            entries = known_keys(table, ("at", "arms"))
-            if len(entries) < 2:
+            entries = known_keys(table, ("at", "arms", "absent"))
+            if not {"at", "arms"} <= set(entries):
                 raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
         with _within(f"change {k} (at {shown(entries['at'])})"):
             arms = read_arms(entries["arms"], "changes.arms", laws)
         with at(f"change {k}"):
-            change = Change(entries["at"], arms)
+            change = Change(entries["at"], arms, entries.get("absent", ()))
         yield change

@@ -162,14 +162,22 @@ class Scales:
 
     ``penalty``: one number, or M in the order of the limits, or some by the limits' names; a
     penalty without a scale has 1. A task keeps M of them, in order.
+
+    ``grow``: the channels (cost, reward, the limits' names) whose scales are a first guess that may
+    be too small, with the largest outcome that is believed, if there is one: ``grow={"dollars":
+    2}``; True for all. A larger outcome doubles the scale of a live run until it fits, at most 16
+    times; what is above that cap is charged, but not learned from.
     """
 
     cost: float = 1.0
     reward: float = 1.0
     penalty: float | Sequence[float] | Mapping[str, float] = ()
+    grow: bool | Sequence[str] | Mapping[str, float] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _one_or_more(self.penalty, "scale of", "penalty"))
+        if not isinstance(self.grow, bool):
+            object.__setattr__(self, "grow", _caps(self.grow))
         for channel in ("cost", "reward"):
             value = quantity(getattr(self, channel), f"scale of {channel}")
             object.__setattr__(self, channel, value)
@@ -200,7 +208,34 @@ class Scales:
         for m, limit in enumerate(limits.values()):
             if limit.of is not None:
                 in_order[m] = 1.0 if limit.of == "pull" else getattr(self, limit.of)
-        return replace(self, penalty=tuple(in_order))
+        grow = self._growing({name for name in names if limits[name].of is None}, names)
+        return replace(self, penalty=tuple(in_order), grow=grow)
+
+    def _growing(self, own: set[str], names: tuple[str, ...]) -> Named[float]:
+        """The caps of the scales that grow, by channel; limits ``own`` have a penalty."""
+        if isinstance(self.grow, bool):
+            channels = ("cost", "reward", *(name for name in names if name in own))
+            return Named(dict.fromkeys(channels, math.inf) if self.grow else {})
+        caps = cast(Mapping[str, float], self.grow)
+        for name in caps:
+            if name not in ("cost", "reward", *own):
+                allowed = nearest(name, ("cost", "reward", *own))
+                raise ProblemError(f"scales: grow = {name!r}: is not a channel; {allowed}")
+        return Named({name: caps[name] for name in ("cost", "reward", *names) if name in caps})
+
+
+def _caps(value: object) -> Named[float]:
+    """The caps of scales that grow, by channel: infinite where none is given."""
+    if isinstance(value, Mapping):
+        for name, cap in value.items():
+            good = isinstance(cap, int | float) and not isinstance(cap, bool) and cap > 0
+            if not good:
+                raise ProblemError(f"scales: grow of {name} = {shown(cap)}: must be positive")
+        return Named({str(name): float(cap) for name, cap in value.items()})
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        allowed = "true, a list of channels, or the largest outcome of each"
+        raise ProblemError(f"scales: grow = {shown(value)}: must be {allowed}")
+    return Named({str(name): math.inf for name in value})
 
 
 def _one_or_more(value: object, place: str, what: str = "") -> tuple[float, ...] | Named[float]:
@@ -407,7 +442,7 @@ class Task(Known):
 
     arms: Sequence[str]  # [K] all different; kept as a tuple
     limits: Mapping[str, float | Kind] | None = None  # [M]; kept as Named
-    scales: Scales = Scales()
+    scales: Scales = Scales()  # or "grow": 1, and may grow
     name: str = ""
     smallest_cost: float | None = None
     slack: float | None = None
@@ -420,9 +455,11 @@ class Task(Known):
     skip: str | int | None = None  # kept as the name
 
     def __post_init__(self, limit: object) -> None:
+        if isinstance(self.scales, str) and self.scales == "grow":
+            object.__setattr__(self, "scales", Scales(grow=True))
         for field, kind, allowed in (
             ("arms", Iterable, "a list of names"),
-            ("scales", Scales, "a Scales"),
+            ("scales", Scales, "a Scales, or 'grow'"),
             ("name", str, "a string"),
         ):
             value = getattr(self, field)
@@ -644,11 +681,14 @@ class Task(Known):
         if named:
             penalties = dict(zip(self.limit_names, scales.penalties, strict=True))
         table = {"cost": scales.cost, "reward": scales.reward, "penalty": penalties}
+        caps = cast(Named[float], scales.grow)
+        if caps:
+            table["grow"] = dict(caps)
         return {
             "name": self.name,
             "limit": [] if named else alone(values),
             "limits": dict(zip(self.limit_names, values, strict=True)) if named else {},
-            "scales": {} if set(scales.channels) == {1.0} else table,
+            "scales": {} if set(scales.channels) == {1.0} and not caps else table,
             "safe": self.safe,
             "safe_rates": dict(self.safe_rates),
             "expected": {arm: dict(means) for arm, means in self.expected.items()},
@@ -695,7 +735,10 @@ def holds_task(table: Mapping[str, Any]) -> bool:
 def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
     """All but the arms and facts out of a TOML table, as a constructor takes them."""
     with at("scales"):
-        scales = Scales(**known_keys(table.get("scales", {}), ("cost", "reward", "penalty")))
+        given = table.get("scales", {})
+        if given == "grow":
+            given = {"grow": True}
+        scales = Scales(**known_keys(given, ("cost", "reward", "penalty", "grow")))
     limits = table.get("limits")
     if limits is not None and not isinstance(limits, dict):
         allowed = "a table of limits by name, such as { bad = 0.05 }"

@@ -147,18 +147,20 @@ def _bounded(exponent: float) -> float:
     return math.exp(exponent) if exponent < 0.0 else 1.0
 
 
-def _least_after(guard: Guard, m: int, budget: float, allowance: float) -> tuple[float, float]:
-    """The log of U of limit m now, and after a penalty of 1 for nothing; each for its best tilt."""
+def _least_after(
+    guard: Guard, m: int, budget: float, allowance: float, penalty: float
+) -> tuple[float, float]:
+    """The log of U of limit m now, and after a penalty for nothing; each for its best tilt."""
     now = after = 2.0 * NEVER * (budget + 2.0)
     for j in range(m * TILTS, (m + 1) * TILTS):
         value = guard.price[j] * (budget + 1.0) - guard.tilt[j] * allowance
-        now, after = min(now, value), min(after, value + guard.tilt[j])
+        now, after = min(now, value), min(after, value + guard.tilt[j] * penalty)
     return now, after
 
 
 def chance_of_breaking(guard: Guard, m: int, budget: float, allowance: float) -> float:
     """U: a bound on the chance of breaking limit m if only the safe arm is pulled; at most 1."""
-    return _bounded(_least_after(guard, m, budget, allowance)[0])
+    return _bounded(_least_after(guard, m, budget, allowance, 1.0)[0])
 
 
 def chance_allowed(guard: Guard, m: int, budget: float, allowance: float) -> float:
@@ -170,16 +172,17 @@ def chance_allowed(guard: Guard, m: int, budget: float, allowance: float) -> flo
     return min(chance_of_breaking(guard, m, budget, allowance) + more, 1.0)  # type: ignore[no-any-return]
 
 
-def allows(guard: Guard, state: State) -> bool:
-    """Whether an arm that is not the safe one may be pulled.
+def allows(guard: Guard, others: float) -> bool:
+    """Whether an arm that is not the safe one may be pulled, with ``others`` of such in flight.
 
     Of W it uses the part 1 / sqrt(1 + b) and leaves the rest for later: who stays at the edge for
-    long would soon have nothing left.
+    long would soon have nothing left. Pulls in flight count as the worst outcome, a penalty of 1
+    for nothing; those of the safe arm do not count, as W does not rise by them on average.
     """
-    budget = max(state.remaining[0], 0.0)
+    budget = max(guard.left[0], 0.0)
     part = 1.0 / math.sqrt(1.0 + budget)
     for m in range(len(guard.rate)):
-        now, after = _least_after(guard, m, budget, state.remaining[1 + m])
+        now, after = _least_after(guard, m, budget, guard.left[1 + m], 1.0 + others)
         whole = guard.spare[m] + _bounded(now)
         if guard.made[m] == 0.0 or after >= 0.0 or math.exp(after) > part * whole:
             return False

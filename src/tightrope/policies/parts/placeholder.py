@@ -58,6 +58,7 @@ class QueuedPolicy(ChoicePolicy):
     """
 
     Scratch: ClassVar[type] = Queues
+    carried: ClassVar[tuple[str, ...]] = ("due", "multiplier")
 
     v0: float
     delta0: float

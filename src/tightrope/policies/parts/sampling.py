@@ -110,7 +110,11 @@ def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
     for channel in range(channels):
         at = arm * channels + channel
         total = state.totals[at]
-        if total - posteriors.counted[at] > uniform(word, channel):
+        gained = total - posteriors.counted[at]
+        if gained > 1.0:  # of several pulls in flight
+            posteriors.successes[at] += math.floor(gained)
+            gained -= math.floor(gained)
+        if gained > uniform(word, channel):
             posteriors.successes[at] += 1.0
         posteriors.counted[at] = total
 

@@ -1,0 +1,58 @@
+"""What a controller knows beside what it was told: pulls in flight, arms that are retired."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Any
+
+__all__ = ["Beside"]
+
+
+@dataclass
+class Beside:
+    """What a controller knows beside what it was told."""
+
+    flight: array[float]  # [K] pulls asked for, neither told nor voided
+    retired: set[int]  # arms
+    regular: bool  # whether all arms may be pulled, and every pull that was asked for is told
+    cut: int = 0  # outcomes above the cap of a scale
+
+    @classmethod
+    def nothing(cls, arms: int) -> Beside:
+        """At the start."""
+        return cls(array("d", bytes(8 * arms)), set(), True)
+
+    @property
+    def asides(self) -> int:
+        """How many reasons there are not to decide by what was told alone."""
+        return int(sum(self.flight)) + (not self.regular)
+
+    def copy(self) -> Beside:
+        """Another one."""
+        return replace(self, flight=array("d", self.flight), retired=set(self.retired))
+
+    def table(self) -> dict[str, Any]:
+        """As a table of plain values."""
+        flight = {str(k): int(count) for k, count in enumerate(self.flight) if count}
+        listed = {"flight": flight, "retired": sorted(self.retired)}
+        return {**listed, "regular": self.regular, "cut": self.cut}
+
+    @classmethod
+    def of_table(cls, table: Mapping[str, Any], arms: int) -> Beside:
+        """The one that a table is of; nothing from an empty one."""
+        made = cls.nothing(arms)
+        for arm, count in table.get("flight", {}).items():
+            made.flight[index(int(arm))] = float(count)
+        made.retired.update(map(index, table.get("retired", [])))
+        made.regular, made.cut = bool(table.get("regular", True)), index(table.get("cut", 0))
+        return made
+
+    def with_arms(self, more: int) -> Beside:
+        """The same with so many arms more, of which nothing is in flight."""
+        if not more:
+            return self
+        flight = array("d", [*self.flight, *[0.0] * more])
+        return replace(self, flight=flight, regular=False)

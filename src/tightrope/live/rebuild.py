@@ -1,0 +1,275 @@
+"""A state made anew for a task that has changed: other arms, prices, scales, limits or budget.
+
+What was told goes over, row by row and in the new units; what the policy computes from it is
+computed again. With scales that change by powers of two no number is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.kernels.argmin import envelope_of
+from tightrope.kernels.flight import carried_fields
+from tightrope.kernels.run_state import ASKED, PHASE, STEP, RunState
+from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, Spec, spec_of
+from tightrope.policies.base import IndexPolicy, Policy, Statistics, net_penalty, net_sum, set_up
+from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.state import record_fields
+from tightrope.problem import Problem, Task
+
+__all__ = [
+    "Moves",
+    "copy_statistics",
+    "new_state",
+    "rebuilt",
+    "reprice_statistics",
+    "stateful",
+]
+
+MANY = 128  # arms from which on a decision does not look at all of them
+Floats = npt.NDArray[np.float64]
+
+
+class Moves(NamedTuple):
+    """What becomes of a state's numbers.
+
+    ``rows`` [K]: for each arm, its number before, or -1 for a newcomer. ``factors`` [2 + M]: the
+    old scale of each channel, over the new one. ``learn``: arms of which something was changed.
+    ``renew``: whether the policy's own memory has to be computed again.
+    """
+
+    rows: tuple[int, ...]
+    factors: Floats
+    learn: tuple[int, ...] = ()
+    renew: bool = False
+
+
+def _spec_for(policy: Policy, setup: Any, task: Task) -> Spec:
+    """The spec of a live run."""
+    many = task.arm_count > MANY
+    return spec_of(policy, setup, np.float64, many_arms=many, hard=task.hard)
+
+
+def new_state(
+    task: Task | Problem, policy: Policy, budget: float, like: Spec | None = None
+) -> RunState:
+    """The state at the start of a live run; with the memory of ``like``, if that has a state."""
+    scaled, known = task.normal_budget(budget), task.task
+    setup = set_up(policy, task, scaled)
+    spec = _spec_for(policy, setup, known)
+    if like is not None and like.stateful:
+        spec = stateful(spec)
+    return RunState.new(
+        spec,
+        known.arm_count,
+        setup,
+        scaled,
+        known.at(float(budget)),
+        scales=known.scales.channels,
+        envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
+    )
+
+
+def stateful(spec: Spec) -> Spec:
+    """The spec with a ``State``, in which decisions with pulls in flight can be made."""
+    if spec.remembers or not spec.indexed:
+        return spec
+    return replace(spec, method=SCAN, stateful=True)
+
+
+def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunState:
+    """``new``, the state at the start of a run, after all that ``old`` was told."""
+    arms = np.array(moves.rows)
+    kept = arms >= 0
+    for name in ("words", "pair"):
+        new[name][:] = old[name]
+    for entry in (STEP, ASKED, PHASE):
+        new["counts"][entry] = old["counts"][entry]
+    _move_run(old, new, moves.factors)
+    width = new["totals"].shape[1]
+    new["totals"][kept] = (old["totals"] * [1.0, *moves.factors[: width - 1]])[arms[kept]]
+    if new.spec.remembers:
+        _move_record(old, new, moves)
+    if new.spec.indexed and policy.learns:  # type: ignore[attr-defined]
+        _renew_terms(new, policy)  # type: ignore[arg-type]
+    if new.spec.method == CHOICE:
+        _move_scratch(old, new, policy, moves)  # type: ignore[arg-type]
+    return new
+
+
+def copy_statistics(state: RunState, arm: int, source: int, share: float) -> None:
+    """Give an arm the sums of another one, times ``share``."""
+    if not state.spec.remembers:
+        state["totals"][arm] = share * state["totals"][source]
+        return
+    record = state.record
+    for name in ("pulls", "totals", "squares", "products", "net_squares"):
+        rows = getattr(record, name).reshape(len(record.pulls), -1)
+        rows[arm] = share * rows[source]
+
+
+def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
+    """Change an arm's sums to what they would be at known outcomes [2 + M]; -1 where not known."""
+    record = state.record
+    count, limited = len(record.pulls), len(record.limits)
+    pulls, totals = record.pulls[arm], record.totals.reshape(count, -1)[arm]
+    squares, products = (
+        record.squares.reshape(count, -1)[arm],
+        record.products.reshape(count, -1)[arm],
+    )
+    nets = record.net_squares.reshape(count, -1)[arm]
+    old = totals.copy()
+    for channel in np.flatnonzero(prices >= 0.0).tolist():
+        totals[channel] = pulls * prices[channel]
+        squares[channel] = totals[channel] * prices[channel]
+    for m in range(limited):
+        base, limit = record.bases[m], record.limits[m]
+        if prices[2 + m] >= 0.0:  # known: no spread but that of what the limit is per
+            net = net_sum(base, limit, pulls, totals[1], totals[2 + m])
+            nets[m] = net * net / pulls if pulls > 0.0 else 0.0
+            products[m] = totals[0] * net / pulls if pulls > 0.0 else 0.0
+        elif prices[0] >= 0.0 and old[0] > 0.0:
+            products[m] *= totals[0] / old[0]
+
+
+def _move_run(old: RunState, new: RunState, factors: Floats) -> None:
+    """The queues and what is spent."""
+    layout, penalties = new.layout, new.spec.penalties
+    limits = np.resize(factors[2:], penalties) if len(factors) > 2 else np.ones(penalties)
+    for first in (layout.queue, layout.lost, layout.peak):
+        new["run"][first : first + penalties] = old["run"][first : first + penalties] * limits
+    new["run"][layout.spent] = old["run"][layout.spent] * factors[0]
+
+
+def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
+    """The ``State``: sums in new units, and what is left."""
+    record, factors = new.record, moves.factors
+    width = len(record.totals) // len(record.pulls)
+    limited = len(record.limits)
+    scale = np.ones(width)
+    scale[: len(factors)] = factors[:width]
+    sums = _sums(old)
+    units = {
+        "pulls": np.ones(1),
+        "totals": scale,
+        "squares": scale * scale,
+        "products": scale[0] * scale[2:],
+        "net_squares": scale[2:] * scale[2:],
+    }
+    for name, unit in units.items():
+        source = sums[name] * np.resize(unit, len(sums[name]))
+        _move_rows(source, getattr(record, name), moves.rows)
+    record.steps[0] = sums["steps"][0]
+    left = np.array([scale[0], *scale[2:]])[: 1 + limited]
+    start, before = record.remaining.copy(), sums["start"] * left
+    unmoved = start == before
+    record.remaining[:] = np.where(
+        unmoved, sums["remaining"] * left, start - (before - sums["remaining"] * left)
+    )
+    row = 3 + limited
+    history = new["history"].reshape(-1, row)
+    history[:] = old["history"].reshape(-1, row)[: len(history)] * [1.0, *scale]
+    places = {source: arm for arm, source in enumerate(moves.rows) if source >= 0}
+    history[:, 0] = [places[int(arm)] for arm in history[:, 0]]
+
+
+def _sums(old: RunState) -> dict[str, Floats]:
+    """What was told, by the names of ``State``'s fields, and what was left at the ``start``."""
+    run, layout = old["run"], old.layout
+    if old.spec.remembers:
+        record, budget = old.record, float(run[layout.budget])
+        start = np.array([budget, *(record.limits * budget)])
+        return {**record._asdict(), "start": start}
+    pulls, totals = old["totals"][:, 0], old["totals"][:, 1:]
+    bases = old.spec.bases or (0.0,) * old.spec.limited
+    limits = old["wide"][-1 - len(bases) : -1] if old.spec.bases else np.ones(len(bases))
+    budget = float(run[layout.budget])
+    start = np.array([budget, *(limits * budget)])
+    used = [float(run[layout.spent])]
+    for m, base in enumerate(bases):
+        net = net_penalty(
+            base, limits[m], pulls.sum(), used[0], totals[:, 1].sum(), totals[:, 2 + m].sum()
+        )
+        used.append(float(net))
+    return {
+        "pulls": pulls.astype(float),
+        "totals": totals.astype(float).ravel(),
+        "squares": totals.astype(float).ravel(),
+        "products": np.zeros(totals[:, 2:].size),
+        "net_squares": totals[:, 2:].astype(float).ravel(),
+        "steps": np.array([float(old["counts"][STEP])]),
+        "start": start,
+        "remaining": start - np.array(used),
+    }
+
+
+def _renew_terms(new: RunState, policy: IndexPolicy) -> None:
+    """The terms of every arm that was pulled."""
+    setup, limited = new.setup, new.spec.limited
+    setup = replace(setup, bases=new.spec.bases)
+    if new.spec.remembers:
+        pulls = new.record.pulls
+        totals = new.record.totals.reshape(len(pulls), -1)
+    else:
+        pulls, totals = new["totals"][:, 0], new["totals"][:, 1:]
+    seen = Statistics(
+        pulls.tolist(),
+        totals[:, 0].tolist(),
+        totals[:, 1].tolist(),
+        totals[:, 2 : 2 + limited].tolist(),
+    )
+    constants = tuple(float(value) for value in setup.constants)
+    for arm in np.flatnonzero(pulls > 0.0).tolist():
+        terms = policy._terms(setup, constants, seen, arm)
+        new["places"][: 2 * len(terms), arm] = np.ravel(terms)
+
+
+def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Moves) -> None:
+    """The policy's own memory: as it was, or computed again but for what cannot be."""
+    kind, before, after = type(policy), old.scratch, new.scratch
+    fields = dict(record_fields(kind.Scratch))
+    if moves.renew:
+        kind.renew(tuple(new["wide"].tolist()), new.record, after)
+        kept = {name for name, _ in carried_fields(kind)} | set(kind.learned)
+        fields = {name: shape for name, shape in fields.items() if name in kept}
+    for name, shape in fields.items():
+        source, to = _field(before, name), _field(after, name)
+        unit = _unit(kind.learned.get(name, ""), moves.factors)
+        if shape[0] == "K":
+            _move_rows(source * np.resize(unit, len(source)), to, moves.rows)
+        else:
+            to[:] = source * unit
+    for arm in moves.learn:
+        kind.learn(tuple(new["wide"].tolist()), new.record, after, arm)
+
+
+def _move_rows(source: Floats, to: Floats, rows: Sequence[int]) -> None:
+    """Copy the rows of the arms that were there before."""
+    size = len(to) // len(rows)
+    for arm, row in enumerate(rows):
+        if row >= 0:
+            to[arm * size : (arm + 1) * size] = source[row * size : (row + 1) * size]
+
+
+def _unit(kind: str, factors: Floats) -> Any:
+    """The factors of a field, by what it counts."""
+    per_limit = factors[2:] if len(factors) > 2 else np.ones(1)
+    return {
+        "": 1.0,
+        "outcomes": factors,
+        "reward": factors[1],
+        "penalties": per_limit,
+        "remaining": np.array([factors[0], *factors[2:]]),
+    }[kind]
+
+
+def _field(record: Any, name: str) -> Floats:
+    """A field of a record by its dotted name."""
+    for part in name.split("."):
+        record = getattr(record, part)
+    return record  # type: ignore[no-any-return]

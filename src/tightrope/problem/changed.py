@@ -1,0 +1,119 @@
+"""Tasks that differ from another in one thing: an arm more, another price, other scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from tightrope.errors import InputError
+from tightrope.problem.laws import shown
+from tightrope.problem.task import Scales, Task
+
+__all__ = ["MOST_GROWTH", "fitted", "repriced", "rescaled", "with_arm"]
+
+MOST_GROWTH = 16.0  # of a scale, by one outcome
+
+
+def with_arm(
+    task: Task, name: str, cost: float | None, penalty: Mapping[str, float] | None
+) -> Task:
+    """The task with one arm more, the last; where prices are known, its own are needed."""
+    if name in task.names:
+        raise InputError(f"arm = {name!r}: is an arm already; names must differ")
+    _require_prices(task, f"arm {name!r}", cost, penalty)
+    bare = replace(task, arms=(*task.names, name), costs=None, known={}, skip=None)
+    return _priced(bare, task, name, cost, penalty)
+
+
+def repriced(
+    task: Task, name: str, cost: float | None, penalty: Mapping[str, float] | None
+) -> Task:
+    """The task with other known costs or penalties of an arm."""
+    if cost is None and not penalty:
+        raise InputError(f"reprice of arm {name!r}: must be given a cost or penalties")
+    if cost is not None and task.costs is None:
+        raise InputError(f"cost = {shown(cost)}: the task knows no costs, so that arms have none")
+    for limit in penalty or {}:
+        if limit not in task.known:
+            allowed = ", ".join(map(repr, task.known)) or "none"
+            raise InputError(f"penalty {limit!r}: is not known beforehand; known are {allowed}")
+    return _priced(task, task, name, cost, penalty)
+
+
+def _require_prices(
+    task: Task, what: str, cost: float | None, penalty: Mapping[str, float] | None
+) -> None:
+    """Raise unless all prices of a new arm are given, and no others."""
+    if (cost is None) != (task.costs is None):
+        needed = "its cost, as costs are known" if cost is None else "no cost, as none is known"
+        raise InputError(f"{what}: must come with {needed}")
+    given = set(penalty or {})
+    if given != set(task.known):
+        allowed = ", ".join(map(repr, task.known)) or "none"
+        raise InputError(f"{what}: known penalties = {sorted(given)}; must be {allowed}")
+
+
+def _priced(
+    made: Task,
+    task: Task,
+    name: str,
+    cost: float | None,
+    penalty: Mapping[str, float] | None,
+) -> Task:
+    """``made`` with the prices of ``task`` but for one arm's, and scales wide enough for them."""
+    costs = dict(cast(Mapping[str, float], task.costs or {}))
+    known = {limit: dict(by_arm) for limit, by_arm in task.known.items()}
+    scales = list(task.scales.channels)
+    if cost is not None:
+        costs[name] = cost
+        scales[0] = grown(scales[0], cost)
+    for limit, price in (penalty or {}).items():
+        known[limit][name] = price
+        place = 2 + task.limit_names.index(limit)
+        scales[place] = grown(scales[place], price)
+    return replace(
+        made,
+        costs=costs or None,
+        known=known,
+        skip=task.skip,
+        scales=replace(task.scales, cost=scales[0], penalty=tuple(scales[2:])),
+    )
+
+
+def grown(scale: float, outcome: float) -> float:
+    """The scale, doubled as often as it takes to reach the outcome."""
+    while scale < outcome:
+        scale *= 2.0
+    return scale
+
+
+def fitted(
+    task: Task, told: Sequence[float | None]
+) -> tuple[list[float], list[float], list[float]] | None:
+    """Scales [2 + M] that outcomes told fit into, what is kept of these, and what is cut.
+
+    None for outcomes that cannot be taken: negative ones, or too far above a scale.
+    """
+    scales, kept, excess = list(task.scales.channels), [], []
+    caps = cast(Mapping[str, float], task.scales.grow)
+    places = (0, 1, *(2 + m for m in task.told))
+    for value, channel, place in zip(told, task.told_channels, places, strict=False):
+        if value is None or not 0.0 <= value < math.inf:
+            return None
+        most = min(value, caps.get(channel, math.inf))
+        room = MOST_GROWTH if channel in caps else 1.0
+        if most > room * scales[place]:
+            return None
+        scales[place] = grown(scales[place], most)
+        kept.append(most)
+        excess.append(value - most)
+    return scales, kept, excess
+
+
+def rescaled(task: Task, scales: list[float]) -> Task:
+    """The task with other scales [2 + M]."""
+    cost, reward, *penalties = scales
+    made = Scales(cost, reward, tuple(penalties), grow=task.scales.grow)
+    return replace(task, scales=made)
