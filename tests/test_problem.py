@@ -151,7 +151,10 @@ BAD_TOML = [
     (PAPER.replace("0.8", "[1, 2]", 1), "arm 'bold': penalties = 1, limits = 2; must be as many"),
     (PAPER.replace("0.8", "nan", 1), "limit = nan: must be a finite number"),
     ("name = 3\n" + PAPER, "name = 3: must be a string"),
-    ("scales = 3\n" + PAPER, "scales: 3: must be a table with keys among cost, reward, penalty"),
+    (
+        "scales = 3\n" + PAPER,
+        "scales: 3: must be a table with keys among cost, reward, penalty, grow",
+    ),
     ("scales = { cots = 3 }\n" + PAPER, "scales: unknown key 'cots'; did you mean 'cost'?"),
     ("scales = { cost = 0 }\n" + PAPER, "scales: scale of cost = 0.0: must be positive"),
     (
@@ -245,7 +248,7 @@ BAD = [
     (lambda: Problem([]), "arms = []: must hold at least one arm"),
     (lambda: Problem(3), "arms = 3: must be a list of arms"),
     (lambda: Problem([COIN]), "arm 1: Bernoulli(p=0.5) must be an Arm"),
-    (lambda: Problem([Arm("a", COIN, COIN)], scales=2), "scales = 2: must be a Scales"),
+    (lambda: Problem([Arm("a", COIN, COIN)], scales=2), "scales = 2: must be a Scales, or 'grow'"),
     (
         lambda: Problem([Arm("a", COIN, COIN, COIN)]),
         "arm 'a': penalties = 1, limits = 0; must be as many",

@@ -273,7 +273,7 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
         lambda: router(expected={"opus": {"cost": 0}}),
         "expected of arm 'opus': cost = 0.0: must lie above 0, at most 2.0, its scale",
     ),
-    (lambda: router(scales=3), "scales = 3: must be a Scales"),
+    (lambda: router(scales=3), "scales = 3: must be a Scales, or 'grow'"),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", '{ at_most = 1, per = "click" }', 1)),
         "limit 'bad': per = 'click': must be 'cost', 'pull', 'reward'",

@@ -152,6 +152,7 @@ def simulate(options: argparse.Namespace) -> int:
         threads=options.threads,
         address=options.address,
         progress=False if options.quiet else None,
+        delays=_delays(options.delay, options.lost),
     )
     requests = [
         Request.checked(one, policies, options.budget, options.runs, options.backend)
@@ -508,6 +509,22 @@ def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
+def _delays(delay: str, lost: float) -> Any:
+    """The delays that the options describe."""
+    from tightrope.engine.delays import delays_of
+    from tightrope.problem.laws import at, outcome_from_toml
+    from tightrope.problem.toml import table_of
+
+    given: Any = delay
+    try:
+        given = float(delay)
+    except ValueError:
+        if delay.lstrip().startswith("{"):
+            with at("--delay"):
+                given = outcome_from_toml(table_of(f"delay = {delay}")["delay"])
+    return delays_of(given, lost)
+
+
 def _add_backend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", default="auto", help="auto, cpu, gpu, python, ray or ray:gpu; default auto"
@@ -536,6 +553,15 @@ def _add_simulate(commands: Any) -> None:
     )
     _add_runs(parser, 1000)
     _add_backend(parser)
+    parser.add_argument(
+        "--delay",
+        default="0",
+        metavar="N|LAW",
+        help="decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'",
+    )
+    parser.add_argument(
+        "--lost", type=_number, default=0.0, metavar="SHARE", help="of outcomes, never told"
+    )
     parser.add_argument(
         "--address", metavar="HOST:PORT", help="the Ray cluster to join; default RAY_ADDRESS"
     )

@@ -30,6 +30,7 @@ class Game:
     budget: float
     risk: float = 0.01
     eager: float = 1.0
+    delay: int = 0  # decisions before an outcome is told
 
     def fresh(self):
         """State and guard at the start, as records over blocks of memory."""
@@ -49,21 +50,30 @@ _may, _note = (compile_function(one, "hostile-tests", jit=njit) for one in (allo
 
 
 @njit
-def _play(state, guard, fresh_state, fresh_guard, chances, rows, eager, runs, seed, out):
+def _play(state, guard, fresh_state, fresh_guard, chances, rows, eager, delay, runs, seed, out):
     np.random.seed(seed)
     limited = len(state.remaining) - 1
+    late = np.zeros((delay + 1, 2), np.int64)
     for run in range(runs):
         for part, first in zip(guard, fresh_guard):  # noqa: B905 -- numba has no strict
             part[:] = first
         state.remaining[:] = fresh_state.remaining
-        while state.remaining[0] >= 0.0:
-            arm = 0
-            if _may(guard, state) and np.random.random() < eager:
-                arm = 1
-            row = np.searchsorted(chances[arm], np.random.random(), side="right")
-            for channel in range(1 + limited):
-                state.remaining[channel] -= rows[arm, row, channel]
-            _note(guard, state, arm)
+        left, asked, told, others = state.remaining[0], 0, 0, 0.0
+        while left >= 0.0 or told < asked:
+            if left >= 0.0:
+                arm = 0
+                if _may(guard, others) and np.random.random() < eager:
+                    arm = 1
+                row = np.searchsorted(chances[arm], np.random.random(), side="right")
+                left -= rows[arm, row, 0]
+                late[asked % (delay + 1)] = arm, row
+                asked, others = asked + 1, others + arm
+            if asked - told > delay or left < 0.0:
+                arm, row = late[told % (delay + 1)]
+                for channel in range(1 + limited):
+                    state.remaining[channel] -= rows[arm, row, channel]
+                _note(guard, state, arm)
+                told, others = told + 1, others - arm
         out[run, 0], out[run, 1] = guard.others[0], guard.made.min()
         for m in range(limited):
             out[run, 2 + m] = state.remaining[1 + m]
@@ -80,5 +90,6 @@ def hostile_runs(game: Game, runs: int, seed: int = 0):
         chances[arm, len(law) - 1] = 1.0
         rows[arm, : len(law)] = table[:, 1:]
     out = np.zeros((runs, 2 + limited))
-    _play(state, guard, fresh_state, fresh_guard, chances, rows, game.eager, runs, seed, out)
+    how = game.eager, game.delay
+    _play(state, guard, fresh_state, fresh_guard, chances, rows, *how, runs, seed, out)
     return out[:, 0], out[:, 2:], out[:, 1] > 0

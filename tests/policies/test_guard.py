@@ -171,6 +171,7 @@ def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
     pull(PAPER, state, guard, 1, 0.0, 1.0)
     for left in (0.0, 10.0):
         state.remaining[:] = left, -1.0
+        guard.left[:] = state.remaining
         assert not allows(guard, 0.0)
         assert chance_allowed(guard, 0, *state.remaining) == 1.0  # U is
 
@@ -222,6 +223,23 @@ def test_the_promise_is_kept_against_hostile_arms(
     assert wilson(broken, runs)[1] <= RISK
     if declared and limit > 0.1:
         assert left_safe > 0.5 * runs  # it is not kept by doing nothing
+
+
+@pytest.mark.parametrize("delay", [3, 20])
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_promise_is_kept_with_pulls_in_flight(delay: int, declared: bool) -> None:
+    broken = left_safe = runs = 0
+    for seed, (limit, rate) in enumerate(PROBLEMS):
+        for safe, other in itertools.product([corners(rate, 1.0), tiny(rate, 0.4)], (WORST, HALF)):
+            rates = (rate if declared else -1.0,)
+            game = Game(safe, other, (limit,), rates, 150.0, delay=delay)
+            others, left, made = hostile_runs(game, 1000, seed)
+            bad = int((made & (left[:, 0] < -1e-9)).sum())
+            assert wilson(bad, 1000)[0] <= RISK, (safe, other, bad)
+            broken, left_safe = broken + bad, left_safe + int((others > 0).sum())
+            runs += 1000
+    assert wilson(broken, runs)[1] <= RISK
+    assert left_safe > 0.1 * runs
 
 
 def test_the_promise_is_not_for_a_false_declaration() -> None:

@@ -119,7 +119,7 @@ class _StateRun(PlainRun):
         super().__init__(problem, setup, budget)
         self._state: State = _empty(State, problem)
         start_state(self._state, budget, problem)
-        self._history = np.zeros(setup.window * (3 + problem.penalty_count))
+        self._history = np.zeros(setup.history(problem.arm_count, problem.penalty_count))
 
     def beside(self, policy: Policy, flight: Any, stand_ins: Any) -> _StateRun:
         """A copy in which pulls in ``flight`` came out as expected, and arms have stand-ins."""
@@ -181,7 +181,7 @@ class Forgetful(_StateRun):
         return float(sum(self.seen.pulls))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
-        remember(self._state, self._history, self.setup.fade, arm, values)
+        remember(self._state, self._history, self.setup.forgetting, arm, values)
         self.look()
 
     def look(self) -> None:
@@ -223,7 +223,7 @@ class Choosing(_StateRun):
         _copy_rows(self._scratch, arm, other, len(self.seen.pulls))
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
-        outcomes, fade = np.array(values, float), self.setup.fade
+        outcomes, fade = np.array(values, float), self.setup.forgetting
         self._learn(self._constants, self._state, self._scratch, self._history, fade, arm, outcomes)
 
 

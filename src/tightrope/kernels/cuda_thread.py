@@ -125,7 +125,8 @@ def build_thread(
     [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
     and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
     [columns, R]. A thread makes one run after another. The number of ``arms`` and the ``layout``
-    are compile-time constants.
+    are compile-time constants. With ``moving``, the loop is that of ``moving``. It is long because
+    what is compiled shares what is around it.
     """
     digest = fingerprint([], (spec.digest, bernoulli, arms, layout, moving, "device"))
     part = device_part(digest)

@@ -64,6 +64,8 @@ def moving_loop(spec: Any, target: Any, part: Any, wrap: Any, draw: Any, own: An
 
     ``flights``: the key of the run's delays, the pulls in flight [K], the first pull due at each
     step and the next one due with each pull [slots, -1 for none], the arms and outcomes of pulls.
+
+    It is long, and so are the lists of arguments, because compiled parts share what is around them.
     """
     layout, channels, number = Run.of(spec.penalties), 2 + spec.penalties, target.number
     spent, one, goes_on = layout.spent, number(1), going_on(spec, wrap)
@@ -158,6 +160,7 @@ def _moving_run(spec: Spec, bernoulli: bool) -> Any:
         block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law, starts, ends,
         counts, until, stop,
     ):  # fmt: skip
+        """As ``single_run``; so many parameters because a view and the flights are among them."""
         address = block.ctypes.data
         memory, numbers = memory_at(address), counts_of(address)
         seen = memory_at(seen_block.ctypes.data)

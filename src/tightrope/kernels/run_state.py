@@ -258,8 +258,9 @@ class RunState:
             allowance=tuple(run[layout.allowance :][: spec.limited].tolist()),
             explore=int(self["counts"][EXPLORE]) // arms,
             terms=terms,
-            window=len(self["history"]) // (3 + spec.limited),
-            fade=float(run[layout.fade]),
+            window=len(self["history"]) // (3 + spec.limited) if run[layout.fade] > 0.0 else 0,
+            fade=max(float(run[layout.fade]), 0.0) or 1.0,
+            watch=max(-float(run[layout.fade]), 0.0),
         )
 
     @property
@@ -310,7 +311,7 @@ class RunState:
         run[layout.allowance : layout.allowance + len(setup.allowance)] = setup.allowance
         run[layout.scale : layout.budget] = 1.0
         run[layout.scale : layout.scale + len(scales)] = scales
-        run[layout.budget], run[layout.fade] = budget, setup.fade
+        run[layout.budget], run[layout.fade] = budget, setup.forgetting
         self["counts"][[ARMS, EXPLORE]] = arms, setup.explore * arms
         if spec.remembers:
             self["starts"][:] = field_starts(State, arms, spec.limited)
@@ -366,7 +367,7 @@ def _shapes(
     if spec.remembers:
         starts = field_starts(State, arms, spec.limited)
         shapes |= {Field.STATE: (1, starts[-1]), Field.STARTS: (1, len(starts))}
-        shapes[Field.HISTORY] = (1, setup.window * (3 + spec.limited))
+        shapes[Field.HISTORY] = (1, setup.history(arms, spec.limited))
     if spec.method == CHOICE:
         own: Any = spec.policy
         starts = field_starts(own.Scratch, arms, spec.limited)

@@ -35,7 +35,7 @@ from tightrope.live.rebuild import (
     new_state,
     rebuilt,
     reprice_statistics,
-    stateful,
+    with_record,
 )
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
@@ -209,10 +209,10 @@ class Controller:
 
     def _make_view(self) -> None:
         """Get ready for decisions beside what was told; from here on there is a ``State``."""
-        spec = stateful(self._state.spec)
-        if spec != self._state.spec:
-            self._renew(self.task, self._unmoved(), like=spec)
-        self._ask_beside = call_beside(spec)
+        if not self._state.spec.remembers:
+            state = with_record(self._state, self.task, self.policy, self.budget)
+            self._hold(self.task, self.policy, self.budget, state, self._arm, self._beside)
+        self._ask_beside = call_beside(self._state.spec)
         self._view = aligned_copy(self._state.block)
 
     def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
@@ -511,9 +511,9 @@ class Controller:
         rows = (*range(self._count), *[-1] * newcomers)
         return Moves(rows, factors, learn, renew or bool((factors != 1.0).any()))
 
-    def _renew(self, task: Task, moves: Moves, like: Any = None) -> None:
+    def _renew(self, task: Task, moves: Moves) -> None:
         """Go on with a state made anew for a task that has changed."""
-        fresh = new_state(task, self.policy, self.budget, like or self._state.spec)
+        fresh = new_state(task, self.policy, self.budget, self._state)
         beside = self._beside.with_arms(len(moves.rows) - self._count)
         state = rebuilt(self._state, fresh, self.policy, moves)
         self._hold(task, self.policy, self.budget, state, NOTHING, beside)

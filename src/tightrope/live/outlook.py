@@ -21,10 +21,12 @@ from tightrope.policies.parts.guard import (
     rate_at_least,
     rate_at_most,
 )
+from tightrope.policies.parts.watch import CHANGES, HEAD, NOTICED
 from tightrope.problem.laws import shown
 from tightrope.problem.mixtures import conflict
 
 if TYPE_CHECKING:
+    from tightrope.kernels.run_state import RunState
     from tightrope.live.controller import Controller
     from tightrope.problem import Task
 
@@ -78,7 +80,8 @@ class Outlook:
     ``doubt``: the chance, at most, that any of the bounds on rates behind it is wrong. ``safest``:
     the arm whose penalty rates are surest to be low; ``safe``: whether it, or a mixture, is known
     to keep every limit in the long run. ``reward`` and ``pulls_left`` are projections, if the arms
-    go on sharing the cost as so far; None before the first cost.
+    go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
+    what they were, where the policy watches them (``watch``).
     """
 
     budget: float
@@ -92,6 +95,8 @@ class Outlook:
     safest: str
     safe: bool
     limits: tuple[LimitOutlook, ...]
+    in_flight: int = 0
+    changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
 
     @property
     def infeasible(self) -> tuple[str, ...]:
@@ -102,6 +107,9 @@ class Outlook:
         """It in sentences, but for the limits."""
         left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
         told = [f"spent {self.spent:,.6g} of {self.budget:,.6g} in {self.pulls:,} pulls{left}"]
+        if self.in_flight:
+            told.append(f"{self.in_flight:,} pulls in flight, which are not in what follows")
+        told += [f"arm {arm!r} is not what it was since pull {at:,}" for arm, at in self.changed]
         if self.reward is not None:
             told.append(f"reward {self.reward_so_far:,.6g}, projected {self.reward:,.6g}")
         if self.limits:
@@ -178,6 +186,19 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         safest=task.names[safest],
         safe=_keeps_all(task, high),
         limits=tuple(rows),
+        in_flight=sum(controller.in_flight),
+        changed=_changed(task, state),
+    )
+
+
+def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
+    """The arms that changed while they were watched."""
+    if not state.setup.watch:
+        return ()
+    heads = state["history"].reshape(task.arm_count, -1)[:, :HEAD]
+    return tuple(
+        (task.names[arm], int(heads[arm, NOTICED]))
+        for arm in np.flatnonzero(heads[:, CHANGES]).tolist()
     )
 
 

@@ -6,7 +6,7 @@ computed again. With scales that change by powers of two no number is rounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from tightrope.kernels.run_state import ASKED, PHASE, STEP, RunState
 from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, Spec, spec_of
 from tightrope.policies.base import IndexPolicy, Policy, Statistics, net_penalty, net_sum, set_up
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.parts.watch import HEAD, WATCH_SLOTS
 from tightrope.policies.state import record_fields
 from tightrope.problem import Problem, Task
 
@@ -28,7 +29,7 @@ __all__ = [
     "new_state",
     "rebuilt",
     "reprice_statistics",
-    "stateful",
+    "with_record",
 ]
 
 MANY = 128  # arms from which on a decision does not look at all of them
@@ -56,14 +57,33 @@ def _spec_for(policy: Policy, setup: Any, task: Task) -> Spec:
 
 
 def new_state(
-    task: Task | Problem, policy: Policy, budget: float, like: Spec | None = None
+    task: Task | Problem, policy: Policy, budget: float, like: RunState | None = None
 ) -> RunState:
-    """The state at the start of a live run; with the memory of ``like``, if that has a state."""
+    """The state at the start of a live run.
+
+    If it is to go on as ``like``, as many pulls are remembered as there.
+    """
     scaled, known = task.normal_budget(budget), task.task
     setup = set_up(policy, task, scaled)
+    if like is not None:
+        setup = replace(setup, window=like.setup.window, fade=like.setup.fade)
     spec = _spec_for(policy, setup, known)
-    if like is not None and like.stateful:
+    if like is not None and like.spec.stateful:
         spec = stateful(spec)
+    return _start(spec, setup, known, budget)
+
+
+def with_record(old: RunState, task: Task, policy: Policy, budget: float) -> RunState:
+    """The same state, with a ``State``; its setup is that of the old one."""
+    setup = replace(old.setup, bases=old.spec.bases)
+    fresh = _start(stateful(old.spec), setup, task, budget)
+    factors = np.ones(2 + task.penalty_count)
+    return rebuilt(old, fresh, policy, Moves(tuple(range(task.arm_count)), factors))
+
+
+def _start(spec: Spec, setup: Any, known: Task, budget: float) -> RunState:
+    """The state at the start of a run."""
+    scaled = known.normal_budget(budget)
     return RunState.new(
         spec,
         known.arm_count,
@@ -171,11 +191,24 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
     record.remaining[:] = np.where(
         unmoved, sums["remaining"] * left, start - (before - sums["remaining"] * left)
     )
-    row = 3 + limited
-    history = new["history"].reshape(-1, row)
-    history[:] = old["history"].reshape(-1, row)[: len(history)] * [1.0, *scale]
-    places = {source: arm for arm, source in enumerate(moves.rows) if source >= 0}
-    history[:, 0] = [places[int(arm)] for arm in history[:, 0]]
+    if new.setup.watch:
+        _move_buckets(old["history"], new["history"], units, moves.rows)
+    else:
+        history = new["history"].reshape(-1, 3 + limited)
+        history[:] = old["history"].reshape(-1, 3 + limited) * [1.0, *scale]
+        places = {source: arm for arm, source in enumerate(moves.rows) if source >= 0}
+        history[:, 0] = [places[int(arm)] for arm in history[:, 0]]
+
+
+def _move_buckets(
+    source: Floats, to: Floats, units: Mapping[str, Floats], rows: Sequence[int]
+) -> None:
+    """The buckets of arms that are watched."""
+    bucket = np.concatenate(list(units.values()))
+    size = HEAD + WATCH_SLOTS * len(bucket)
+    unit = np.concatenate([np.ones(HEAD), np.tile(bucket, WATCH_SLOTS)])
+    _move_rows(source * np.resize(unit, len(source)), to, rows)
+    assert len(to) == size * len(rows)
 
 
 def _sums(old: RunState) -> dict[str, Floats]:

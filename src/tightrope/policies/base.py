@@ -62,9 +62,10 @@ class Setup:
     turn, before the first decision; the queues do not move meanwhile. ``terms`` [K, 1 + M, 2] are
     the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
     is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
-    before a pull is added (see ``forgetting``). ``bases`` [M]: what the limits are per, empty if
-    all are per unit of cost; :func:`set_up` fills it in, and appends the limits to the
-    constants, but for a choice policy, whose state has them.
+    before a pull is added (see ``forgetting``). ``watch``: the chance of a false alarm with which
+    arms are watched for change (see ``parts.watch``), 0 if they are not. ``bases`` [M]: what the
+    limits are per, empty if all are per unit of cost; :func:`set_up` fills it in, and appends the
+    limits to the constants, but for a choice policy, whose state has them.
     """
 
     constants: Constants
@@ -74,12 +75,26 @@ class Setup:
     warning: str | None = None
     window: int = 0
     fade: float = 1.0
+    watch: float = 0.0
     bases: tuple[float, ...] = ()
 
     @property
     def forgets(self) -> bool:
         """Whether the policy forgets or discounts old pulls."""
-        return self.window > 0 or self.fade < 1.0
+        return self.window > 0 or self.fade < 1.0 or self.watch > 0.0
+
+    def history(self, arms: int, penalties: int) -> int:
+        """How many numbers of past pulls a run keeps."""
+        if self.watch > 0.0:
+            from tightrope.policies.parts.watch import watch_numbers
+
+            return watch_numbers(arms, penalties)
+        return self.window * (3 + penalties)
+
+    @property
+    def forgetting(self) -> float:
+        """What ``remember`` takes: the factor, or the chance of a false alarm below 0."""
+        return -self.watch if self.watch > 0.0 else self.fade
 
 
 @dataclass

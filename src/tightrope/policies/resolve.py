@@ -85,18 +85,24 @@ class Resolve(ChoicePolicy):
     the task declares a safe arm; ``None`` keeps the limits on average, which earns a little more.
     ``mu_min``: a lower bound on the mean costs, in units of the largest cost, that no sample goes
     below; ``None`` if nothing is known. For arms that change, ``window0`` or ``discount0``: beliefs
-    come from about so many times sqrt(B log B) pulls, see ``forgetting``.
+    come from about so many times sqrt(B log B) pulls, see ``forgetting``; or ``watch``: the chance
+    of a false alarm per arm with which arms are watched, and believed anew from when they changed.
     """
 
     risk: float | None = None
     mu_min: float | None = None
     window0: float | None = None
     discount0: float | None = None
+    watch: float | None = None
 
     name: ClassVar[str] = "resolve"
     summary: ClassVar[str] = "re-solves the best mixture of sampled arms against what is left"
     contestants: ClassVar[tuple[str, ...]] = ("resolve", "resolve:risk=0.01")
-    forgetful: ClassVar[tuple[str, ...]] = ("resolve:window0=2", "resolve:discount0=2")
+    forgetful: ClassVar[tuple[str, ...]] = (
+        "resolve:window0=2",
+        "resolve:discount0=2",
+        "resolve:watch=0.01",
+    )
     colour: ClassVar[str | None] = "#d1006c"
 
     Scratch: ClassVar[type] = ResolveScratch
@@ -108,12 +114,16 @@ class Resolve(ChoicePolicy):
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
         require_forgetting(self)
+        self.require_number("watch", 0.0, open_low=True, optional=True)
+        self.require("watch", "a number between 0 and 1, or none", (self.watch or 0.0) < 1.0)
+        forgets = (self.window0, self.discount0) != (None, None)
+        self.require("watch", "none where pulls are forgotten", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
         """Itself under the guard, where there are a risk, a limit and a declared safe arm."""
         from tightrope.policies.guarded import GuardedResolve
 
-        forgets = (self.window0, self.discount0) != (None, None)
+        forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
         limited = known.penalty_count and not any(known.bases)
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
@@ -128,12 +138,16 @@ class Resolve(ChoicePolicy):
             allowance=limits_of(task),
             window=window,
             fade=fade,
+            watch=self.watch or 0.0,
             warning=self._no_promise(task),
         )
 
     def _no_promise(self, task: Task) -> str | None:
         """What to say where a risk and a safe arm are given, but the guard needs all pulls."""
-        given = "discount0" if self.window0 is None else "window0"
+        given = next(
+            (name for name in ("window0", "discount0", "watch") if getattr(self, name) is not None),
+            "watch",
+        )
         if self.risk is None or task.safe is None:
             return None
         if any(task.bases):

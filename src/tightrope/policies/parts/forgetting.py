@@ -19,6 +19,7 @@ from typing import Any
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Policy, net_sum
 from tightrope.policies.choice import record
+from tightrope.policies.parts.watch import watch
 from tightrope.policies.state import Array, State
 
 __all__ = [
@@ -74,10 +75,15 @@ def remember(state: State, history: Array, fade: float, arm: int, outcomes: Arra
     """Add a pull's outcomes to the state, and forget the pull that leaves the window.
 
     ``history`` [W, 1 + C], flat, holds the pulls in the window: the arm, then its outcomes; it is
-    empty if there is no window. Returns the arm whose pull was forgotten, ``NO_ONE``, or
-    ``EVERYONE`` if all pulls were discounted.
+    empty if there is no window. A ``fade`` below 0 is the chance of a false alarm with which arms
+    are watched, and ``history`` what that takes. Returns the arm whose pull was forgotten,
+    ``NO_ONE``, or ``EVERYONE`` if all pulls were discounted.
     """
     touched = NO_ONE
+    if fade < 0.0:
+        record(state, arm, outcomes)
+        watch(state, history, -fade, arm, outcomes)
+        return touched
     if fade < 1.0:
         touched = EVERYONE
         _fade(state, fade)

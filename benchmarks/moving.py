@@ -1,0 +1,169 @@
+"""What a moving world costs: delays, lost outcomes, arms that come and go, changes, loose scales.
+
+python -m benchmarks.moving [delays|arms|watch|grow ...] [--runs 200] [--page docs/moving.md]
+
+Prints Markdown tables, or puts them into the page's blocks of the same names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import page
+from tightrope import (
+    Change,
+    Controller,
+    Problem,
+    Scales,
+    Task,
+    optimum,
+    oracle,
+    parse_policy,
+    ready_problem,
+    simulate,
+)
+from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.engine.python import outcomes
+from tightrope.kernels.rng import OUTCOMES, Generator
+
+__all__ = ["main"]
+
+PROBLEM = "arena-random-5"
+POLICIES = (
+    "resolve",
+    "resolve:risk=0.01",
+    "lyon",
+    "lyon:delta0=15",
+    "lyon-ts",
+    "ts-lp:update=true",
+    "primal-dual-bwk",
+    "pessimistic-optimistic",
+)
+HOW = {
+    "at once": {},
+    "10 later": {"delay": 10},
+    "100 later": {"delay": 100},
+    "1000 later": {"delay": 1000},
+    "1 % lost": {"lost": 0.01},
+}
+
+
+def figures(problem: Problem, label: str, budget: float, runs: int, **how: float) -> str:
+    """Regret in percent of OPT(B), violation in thousandths of the limit, share of runs broken."""
+    results = simulate(
+        problem, parse_policy(label), budgets=budget, runs=runs, seed=1, progress=False, **how
+    )
+    found, limit = results[label].runs, problem.limits[0]
+    best = optimum(problem, budget)
+    return _cell(found.reward[0] / best, found.penalty[0, :, 0] / budget / limit - 1.0)
+
+
+def _cell(earned: Any, over: Any) -> str:
+    """From what runs earned, of the optimum, and by what share they are beyond the limit."""
+    regret, broken = 100.0 * (1.0 - np.mean(earned)), 100.0 * np.mean(np.array(over) > 1e-9)
+    return f"{regret:.2f}, {1000 * np.mean(over):+.1f}, {broken:.0f} %"
+
+
+def delays(runs: int) -> str:
+    """Each policy at each delay and budget."""
+    problem, rows = ready_problem(PROBLEM), []
+    for label in POLICIES:
+        for budget in (1000.0, 10_000.0):
+            cells = [figures(problem, label, budget, runs, **how) for how in HOW.values()]
+            rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
+    return page.table(["policy", "B", *HOW], rows)
+
+
+def arms(runs: int) -> str:
+    """The best arm comes at half of the budget, or leaves then."""
+    problem, rows = ready_problem(PROBLEM), []
+    listed = list(problem.arms)
+    best = int(np.argmax(oracle(problem).pull_share))
+    name = listed[best].name
+    cases = {
+        "all arms": problem,
+        f"{name} comes": Problem(
+            listed, problem.limits[0], absent=[name], changes=[Change(0.5, listed)]
+        ),
+        f"{name} leaves": Problem(
+            listed, problem.limits[0], changes=[Change(0.5, listed, absent=[name])]
+        ),
+    }
+    for label in (*POLICIES, "resolve:window0=2"):
+        for budget in (1000.0, 10_000.0):
+            cells = [figures(one, label, budget, runs) for one in cases.values()]
+            rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
+    return page.table(["policy", "B", *cases], rows)
+
+
+def watch(runs: int) -> str:
+    """Watching, where arms change and where they do not."""
+    labels = ("resolve", "resolve:watch=0.01", "resolve:window0=2", "resolve:discount0=2")
+    rows = []
+    for name in ("arena-abrupt", "arena-drift", PROBLEM, "arena-random-10", "paper"):
+        for budget in (1000.0, 10_000.0):
+            problem = ready_problem(name)
+            cells = [figures(problem, label, budget, runs) for label in labels]
+            rows.append([f"`{name}`", f"{budget:,.0f}", *cells])
+    return page.table(["problem", "B", *(f"`{label}`" for label in labels)], rows)
+
+
+def grow(runs: int) -> str:
+    """Scales that are right, a hundred times too large, and that grow from a hundredth."""
+    problem, budget, rows = ready_problem("arena-continuous-8"), 1000.0, []
+    limits, names = {"penalty": problem.limits[0]}, problem.names
+    kinds = {
+        "right": Scales(),
+        "100 times too large": Scales(100.0, 100.0, 100.0),
+        "growing from 1/64": Scales(1 / 64, 1 / 64, 1 / 64, grow=True),
+        "growing from 1/64, capped at 1/2": Scales(
+            1 / 64, 1 / 64, 1 / 64, grow={"cost": 0.5, "reward": 0.5, "penalty": 0.5}
+        ),
+    }
+    best, tables = optimum(problem, budget), problem.tables()
+    for label in ("resolve", "lyon", "lyon-ts"):
+        cells = []
+        for scales in kinds.values():
+            task = Task(names, limits, scales)
+            earned, over = [], []
+            for run in range(runs):
+                controller = Controller(task, parse_policy(label), budget, seed=run)
+                draws, total, penalty = Generator(1, OUTCOMES, run), 0.0, 0.0
+                while not controller.exhausted:
+                    arm = controller.ask()
+                    told = outcomes(tables, arm, draws)
+                    controller.tell(arm, *told)
+                    total, penalty = total + told[1], penalty + told[2]
+                earned.append(total)
+                over.append(penalty / budget / problem.limits[0] - 1.0)
+            cells.append(_cell(np.array(earned) / best, over))
+        rows.append([f"`{label}`", *cells])
+    return page.table(["policy", *kinds], rows)
+
+
+TABLES = {"delays": delays, "arms": arms, "watch": watch, "grow": grow}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], metavar="TABLE")
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", OutsideTheoryWarning)
+    for name in asked.tables or TABLES:
+        text = TABLES[name](asked.runs)
+        print(f"{name}, {asked.runs} runs\n\n{text}\n", flush=True)
+        if asked.page:
+            page.write({name: text}, asked.page)
+
+
+if __name__ == "__main__":
+    main()
