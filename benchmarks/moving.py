@@ -121,9 +121,9 @@ def grow(runs: int) -> str:
     kinds = {
         "right": Scales(),
         "100 times too large": Scales(100.0, 100.0, 100.0),
-        "growing from 1/64": Scales(1 / 64, 1 / 64, 1 / 64, grow=True),
-        "growing from 1/64, capped at 1/2": Scales(
-            1 / 64, 1 / 64, 1 / 64, grow={"cost": 0.5, "reward": 0.5, "penalty": 0.5}
+        "growing from 1/16": Scales(1 / 16, 1 / 16, 1 / 16, grow=True),
+        "growing from 1/16, capped at 1/2": Scales(
+            1 / 16, 1 / 16, 1 / 16, grow={"cost": 0.5, "reward": 0.5, "penalty": 0.5}
         ),
     }
     best, tables = optimum(problem, budget), problem.tables()

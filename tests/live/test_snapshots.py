@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import dataclasses
 import gc
@@ -9,6 +10,8 @@ import json
 import pickle
 import subprocess
 import sys
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +33,7 @@ from tightrope import (
 from tightrope.live import snapshots
 from tightrope.policies import POLICIES
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 EVERY_POLICY = [
     *POLICIES,
     "lyon:window0=1",
@@ -215,7 +219,7 @@ def damaged(saved):
         *((flipped(place), "is damaged") for place in range(len(snapshots.MAGIC), len(saved), 97)),
         (snapshots.MAGIC + checksum + b"\n", "is damaged"),
         (snapshots.MAGIC + b"\xff\n" + line + b"\n" + block, "is damaged"),
-        (with_head(format=99), "format 99 must be 2"),
+        (with_head(format=99), "format 99 must be 2 or 3"),
         (with_head(policy=["nowhere", "Nobody"]), "its policy nowhere.Nobody is not known here"),
         ("text", "must be bytes"),
         (None, "must be bytes"),
@@ -271,3 +275,19 @@ def test_one_that_cannot_be_compiled(paper):
     assert {tuple(go_on(one, 9, seed=2)) for one in (controller, *others)} == {
         (1, 0, 1, 0, 1, 0, 1, 0, 1)
     }
+
+
+@pytest.mark.parametrize("label", ["lyon", "resolve", "resolve:risk=0.05", "ts-lp"])
+def test_a_snapshot_of_the_version_before_goes_on(label):
+    """Saved by version 0.1 after 30 pulls, with its next 40 decisions."""
+    saved = json.loads((GOLDEN / "controller-2.json").read_text())[label]
+    controller = Controller.restore(zlib.decompress(base64.b64decode(saved["snapshot"])))
+    assert sum(controller.pulls) == 30
+    assert controller.in_flight == [0, 0]
+    chosen = []
+    for turn in range(30, 70):
+        arm = controller.ask()
+        chosen.append(arm)
+        bad = 1.0 if (turn * 7 + arm) % 5 == 0 else 0.0
+        controller.tell(arm, [1.0, 0.5][arm], [0.8, 0.4][turn % 2], bad)
+    assert chosen == saved["then"]

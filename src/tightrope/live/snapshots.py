@@ -6,7 +6,7 @@ import hashlib
 import json
 import operator
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,13 @@ def _parameters(policy: Policy) -> dict[str, Any]:
     return {field.name: getattr(policy, field.name) for field in fields(policy)}  # type: ignore[arg-type]
 
 
+def _defaults(policy: Policy) -> dict[str, Any]:
+    """The parameters that have a default, as JSON has them."""
+    listed = fields(policy)  # type: ignore[arg-type]
+    found = {one.name: one.default for one in listed if one.default is not MISSING}
+    return dict(json.loads(json.dumps(found)))
+
+
 NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 
 
@@ -88,7 +95,8 @@ def _unpacked(
     task = Task.from_toml(head["task"])
     found = policy.for_task(task) if policy else _policy(head)
     (_, name), given = head["policy"], type(found).__qualname__
-    if name != given or json.loads(json.dumps(_parameters(found))) != head["parameters"]:
+    saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
+    if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     facts = {**head["spec"], **{key: tuple(head["spec"][key]) for key in ("bases", "hard")}}
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **facts)

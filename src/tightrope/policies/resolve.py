@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Policy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
-from tightrope.policies.parts.beliefs import COIN, EXPECTED, Arms, believe, draw, learn
+from tightrope.policies.parts.beliefs import (
+    COIN,
+    EXPECTED,
+    Arms,
+    believe,
+    draw,
+    learn,
+    mean_of,
+)
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
     Mixture,
@@ -282,7 +290,7 @@ def _choose_for_one(
     safest = _least(arms.cautious)
     low, spread = arms.rate[safest], arms.spread[safest]
     unsure = spread / _known(arms.known[safest], ahead, len(arms.cost))
-    reserve = _skewness(constants, arms.size[safest])
+    reserve = _skewness(constants, arms.size[safest]) + _pending(constants, state, arms, 0)
     safe = _safe_rate(constants, low, spread, unsure, reserve, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
@@ -357,6 +365,7 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
     for m in range(limited):
         expected, noise, unsure = _of_safest(scratch, m, ahead)
         reserve, allowance = _skewness(constants, _size_of_safest(scratch, m)), remaining[1 + m]
+        reserve += _pending(constants, state, arms, m)
         safe = _safe_rate(constants, expected, noise, unsure, reserve, allowance, ahead)
         scratch.safe[m], standing = safe, min(standing, safe)
     for m in range(limited):
@@ -411,6 +420,7 @@ def _bearable(constants: Constants, state: State, scratch: ResolveScratch, arm: 
         if excess > 0.0:
             ahead, allowance = _ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = _skewness(constants, size) + excess
+            reserve += _pending(constants, state, scratch.arms, m)
             expected, noise, unsure = _of_safest(scratch, m, ahead)
             room = _room(constants, expected, noise, unsure, reserve, allowance, ahead)
             if room < constants[0]:
@@ -480,6 +490,15 @@ def _room(
 def _skewness(constants: Constants, size: float) -> float:
     """Cornish and Fisher's term; the third cumulant is taken as ``size`` times the second."""
     return size * (constants[0] * constants[0] - 1.0) / 6.0
+
+
+def _pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
+    """What pulls in flight may have incurred beyond what is expected: z deviations of it."""
+    limited, variance = len(arms.limits), 0.0
+    for arm in range(len(state.flight)):
+        cost = state.flight[arm] * mean_of(arms.cost_scale[arm])
+        variance += cost * arms.spread[arm * limited + m]
+    return constants[0] * math.sqrt(variance)
 
 
 def _excess(constants: Constants, size: float, safest: float) -> float:
