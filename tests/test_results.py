@@ -281,3 +281,8 @@ def test_what_is_no_policy_is_named(paper):
     for wrong in ("lyon", LyOn, [LyOn(), 3], {"a": "lyon"}):
         with pytest.raises(InputError, match=r"policies: .* must be a policy, such as LyOn\(\)"):
             simulate(paper, wrong, budgets=5, runs=2)
+
+
+def test_results_are_listed_by_their_policies(paper):
+    results = simulate(paper, [LyOn(), LyOff()], budgets=10, runs=2)
+    assert list(results) == ["lyon", "lyoff"]

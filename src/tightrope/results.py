@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -171,6 +171,10 @@ class Results:
     def labels(self) -> tuple[str, ...]:
         """The policies' labels, in order."""
         return tuple(record.label for record in self.records)
+
+    def __iter__(self) -> Iterator[str]:
+        """The labels of the policies."""
+        return iter(self.labels)
 
     def __getitem__(self, label: str) -> Record:
         """A policy's record by its label."""

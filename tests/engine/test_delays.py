@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from tightrope import (
     simulate,
     trajectory,
 )
+from tightrope.cli import main
 from tightrope.engine.delays import delays_of
 
 FIVE = ready_problem("arena-random-5")
@@ -123,3 +126,19 @@ def test_a_lost_outcome_is_spent_all_the_same():
 def test_a_trajectory_of_arms_that_come_and_go():
     path = trajectory(MOVING, LyOn(), budget=40, runs=2, points=10)
     assert (np.diff(path.cost, axis=1) >= 0).all()
+
+
+def test_delays_in_the_shell(capsys):
+    asked = ["simulate", "paper", "--policy", "lyon", "--budget", "50", "--runs", "4", "--json"]
+    rows = []
+    for how in ([], ["--delay", "0"], ["--delay", "9", "--lost", "0.1"]):
+        assert main([*asked, "--quiet", *how]) == 0
+        rows.append(json.loads(capsys.readouterr().out)[0]["reward_rate"])
+    assert rows[0] == rows[1] != rows[2]
+    law = ["--delay", "{ uniform = [0, 20] }"]
+    assert main([*asked, "--quiet", *law]) == 0
+    for bad in ("x", "{ uniform = 3 }", "-1"):
+        assert main([*asked, f"--delay={bad}"]) == 2
+        told = capsys.readouterr().err.strip().splitlines()
+        assert len(told) == 1
+        assert "delay" in told[0]

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import bernoulli_problem
 from tests.problems import Astray, changing, unlike
 from tightrope import (
+    Change,
     EpsilonGreedy,
     FixedArm,
     LyOff,
@@ -194,6 +195,28 @@ def test_wherever_a_thread_s_numbers_lie(policy, fewest, own, paper, monkeypatch
 @pytest.mark.parametrize("policy", [LyOn(), UniformRandom()], ids=lambda policy: policy.label)
 def test_arms_that_change(policy):
     agree(*both(changing(), policy, size(15, 300), size(2, 5000), reference=REFERENCE))
+
+
+@pytest.mark.parametrize("policy", [LyOn(), Resolve(), Resolve(watch=0.3)], ids=lambda p: p.label)
+def test_outcomes_told_late_and_arms_that_come_and_go(policy, paper):
+    arms = list(paper.arms)
+    moving = Problem(arms, paper.limits[0], changes=[Change(0.5, arms, absent=[arms[0].name])])
+    for problem, delay in ((paper, 5), (moving, 0), (moving, 3)):
+        made = [
+            simulate(
+                problem,
+                policy,
+                budgets=14.0,
+                runs=size(2, 2000),
+                seed=3,
+                backend=backend,
+                progress=False,
+                delay=delay,
+                lost=0.1 if delay else 0.0,
+            )[policy.label].runs
+            for backend in ("gpu", "python" if SIMULATED else "cpu")
+        ]
+        agree(*made)
 
 
 def test_any_outcome_law_of_policies_that_choose(mixed):

@@ -14,7 +14,7 @@ import pytest
 from tightrope import Controller, InputError, Limit, LyOn, Resolve, Scales, Task, parse_policy
 from tightrope.live import controller as controller_module
 from tightrope.policies import POLICIES
-from tightrope.policies.base import InformedPolicy
+from tightrope.policies.base import InformedPolicy, set_up
 
 TASK = Task(["a", "b", "c"], {"bad": 0.4}, smallest_cost=0.2, slack=0.5, safe="b")
 MEANS = {"a": (0.6, 0.7, 0.3), "b": (0.4, 0.4, 0.05), "c": (0.5, 0.5, 0.2)}
@@ -229,6 +229,20 @@ def test_a_safe_arm_cannot_leave():
     with pytest.raises(InputError, match="is the last one left"):
         controller.retire_arm("b")
     assert controller.ask_many(3) == [1, 1, 1]
+
+
+def test_a_promise_rests_on_the_scales():
+    grows = Task(["a", "b"], {"bad": 0.4}, "grow", safe="b")
+    policy = Resolve(risk=0.05).for_task(grows)
+    assert type(policy) is Resolve  # without the guard, and it says so
+    assert "rests on scales that do not grow" in set_up(policy, grows, 100).warning
+    task = Task(
+        ["a", "b"], {"dollars": 0.5}, costs=1, known={"dollars": {"a": 0.2, "b": 1}}, safe="a"
+    )
+    controller = Controller(task, Resolve(risk=0.05), 100)
+    with pytest.raises(InputError, match="must stay within the scales"):
+        controller.reprice("b", penalty={"dollars": 3})
+    assert controller.task == task
 
 
 def test_prices_change():

@@ -513,6 +513,11 @@ class Controller:
 
     def _renew(self, task: Task, moves: Moves) -> None:
         """Go on with a state made anew for a task that has changed."""
+        if isinstance(self.policy, GuardedResolve) and (moves.factors != 1.0).any():
+            raise InputError(
+                f"prices: must stay within the scales {self.task.scales.channels}, on which the"
+                f" promise of risk = {self.policy.risk:g} rests"
+            )
         fresh = new_state(task, self.policy, self.budget, self._state)
         beside = self._beside.with_arms(len(moves.rows) - self._count)
         state = rebuilt(self._state, fresh, self.policy, moves)
@@ -603,9 +608,10 @@ class Controller:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
+        flying = f", {sum(self.in_flight)} in flight" if any(self._flight) else ""
         return (
             f"Controller({self.policy.label}, {self.task.arm_count} arms, budget {self.budget:g}:"
-            f" {self.spent:g} spent in {int(self._counts[STEP])} pulls)"
+            f" {self.spent:g} spent in {int(self._counts[STEP])} pulls{flying})"
         )
 
     def _repr_html_(self) -> str:

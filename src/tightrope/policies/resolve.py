@@ -132,7 +132,7 @@ class Resolve(ChoicePolicy):
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not any(known.bases)
+        limited = known.penalty_count and not any(known.bases) and not known.scales.grow
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -163,6 +163,11 @@ class Resolve(ChoicePolicy):
             return (
                 f"policy resolve: {which}: the guard of a safe arm is for limits per unit of cost,"
                 f" so that risk = {self.risk:g} is aimed at only"
+            )
+        if task.scales.grow:
+            return (
+                "policy resolve: the guard of a safe arm rests on scales that do not grow, so that"
+                f" risk = {self.risk:g} is aimed at only"
             )
         if getattr(self, given) is None:
             return None
