@@ -33,9 +33,8 @@ def seen(state):
 def test_decisions_and_queues_are_as_written(name):
     golden, policy = GOLDEN[name], parse_policy(GOLDEN[name]["policy"])
     arms, window, fade = golden["arms"], golden.get("window", 0), golden.get("fade", 1.0)
-    setup = Setup(
-        tuple(golden["constants"]), (golden["allowance"],), golden["explore"], golden.get("terms")
-    )
+    constants = (*golden["constants"], 0.0)  # costs are not known
+    setup = Setup(constants, (golden["allowance"],), golden["explore"], golden.get("terms"))
     state, history, queue, lost = new_record(State, arms, 1), np.zeros(4 * window), 0.0, 0.0
     for n, step in enumerate(golden["steps"]):
         exploring = n < setup.explore * arms

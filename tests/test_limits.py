@@ -16,6 +16,7 @@ from tightrope import (
     InfeasibleError,
     InputError,
     Limit,
+    LyOn,
     Problem,
     ProblemError,
     Resolve,
@@ -25,9 +26,11 @@ from tightrope import (
     Uniform,
     optimum,
     oracle,
+    parse_policy,
     simulate,
 )
 from tightrope.optimum.pi_star import infeasible
+from tightrope.policies.base import set_up
 from tightrope.results import violations
 
 
@@ -605,3 +608,45 @@ def test_no_policy_earns_more_than_the_bound_under_a_hard_limit():
                 problem, policy, budgets=budget, runs=50, backend="cpu", progress=False
             )
             assert found.records[0].runs.reward.mean() <= bound
+
+
+# What is known tightens bounds.
+
+
+@pytest.mark.parametrize("label", ["lyon", "lincon-kl-ucb", "primal-dual-bwk"])
+def test_who_knows_prices_breaks_the_limit_by_less(label):
+    """Optimism about costs and penalties breaks the limit; there is none where both are known."""
+    rng = np.random.default_rng(4)
+    costs, names = rng.uniform(0.2, 1.0, 10), [f"arm {k}" for k in range(10)]
+    rewards = rng.uniform(0.2, 0.9, 10) * costs
+    penalties = rewards * rng.uniform(0.3, 1.0, 10)
+    limit = float(np.sort(penalties / costs)[3])
+    laws = [
+        (name, Constant(float(x)), Bernoulli(float(r)))
+        for name, x, r in zip(names, costs, rewards, strict=True)
+    ]
+    told = Problem(
+        [Arm(*law, Constant(float(y))) for law, y in zip(laws, penalties, strict=True)], limit=limit
+    )
+    prices = dict(zip(names, map(float, costs), strict=True))
+    known = {"penalty": dict(zip(names, map(float, penalties), strict=True))}
+    sure = Problem([Arm(*law) for law in laws], limit=limit, costs=prices, known=known)
+    excess = []
+    for problem in (told, sure):
+        found = simulate(problem, parse_policy(label), budgets=1000, runs=40, seed=1)[label].runs
+        excess.append(found.penalty.mean() / 1000 - limit)
+    assert excess[1] < 0.6 * excess[0]
+
+
+def test_lyon_s_width_is_that_of_the_reward_alone_where_costs_are_known():
+    task = Task(["a", "b"], {"bad": 0.3}, costs=0.5)
+    known, told = (
+        set_up(LyOn(), one, 100.0).constants for one in (task, Task(["a"], {"bad": 0.3}))
+    )
+    assert (known[3], told[3]) == (1.0, 0.0)
+    rate, width = LyOn.reward_terms(known, 16.0, 8.0, 12.0)
+    assert (rate, width) == (1.5, 4.0 / 8.0)  # sqrt(n) / cost
+    assert LyOn.reward_terms(told, 16.0, 8.0, 12.0) == (1.5, 2.5 * 4.0 / 8.0)
+    sure = Task(["a"], {"bad": 0.3}, costs=0.5, known={"bad": {"a": 0.1}})
+    constants = set_up(LyOn(), sure, 100.0).constants
+    assert LyOn.penalty_terms(constants, 16.0, 8.0, 4.0)[1] == 0.0  # known too

@@ -33,7 +33,7 @@ from tightrope import (
 from tightrope.live import snapshots
 from tightrope.policies import POLICIES
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+HERE = Path(__file__).parent
 EVERY_POLICY = [
     *POLICIES,
     "lyon:window0=1",
@@ -280,7 +280,7 @@ def test_one_that_cannot_be_compiled(paper):
 @pytest.mark.parametrize("label", ["lyon", "resolve", "resolve:risk=0.05", "ts-lp"])
 def test_a_snapshot_of_the_version_before_goes_on(label):
     """Saved by version 0.1 after 30 pulls, with its next 40 decisions."""
-    saved = json.loads((GOLDEN / "controller-2.json").read_text())[label]
+    saved = json.loads((HERE / "controller-2.json").read_text())[label]
     controller = Controller.restore(zlib.decompress(base64.b64decode(saved["snapshot"])))
     assert sum(controller.pulls) == 30
     assert controller.in_flight == [0, 0]

@@ -31,7 +31,6 @@ from tightrope.policies.base import set_up
 from tightrope.policies.choice import record
 from tightrope.policies.parts.intervals import (
     knapsack_radius,
-    rate_radius,
     spread,
     wilson_high,
     wilson_low,
@@ -60,6 +59,12 @@ FREE = bernoulli_problem([(0.4, 0.8), (0.6, 0.6), (0.3, 0.1)], None)
 TWO = bernoulli_problem(
     [(0.4, 0.8, 0.6, 0.1), (0.6, 0.6, 0.3, 0.4), (0.5, 0.2, 0.1, 0.1)], (0.8, 0.5)
 )
+
+
+def rate_radius(mean, cost, pulls, gamma):
+    """The radius of a quotient, written down again."""
+    above, below = knapsack_radius(mean, pulls, gamma), knapsack_radius(cost, pulls, gamma)
+    return (above + below * mean / cost) / cost
 
 
 def each(policies):

@@ -98,6 +98,10 @@ def _unpacked(
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
+    if head["format"] < FORMAT and head["spec"]["bases"]:
+        raise InputError(
+            f"snapshot: format {head['format']} with limits per pull or reward is not read"
+        )
     facts = {**head["spec"], **{key: tuple(head["spec"][key]) for key in ("bases", "hard")}}
     spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **facts)
     arm = operator.index(head["arm"])

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import kl_high, kl_low, untried
+from tightrope.policies.parts.intervals import if_unknown, kl_high, kl_low, untried
 from tightrope.policies.parts.mixture import Program, pick_or_any, solve_program
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
@@ -96,10 +96,14 @@ def _bound(level: float, state: State, scratch: Optimism) -> None:
         pulls, first = state.pulls[arm], arm * (2 + limited)
         cost, width = state.totals[first] / pulls, level / pulls
         scratch.cost[arm] = cost
-        reward, cheap = kl_high(state.totals[first + 1] / pulls, width), kl_low(cost, width)
+        reward, unsure = (
+            kl_high(state.totals[first + 1] / pulls, width),
+            if_unknown(state, first, width),
+        )
+        cheap, dear = kl_low(cost, unsure), kl_high(cost, unsure)
         scratch.reward[arm] = reward / cheap
-        dear = kl_high(cost, width)
         for m in range(limited):
-            lower = kl_low(state.totals[first + 2 + m] / pulls, width)
+            own = if_unknown(state, first + 2 + m, width)
+            lower = kl_low(state.totals[first + 2 + m] / pulls, own)
             rate = low_net_rate(state, m, lower, reward, cheap, dear)
             scratch.penalty[arm * limited + m] = rate

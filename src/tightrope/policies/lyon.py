@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, ClassVar
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.rates import (
+    INFINITY,
     Schedule,
     exploration,
+    known_facts,
     rate_and_width,
-    rate_terms,
     smallest_cost,
 )
 
@@ -87,13 +88,17 @@ class LyOn(IndexPolicy):
         return Schedule(self.label, math.log, self.v0, self.delta0, self.v, self.delta)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """Constants: V, the sign of the penalty's bonus, 2 alpha. Allowance: the limits - delta."""
+        """Constants: V, the sign of the penalty's bonus (0 if known), 2 alpha, known costs.
+
+        Allowance: the limits - delta.
+        """
         limits = limits_of(task)
         v, delta = self.schedule.at(budget, task.scales.cost)
         window, fade = window_and_fade(self, budget, task.scales.cost)
-        sign = 1.0 if self.penalty_bonus == "optimistic" else -1.0
+        costs, doubt = known_facts(task)
+        sign = doubt if self.penalty_bonus == "optimistic" else -doubt
         return Setup(
-            constants=(v, sign, 2.0 * self.alpha),
+            constants=(v, sign, 2.0 * self.alpha, costs),
             allowance=tuple(limit - delta for limit in limits),
             explore=exploration(self.beta0, budget, smallest_cost(self.mu_min, task)),
             warning=self.schedule.outside(budget, task),
@@ -107,12 +112,15 @@ class LyOn(IndexPolicy):
         # def:cradius
         return math.sqrt(constants[2] * math.log(step))
 
-    reward_terms = staticmethod(rate_terms)
+    @staticmethod
+    def reward_terms(constants: Constants, pulls: float, cost: float, earned: float) -> Terms:
+        """The reward's rate and width; infinite for an arm that has cost nothing so far."""
+        return rate_and_width(pulls, cost, earned, INFINITY, 1.0, 1.0 - constants[3])
 
     @staticmethod
     def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
         """The penalty's rate and signed width; rate 0 for an arm that has cost nothing so far."""
-        rate, width = rate_and_width(pulls, cost, penalty, 0.0)
+        rate, width = rate_and_width(pulls, cost, penalty, 0.0, 1.0, 1.0 - constants[3])
         return rate, constants[1] * width  # sign as in the proof, or as printed
 
     @staticmethod

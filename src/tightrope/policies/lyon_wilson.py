@@ -18,7 +18,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.parts.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.parts.intervals import (
+    if_unknown,
+    spread,
+    untried,
+    wilson_high,
+    wilson_low,
+)
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.state import Array, State
@@ -84,4 +90,5 @@ class LyOnWilson(QueuedPolicy):
 def _mean_and_width(state: State, pulls: float, at: int, squared: float) -> tuple[float, float]:
     """The mean and eta z^2 of the channel whose total is ``state.totals[at]``."""
     total = state.totals[at]
-    return total / pulls, squared * spread(pulls, total, state.squares[at])
+    width = squared * spread(pulls, total, state.squares[at])
+    return total / pulls, if_unknown(state, at, width)

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import spread, untried, wilson_high, wilson_low
+from tightrope.policies.parts.intervals import (
+    if_unknown,
+    spread,
+    untried,
+    wilson_high,
+    wilson_low,
+)
 from tightrope.policies.state import Array, NoScratch, State
 
 if TYPE_CHECKING:
@@ -85,4 +91,4 @@ def _mean_and_width(
     """The mean, and eta z^2, of the channel whose total stands at ``at``."""
     total = state.totals[at]
     eta = spread(pulls, total, state.squares[at]) if constants[1] > 0.0 else 1.0
-    return total / pulls, eta * squared
+    return total / pulls, if_unknown(state, at, eta * squared)

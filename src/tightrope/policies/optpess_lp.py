@@ -55,6 +55,7 @@ import numpy as np
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, InformedPolicy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.parts.intervals import if_unknown
 from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.nets import high_net_rate
 from tightrope.policies.parts.sampling import coin
@@ -200,16 +201,18 @@ def _renew(constants: Constants, state: State, scratch: Cautious, arm: int) -> N
     """Compute an arm's bounds from its totals."""
     limited, pulls = len(scratch.limits), max(state.pulls[arm], 1.0)
     first, width = arm * (2 + limited), min(math.sqrt(constants[0] / pulls), 1.0)
-    cost = max(state.totals[first] / pulls - width, LEAST_COST)
+    unsure = if_unknown(state, first, width)
+    cost = max(state.totals[first] / pulls - unsure, LEAST_COST)
     extra = 0.0
     for m in range(limited):
         limit, rate = scratch.limits[m], constants[RATES + m]
         if arm == int(constants[2]):
             scratch.penalty[arm * limited + m] = rate
         else:
-            upper = min(state.totals[first + 2 + m] / pulls + width, 1.0)
+            own = if_unknown(state, first + 2 + m, width)
+            upper = min(state.totals[first + 2 + m] / pulls + own, 1.0)
             least = max(state.totals[first + 1] / pulls - width, 0.0)
-            dear = min(state.totals[first] / pulls + width, 1.0)
+            dear = min(state.totals[first] / pulls + unsure, 1.0)
             scratch.penalty[arm * limited + m] = high_net_rate(state, m, upper, least, cost, dear)
             extra = max(extra, width * (1.0 + limit) / max(limit - rate, LEAST_SLACK))
     reward = min(state.totals[first + 1] / pulls + width, 1.0)

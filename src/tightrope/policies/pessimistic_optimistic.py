@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_sum, net_width
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import untried
+from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.rates import rate_and_width
 from tightrope.policies.state import Array, State
 
@@ -115,14 +115,15 @@ class PessimisticOptimistic(ChoicePolicy):
         clock = math.sqrt(constants[2] * math.log(state.steps[0]))
         for arm in range(len(state.pulls)):
             pulls, first = state.pulls[arm], arm * (2 + limited)
-            cost = state.totals[first]
-            rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0)
+            cost, noise = state.totals[first], if_unknown(state, first, 1.0)
+            rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0, 1.0, noise)
             value = rate + clock * width
             for m in range(limited):
                 base, limit = state.bases[m], state.limits[m]
                 earned, penalty = state.totals[first + 1], state.totals[first + 2 + m]
                 total = net_sum(base, limit, pulls, earned, penalty)
-                rate, width = rate_and_width(pulls, cost, total, 0.0)
+                own = if_unknown(state, first + 2 + m, 1.0)
+                rate, width = rate_and_width(pulls, cost, total, 0.0, own, noise)
                 low = rate - clock * width * net_width(base, limit)
                 value -= scratch.length[m] / weight * (max(low, 0.0) if base == 0.0 else low)
             if value > best:

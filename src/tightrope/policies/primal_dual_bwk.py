@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import knapsack_radius, log_term, untried
+from tightrope.policies.parts.intervals import if_unknown, knapsack_radius, log_term, untried
 from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State
 
@@ -138,11 +138,12 @@ def _lower(constants: Constants, state: State, arm: int, resource: int) -> float
     pulls = state.pulls[arm]
     first = arm * (len(state.remaining) + 1)
     mean = state.totals[first + channel] / pulls
-    lower: float = mean - knapsack_radius(mean, pulls, constants[1])
+    radius = knapsack_radius(mean, pulls, constants[1])
+    lower: float = mean - if_unknown(state, first + channel, radius)
     if resource == 0 or state.bases[resource - 1] == 0.0:
         return max(lower, 0.0)
     cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
-    cost -= knapsack_radius(cost, pulls, constants[1])
+    cost -= if_unknown(state, first, knapsack_radius(cost, pulls, constants[1]))
     reward += knapsack_radius(reward, pulls, constants[1])
     base, limit = state.bases[resource - 1], state.limits[resource - 1]
     return net_penalty(base, limit, 1.0, max(cost, 0.0), min(reward, 1.0), max(lower, 0.0))

@@ -45,7 +45,7 @@ from tightrope.policies.base import (
 )
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.forgetting import LONGEST
-from tightrope.policies.parts.intervals import untried
+from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.mixture import pick, solve_program
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
@@ -123,13 +123,15 @@ class SWUCBLP(ChoicePolicy):
         earned = math.sqrt(constants[0] / (pulls + 1.0))
         used = math.sqrt(constants[1] / (pulls + 1.0))
         scratch.cost[arm] = cost
-        scratch.reward[arm] = rate + (earned + used * rate) / cost
+        noise = if_unknown(state, first, 1.0)
+        scratch.reward[arm] = rate + (earned + noise * used * rate) / cost
         for m in range(limited):
             base, limit = state.bases[m], state.limits[m]
             total = state.totals[first + 2 + m]
             net = net_sum(base, limit, pulls, state.totals[first + 1], total)
             rate = net / state.totals[first]
-            low = rate - used * (1.0 + abs(rate)) * net_width(base, limit) / cost
+            own = if_unknown(state, first + 2 + m, 1.0)
+            low = rate - used * (own + noise * abs(rate)) * net_width(base, limit) / cost
             scratch.penalty[arm * limited + m] = max(low, 0.0) if base == 0.0 else low + limit
 
 

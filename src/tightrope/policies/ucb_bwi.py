@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.lyon import LyOn
-from tightrope.policies.parts.rates import exploration, rate_terms, smallest_cost
+from tightrope.policies.parts.rates import exploration, known_facts, smallest_cost
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -46,13 +46,13 @@ class UCBBwI(IndexPolicy):
     def setup(self, task: Task, budget: float) -> Setup:
         """The scale of the bonus and the initial exploration, as in LyOn."""
         return Setup(
-            constants=(1.0, 1.0, 2.0 * self.alpha),
+            constants=(1.0, 1.0, 2.0 * self.alpha, known_facts(task)[0]),
             allowance=limits_of(task),
             explore=exploration(self.beta0, budget, smallest_cost(self.mu_min, task)),
         )
 
     clock = staticmethod(LyOn.clock)
-    reward_terms = staticmethod(rate_terms)
+    reward_terms = staticmethod(LyOn.reward_terms)
 
     @staticmethod
     def reward_index(

@@ -34,7 +34,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import knapsack_radius, log_term, rate_radius, untried
+from tightrope.policies.parts.intervals import (
+    if_unknown,
+    knapsack_radius,
+    log_term,
+    rate_radius,
+    untried,
+)
 from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
@@ -121,22 +127,24 @@ class UCBLP(ChoicePolicy):
             return
         reward = state.totals[first + 1] / pulls
         scratch.cost[arm] = cost
-        scratch.reward[arm] = reward / cost + rate_radius(reward, cost, pulls, gamma)
+        scratch.reward[arm] = reward / cost + rate_radius(state, arm, 1, gamma)
         for m in range(limited):
             penalty = state.totals[first + 2 + m] / pulls
-            lower = max(penalty / cost - rate_radius(penalty, cost, pulls, gamma), 0.0)
+            lower = max(penalty / cost - rate_radius(state, arm, 2 + m, gamma), 0.0)
             if state.bases[m] != 0.0:
-                lower = _low_net(state, m, penalty, reward, cost, pulls, gamma)
+                lower = _low_net(state, arm, m, gamma)
             scratch.penalty[arm * limited + m] = lower
 
 
-def _low_net(
-    state: State, m: int, penalty: float, reward: float, cost: float, pulls: float, gamma: float
-) -> float:
+def _low_net(state: State, arm: int, m: int, gamma: float) -> float:
     """The lower bound of a net penalty's rate, from bounds on each mean."""
-    least = max(penalty - knapsack_radius(penalty, pulls, gamma), 0.0)
+    pulls, first = state.pulls[arm], arm * (len(state.remaining) + 1)
+    cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
+    penalty = state.totals[first + 2 + m] / pulls
+    own = if_unknown(state, first + 2 + m, knapsack_radius(penalty, pulls, gamma))
+    least = max(penalty - own, 0.0)
     most = min(reward + knapsack_radius(reward, pulls, gamma), 1.0)
-    width = knapsack_radius(cost, pulls, gamma)
+    width = if_unknown(state, first, knapsack_radius(cost, pulls, gamma))
     cheap, dear = max(cost - width, LEAST_COST), min(cost + width, 1.0)
     return low_net_rate(state, m, least, most, cheap, dear)
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
+from tightrope.policies.parts.intervals import if_unknown
 from tightrope.policies.parts.mixture import Mixture, Program, solve_program
 from tightrope.policies.parts.nets import high_net_rate, low_net_rate
 from tightrope.policies.state import Array, State
@@ -56,12 +57,14 @@ def bound_rates(state: State, evidence: Evidence, level: float, arm: int) -> Non
     if state.pulls[arm] <= 0.0:
         width = 1.0
     cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
-    cheap, dear = max(cost - width, LEAST_COST), max(min(cost + width, 1.0), LEAST_COST)
+    unsure = if_unknown(state, first, width) if state.pulls[arm] > 0.0 else width
+    cheap, dear = max(cost - unsure, LEAST_COST), max(min(cost + unsure, 1.0), LEAST_COST)
     evidence.low_reward[arm] = max(reward - width, 0.0) / dear
     evidence.high_reward[arm] = min(reward + width, 1.0) / cheap
     for m in range(limited):
         penalty, at = state.totals[first + 2 + m] / pulls, arm * limited + m
-        low, high = max(penalty - width, 0.0), min(penalty + width, 1.0)
+        own = if_unknown(state, first + 2 + m, width) if state.pulls[arm] > 0.0 else width
+        low, high = max(penalty - own, 0.0), min(penalty + own, 1.0)
         most, least = min(reward + width, 1.0), max(reward - width, 0.0)
         evidence.low_penalty[at] = low_net_rate(state, m, low, most, cheap, dear)
         evidence.high_penalty[at] = high_net_rate(state, m, high, least, cheap, dear)

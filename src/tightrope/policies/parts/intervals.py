@@ -7,6 +7,7 @@ import math
 from tightrope.policies.state import State
 
 __all__ = [
+    "if_unknown",
     "kl_high",
     "kl_low",
     "knapsack_radius",
@@ -54,10 +55,18 @@ def knapsack_radius(mean: float, pulls: float, gamma: float) -> float:
     return math.sqrt(gamma * mean / pulls) + gamma / pulls
 
 
-def rate_radius(mean: float, cost: float, pulls: float, gamma: float) -> float:
-    """The radius of the rate ``mean`` / ``cost``, to first order as in eqn:ly-index."""
-    above, below = knapsack_radius(mean, pulls, gamma), knapsack_radius(cost, pulls, gamma)
-    return (above + below * mean / cost) / cost
+def if_unknown(state: State, at: int, width: float) -> float:
+    """The ``width`` of the outcome at ``at`` [K, C] of the state; 0 if the outcome is known."""
+    return 0.0 if state.known[at] >= 0.0 else width
+
+
+def rate_radius(state: State, arm: int, channel: int, gamma: float) -> float:
+    """The radius of an arm's mean in a channel over its cost, to first order as in eqn:ly-index."""
+    pulls, first = state.pulls[arm], arm * (len(state.remaining) + 1)
+    mean, cost = state.totals[first + channel] / pulls, state.totals[first] / pulls
+    above = if_unknown(state, first + channel, knapsack_radius(mean, pulls, gamma))
+    below = if_unknown(state, first, knapsack_radius(cost, pulls, gamma))
+    return (above + below * mean / cost) / cost  # type: ignore[no-any-return]
 
 
 def spread(pulls: float, total: float, squares: float) -> float:

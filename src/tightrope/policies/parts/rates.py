@@ -7,13 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, Terms, limits_of
 
 if TYPE_CHECKING:
     from tightrope.problem import Known, Task
 
-__all__ = ["Schedule", "exploration", "rate_and_width", "rate_terms", "smallest_cost"]
+__all__ = [
+    "INFINITY",
+    "Schedule",
+    "exploration",
+    "known_facts",
+    "rate_and_width",
+    "rate_terms",
+    "smallest_cost",
+]
 
 INFINITY = math.inf
 # The lower bound on mean costs where none is declared, relative to the largest cost. Exploration
@@ -30,17 +40,28 @@ def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -
     return rate_and_width(pulls, cost, earned, INFINITY)
 
 
-def rate_and_width(pulls: float, cost: float, earned: float, unknown: float) -> Terms:
+def rate_and_width(
+    pulls: float, cost: float, earned: float, unknown: float, own: float = 1.0, noise: float = 1.0
+) -> Terms:
     """The rate, or ``unknown`` if the arm has cost nothing so far, and its width.
 
     The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
-    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n).
+    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n). Of a quotient's width
+    (1 + rate) / cost the 1 is the numerator's, ``own``, and the rate the cost's, ``noise``: 0 in
+    place of 1 where it is known.
     """
     if cost > 0.0:
         per_cost = 1.0 / cost
         rate = earned * per_cost
-        return rate, math.sqrt(pulls) * per_cost * (1.0 + abs(rate))
+        return rate, math.sqrt(pulls) * per_cost * (own + noise * abs(rate))
     return unknown, 0.0
+
+
+def known_facts(task: Known) -> tuple[float, float]:
+    """1 if all costs are known, else 0; 0 if all penalties are too, else 1: the penalty's doubt."""
+    known = task.stated.known_outcomes
+    costs, penalties = not np.isnan(known[:, 0]).any(), not np.isnan(known[:, 2:]).any()
+    return float(costs), 0.0 if costs and penalties else 1.0
 
 
 def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
