@@ -27,7 +27,7 @@ KINDS = ["any", "few", "free", "close", "rounded", "zero"]
 @cache
 def compiled(penalties: int, dtype: type):
     """Decide by the sieve, decide by a scan, tell of an arm's new terms."""
-    spec = Spec(LyOn, penalties, dtype, SIEVE, 4)
+    spec = Spec(LyOn, penalties, dtype, SIEVE, 5)
     sieve, scan, touch, zero = by_sieve(spec), by_scan(spec), toucher(spec), dtype(0)
 
     def test_sieve(block, step):
@@ -49,7 +49,7 @@ class Crowd:
         self.spec, self.sieve, self.scan, self.touch = compiled(penalties, dtype)
         self.random, self.arms, self.kind, self.sign = np.random.default_rng(seed), arms, kind, sign
         setup, task = (
-            Setup((v, sign, 4.0), (0.5,) * penalties),
+            Setup((v, sign, 4.0, 0.0), (0.5,) * penalties),
             Task(["a"], limit=(0.5,) * penalties),
         )
         self.state = RunState.new(self.spec, arms, setup, 1e9, task, sizes=Sizes(*sizes))

@@ -152,7 +152,7 @@ def test_two_that_saw_the_same_are_equal(paper):
 def test_a_snapshot_says_what_it_is(paper):
     controller = midway(paper, "resolve:window0=1")
     assert repr(controller).startswith("Controller(resolve:window0=1, 2 arms, budget 100: ")
-    assert repr(controller).endswith(" spent in 40 pulls)")
+    assert repr(controller).endswith(" spent in 40 pulls, 1 in flight)")
     again = Controller.restore(bytearray(controller.snapshot()))
     assert (again.task, again.policy, again.budget) == (paper.task, controller.policy, 100.0)
     assert (again.spent, again.pulls, again.queues) == (

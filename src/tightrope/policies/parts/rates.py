@@ -37,11 +37,11 @@ def rate_terms(constants: Constants, pulls: float, cost: float, earned: float) -
     An arm that has cost nothing so far gets an infinite rate: its index is -infinity, so it is
     pulled again.
     """
-    return rate_and_width(pulls, cost, earned, INFINITY)
+    return rate_and_width(pulls, cost, earned, INFINITY, 1.0, 1.0)
 
 
 def rate_and_width(
-    pulls: float, cost: float, earned: float, unknown: float, own: float = 1.0, noise: float = 1.0
+    pulls: float, cost: float, earned: float, unknown: float, own: float, noise: float
 ) -> Terms:
     """The rate, or ``unknown`` if the arm has cost nothing so far, and its width.
 
