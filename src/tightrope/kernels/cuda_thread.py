@@ -143,65 +143,41 @@ def build_thread(
     view_scratch_of = part(_view_scratch if spec.method == CHOICE else _view_terms)
     outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
 
+    def memory_at(mine, run, terms, state, scratch, words, pair, wide):
+        last = run[outcome : outcome + channels]
+        return Memory(
+            0, run, last, mine.book, terms, words, pair, state, scratch, mine.history, wide, wide
+        )
+
+    memory_of = part(memory_at)
+
     def all_runs(mine, game):
         seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop = game
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
-        memory_of = Memory(
-            0,
-            mine.run,
-            mine.run[outcome : outcome + channels],
-            mine.book,
-            mine.terms,
-            words,
-            pair,
-            mine.state,
-            scratch_of(mine),
-            mine.history,
-            wide,
-            wide,
+        memory = memory_of(
+            mine, mine.run, mine.terms, mine.state, scratch_of(mine), words, pair, wide
         )
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
             begin(mine, fresh)
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory_of, law, starts, int64(arms), explore, int64(0), int64(0), until, stop
+                memory, law, starts, int64(arms), explore, int64(0), int64(0), until, stop
             )
-            report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
+            report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
     def moving_runs(mine, game):
         (seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop, rules,
          keys) = game  # fmt: skip
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
-        memory_of = Memory(
-            0,
-            mine.run,
-            mine.run[outcome : outcome + channels],
-            mine.book,
-            mine.terms,
-            words,
-            pair,
-            mine.state,
-            scratch_of(mine),
-            mine.history,
-            wide,
-            wide,
+        memory = memory_of(
+            mine, mine.run, mine.terms, mine.state, scratch_of(mine), words, pair, wide
         )
-        seen = Memory(
-            0,
-            mine.view_run,
-            mine.view_run[outcome : outcome + channels],
-            mine.book,
-            mine.view_terms,
-            words,
-            pair,
-            mine.view_state,
-            view_scratch_of(mine),
-            mine.history,
-            wide,
-            wide,
+        scratch = view_scratch_of(mine)
+        seen = memory_of(
+            mine, mine.view_run, mine.view_terms, mine.view_state, scratch, words, pair, wide
         )
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
             begin(mine, fresh)
@@ -209,10 +185,10 @@ def build_thread(
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory_of, seen, mine.flights, rules, law, starts, int64(arms), explore, int64(0),
+                memory, seen, mine.flights, rules, law, starts, int64(arms), explore, int64(0),
                 int64(0), until, stop,
             )  # fmt: skip
-            report(memory_of, run, seeds.shape[1], arms, step, arm, counts, ends)
+            report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
     names: dict[str, Any] = {"cuda": cuda, "float64": float64, "copy": part(_copy)}
     exec(_text(_record(spec, moving), layout, names), names)
