@@ -442,6 +442,7 @@ def arena(options: argparse.Namespace) -> int:
             progress=False if options.quiet else None,
             backend=options.backend,
             fresh=options.fresh,
+            processes=options.processes,
         )
     if options.json:
         _print_json(found.summary())
@@ -668,11 +669,16 @@ def _add_arena(commands: Any) -> None:
         action="append",
         default=[],
         metavar="B",
-        help="in units of the largest cost of one pull; may be repeated; default 100, 300, 10^3,"
-        " 10^4, 10^5",
+        help="in units of the largest cost of one pull; may be repeated; default 100, 10^3, 10^4",
     )
-    _add_runs(parser, 200)
+    _add_runs(parser, 100)
     _add_backend(parser)
+    parser.add_argument(
+        "--processes",
+        type=_whole,
+        metavar="N",
+        help="default as many as processors if there is much to compile",
+    )
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
     _add_fresh(parser)
 

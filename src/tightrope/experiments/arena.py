@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.engine.arguments import (
+    MOST_THREADS,
     budget_list,
     named_policies,
     require_problem,
@@ -24,6 +25,7 @@ from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import Request, Settings, make
 from tightrope.engine.store import Store
 from tightrope.errors import InputError, PolicyError
+from tightrope.experiments.arena_processes import make_in_processes, worthwhile_processes
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import standings_html, verdicts, write
 from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
@@ -32,6 +34,7 @@ from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Problem
+from tightrope.problem.laws import shown
 from tightrope.problem.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
@@ -98,6 +101,7 @@ PROBLEMS = (
 )
 BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
+RUNS = 100
 
 FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
 FULL_PULLS = 40_000.0  # of a run: from here on fewer runs
@@ -177,12 +181,13 @@ def arena(
     policies: Policies = (),
     budgets: Iterable[float] = (),
     *,
-    runs: int = 200,
+    runs: int = RUNS,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     backend: str = "auto",
     progress: Progress = None,
     fresh: bool = False,
+    processes: int | None = 1,
 ) -> Arena:
     """Run the policies on the problems at the budgets and rank them.
 
@@ -191,8 +196,13 @@ def arena(
     See :func:`runs_at` for the runs at large budgets. With ``out``, a folder, ``arena.html`` and
     its files are written there, and finished runs are kept in ``out/.partial`` until then: after an
     interruption the same call goes on from there; ``fresh`` starts again.
+
+    ``processes``: with more than 1, kernels are compiled side by side, and a script must start by
+    ``if __name__ == "__main__":``; None takes as many as CPUs where that saves time. The numbers
+    are the same.
     """
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
+    _require_processes(processes)
     sizes = budget_list(budgets or BUDGETS)
     scenes = scenes_of(problems or PROBLEMS)
     named = policies_of(policies or default_policies())
@@ -200,21 +210,36 @@ def arena(
     requests = [match.request(wanted) for match in matches]
     settings = Settings(seed, backend, progress=progress, title="simulating the arena")
     if out is None:
-        rows = _rows(matches, _made(requests, settings, None))
+        rows = _rows(matches, _made(requests, settings, None, processes))
         return _arena(rows, left_out, ())
     require(*MODULES)
     require_writable(out)
     with Store(Path(out) / PARTS, fresh=fresh) as store:
-        rows = _rows(matches, _made(requests, settings, store))
+        rows = _rows(matches, _made(requests, settings, store, processes))
         facts, budget = facts_of(rows, wanted, seed), judged(rows, VERDICT)
         files = write(make_folder(out), rows, scenes, facts, budget, left_out)
         store.remove()
     return _arena(rows, left_out, files)
 
 
-def _made(requests: Sequence[Request], settings: Settings, store: Store | None) -> list[Results]:
+def _require_processes(processes: object) -> None:
+    if processes is None:
+        return
+    whole = isinstance(processes, int) and not isinstance(processes, bool)
+    if not whole or processes not in range(1, MOST_THREADS + 1):
+        allowed = f"a whole number of at least 1, at most {MOST_THREADS}, or None"
+        raise InputError(f"processes = {shown(processes)} must be {allowed}")
+
+
+def _made(
+    requests: Sequence[Request], settings: Settings, store: Store | None, processes: int | None
+) -> list[Results]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoryWarning)  # the page says it
+        if processes is None:
+            processes = worthwhile_processes(requests, settings)
+        if processes > 1:
+            return make_in_processes(requests, settings, store, processes)
         return make(requests, settings, store, whole=True)
 
 
