@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import (
     BackendError,
+    CampaignError,
+    ConflictError,
     ExhaustedError,
+    HaltedError,
     InfeasibleError,
     InputError,
     OutputError,
     PolicyError,
     ProblemError,
+    ReportError,
     ResultsError,
+    StoreBusyError,
+    StoreError,
     TightropeError,
+    WaitError,
 )
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle
@@ -81,7 +88,7 @@ if TYPE_CHECKING:
     )
     from tightrope.experiments.arena import arena
     from tightrope.experiments.tuning import tune
-    from tightrope.live import Controller
+    from tightrope.live import Campaign, Controller, SoftBudgetWarning, Ticket, open_campaign
     from tightrope.report import plot, print_rows
 
 __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
@@ -90,8 +97,11 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Bernoulli",
     "Beta",
     "BudgetedTS",
+    "Campaign",
+    "CampaignError",
     "Change",
     "ChoicePolicy",
+    "ConflictError",
     "Constant",
     "ControlBudget",
     "Controller",
@@ -101,6 +111,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "EpsilonGreedy",
     "ExhaustedError",
     "FixedArm",
+    "HaltedError",
     "IdentifyResolve",
     "IndexPolicy",
     "InfeasibleError",
@@ -129,16 +140,21 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "PrimalDualBwK",
     "Problem",
     "ProblemError",
+    "ReportError",
     "Resolve",
     "Results",
     "ResultsError",
     "SWUCBLP",
     "Scales",
     "Share",
+    "SoftBudgetWarning",
     "Stationary",
+    "StoreBusyError",
+    "StoreError",
     "StoreWarning",
     "TSLP",
     "Task",
+    "Ticket",
     "TightropeError",
     "Trajectory",
     "TruncatedNormal",
@@ -147,9 +163,11 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "UCBLP",
     "Uniform",
     "UniformRandom",
+    "WaitError",
     "arena",
     "load_problem",
     "load_task",
+    "open_campaign",
     "optimum",
     "oracle",
     "parse_policy",
@@ -164,7 +182,11 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
 
 # These names need numba or matplotlib, so their modules are imported on first access.
 _LAZY = {
+    "Campaign": "live",
     "Controller": "live",
+    "SoftBudgetWarning": "live",
+    "Ticket": "live",
+    "open_campaign": "live",
     "InfeasibleLimitsWarning": "engine",
     "NotCompiledWarning": "engine",
     "OutsideTheoryWarning": "engine",

@@ -5,8 +5,15 @@
     │   ├── ProblemError      422  an arm, a law, a limit, a scale, a TOML file
     │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
-    │   └── ResultsError      422  a results file that cannot be read or merged
+    │   ├── ResultsError      422  a results file that cannot be read or merged
+    │   └── ReportError       422  a report that a campaign refused, and kept in its quarantine
+    │       └── ConflictError 409  a report, or an id, that contradicts an earlier one
     ├── ExhaustedError        409  a decision requested after the budget was spent
+    ├── CampaignError         409  a campaign that cannot do it now: paused, closed
+    │   ├── WaitError         429  no decision yet: come back at its time, or after a report
+    │   └── HaltedError       500  a log that cannot be followed: a broken chain, a newer version
+    ├── StoreError            503  a store that cannot be read or written; nothing was decided
+    │   └── StoreBusyError    503  a store whose turn was not given within the deadline
     ├── OutputError           507  a file that could not be written: a full disk, a deleted folder
     └── BackendError          503  a backend that this machine does not have
 
@@ -16,19 +23,27 @@ A message is one line that names the value, the place and what is allowed.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from difflib import get_close_matches
 from typing import ClassVar
 
 __all__ = [
     "BackendError",
+    "CampaignError",
+    "ConflictError",
     "ExhaustedError",
+    "HaltedError",
     "InfeasibleError",
     "InputError",
     "OutputError",
     "PolicyError",
     "ProblemError",
+    "ReportError",
     "ResultsError",
+    "StoreBusyError",
+    "StoreError",
     "TightropeError",
+    "WaitError",
     "nearest",
 ]
 
@@ -63,10 +78,56 @@ class ResultsError(InputError):
     """Results that cannot be read, merged or written."""
 
 
+class ReportError(InputError):
+    """A report that was refused; ``quarantine`` is its number there, None if it was not kept."""
+
+    def __init__(self, message: str, quarantine: int | None = None) -> None:
+        super().__init__(message)
+        self.quarantine = quarantine
+
+
+class ConflictError(ReportError):
+    """A report that contradicts an earlier one, or an id that was used for something else."""
+
+    status = 409
+
+
 class ExhaustedError(TightropeError):
     """A decision was requested after the budget was spent."""
 
     status = 409
+
+
+class CampaignError(TightropeError):
+    """A campaign cannot do what was asked for now: it is paused or closed."""
+
+    status = 409
+
+
+class WaitError(CampaignError):
+    """No decision yet; ``retry_at`` is when to come back, None if a report has to come first."""
+
+    status = 429
+
+    def __init__(self, message: str, retry_at: datetime | None = None) -> None:
+        super().__init__(message)
+        self.retry_at = retry_at
+
+
+class HaltedError(CampaignError):
+    """A campaign whose log cannot be followed any further by this process."""
+
+    status = 500
+
+
+class StoreError(TightropeError):
+    """A store that cannot be read or written; nothing was decided."""
+
+    status = 503
+
+
+class StoreBusyError(StoreError):
+    """A store whose turn was not given within the deadline."""
 
 
 class OutputError(TightropeError):

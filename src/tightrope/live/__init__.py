@@ -3,9 +3,23 @@
 ``Controller`` asks a policy for arms, takes the outcomes, and can be saved at any moment
 (``snapshots``). ``outlook`` computes what can be said about its end. ``plain`` is the
 implementation for policies that cannot be compiled.
+
+``Campaign`` is a controller with a ledger, kept in a store. Its log is followed by ``ledger``
+(money and tickets) and ``core`` (what is learned, which arm next); ``writing`` is what happens in
+one turn, ``campaign`` takes turns, ``stores`` keep the log, ``verifying`` follows it again.
 """
 
+from tightrope.live.campaign import Campaign, SoftBudgetWarning, open_campaign
 from tightrope.live.controller import Controller
 from tightrope.live.outlook import LimitOutlook, Outlook
+from tightrope.live.writing import Ticket
 
-__all__ = ["Controller", "LimitOutlook", "Outlook"]
+__all__ = [
+    "Campaign",
+    "Controller",
+    "LimitOutlook",
+    "Outlook",
+    "SoftBudgetWarning",
+    "Ticket",
+    "open_campaign",
+]

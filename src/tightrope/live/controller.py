@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from operator import index
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -40,13 +41,14 @@ from tightrope.live.rebuild import (
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.guarded import GuardedResolve
-from tightrope.problem import Problem, Task
+from tightrope.problem import Problem, Task, check_budget
 from tightrope.problem.changed import MOST_GROWTH, fitted, repriced, rescaled, with_arm
 from tightrope.problem.laws import shown
 
 __all__ = ["Controller"]
 
 PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
+EMPTY: Mapping[int, float] = MappingProxyType({})
 
 Penalty = float | Sequence[float] | Mapping[str, float] | None
 
@@ -132,10 +134,25 @@ class Controller:
         """
         arm = self._arm
         if arm < 0 or self._asides or eligible is not None:
+            self._require_unspent()
             arm = self._decide(eligible)
         self._flight[arm] += 1.0
         self._asides += 1
         return arm
+
+    def choose(self, eligible: Iterable[int | str] | None = None) -> int:
+        """The arm to pull next, whatever is spent; it is not in flight before ``launch``.
+
+        A policy's coins are tossed: a decision that was not carried out is not made again.
+        """
+        if self._arm < 0 or self._asides or eligible is not None:
+            return self._decide(eligible)
+        return self._arm
+
+    def launch(self, arm: int) -> None:
+        """Take a pull of ``arm`` for one in flight, whoever decided it."""
+        self._flight[arm] += 1.0
+        self._asides += 1
 
     def ask_many(self, count: int, eligible: Iterable[int | str] | None = None) -> list[int]:
         """As many arms to pull next, each decided with those before it in flight."""
@@ -215,13 +232,15 @@ class Controller:
         self._ask_beside = call_beside(self._state.spec)
         self._view = aligned_copy(self._state.block)
 
-    def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
+    def _require_unspent(self) -> None:
         if self.exhausted:
             used = self._state.used_up
             what = f"budget = {self.budget:g}: spent ({self.spent:g})"
             if used:
                 what = f"{self.task.limit_text(used[0])}: used up"
             raise ExhaustedError(f"{what}; no pull is left")
+
+    def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
         if self._asides or eligible is not None:
             arm = self._decide_beside(eligible)
             if not 0 <= arm < self._count:
@@ -359,13 +378,39 @@ class Controller:
                 return None
         return [given.get(name) for name in names] if set(given) <= set(names) else None
 
+    def checked(
+        self, arm: int, cost: Any, reward: Any, penalty: Penalty
+    ) -> tuple[list[float], list[float] | None]:
+        """What ``tell`` would take, with nothing left out: cost, reward and told penalties.
+
+        Second the penalties of all limits, where some are known or follow from others. Raises as
+        ``tell`` would, and changes nothing.
+        """
+        given = self.in_order(arm, cost, reward, penalty)
+        told = [_as_number(value) for value in self._filled(arm, *given[:2], given[2:])]
+        if None in told or fitted(self.task, told) is None or not self._agrees(arm, told):
+            self._refuse(arm, cost, reward, given[2:])
+        values = cast(list[float], told)
+        return values, None if self._whole else self._with_derived(arm, values)
+
+    def in_order(self, arm: int, cost: Any, reward: Any, penalty: Penalty) -> list[Any]:
+        """A report as a list: cost, reward, told penalties; raises if there are not the right."""
+        penalty = _listed(penalty)
+        several = self._in_order(penalty, self._known_number(arm))
+        if several is None:
+            allowed = _allowed(self.task.told_names)
+            raise InputError(f"penalty = {shown(penalty)}: must be {allowed}")
+        return [cost, reward, *several]
+
+    def all_penalties(self, arm: int, values: Sequence[float]) -> list[float]:
+        """The penalties of all limits [M] of a report with nothing left out."""
+        return list(self._with_derived(arm, values))
+
     def _refuse(self, arm: object, cost: object, reward: object, penalty: object) -> None:
         """Raise an error that names what was wrong."""
         names, task = self.task.names, self.task
         number = self._known_number(arm)
-        several = self._in_order(penalty, number)
-        if several is None:
-            raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(task.told_names)}")
+        _, _, *several = self.in_order(number, cost, reward, penalty)
         told = self._filled(number, cost, reward, several)
         known = task.known_outcomes[number][[0, 1, *(2 + m for m in task.told)]].tolist()
         for name, value, scale, sure in zip(
@@ -398,20 +443,24 @@ class Controller:
             self._renew(rescaled(task, scales), self._unmoved(scales))
         self._tell_whole(number, kept[0], kept[1], kept[2:])
         if any(excess):
-            self._charge(excess)
+            self._beside.cut += 1
+            self.charge(excess[0], dict(zip(self.task.told, excess[2:], strict=True)))
 
-    def _charge(self, excess: Sequence[float]) -> None:
-        """Charge what was cut of an outcome, without learning from it."""
-        scales, layout, run = self.task.told_scales, self._state.layout, self._run
-        self._beside.cut += 1
-        run[layout.spent] += excess[0] / scales[0]
-        for value, scale, m in zip(excess[2:], scales[2:], self.task.told, strict=True):
-            run[layout.queue + m] += value / scale
-        if self._state.spec.remembers:
-            left = self._state.record.remaining
-            left[0] -= excess[0] / scales[0]
-            for value, scale, m in zip(excess[2:], scales[2:], self.task.told, strict=True):
-                left[1 + m] -= value / scale
+    def charge(self, cost: float, penalties: Mapping[int, float] = EMPTY) -> None:
+        """Charge a cost, and penalties by the limits' numbers, without learning from them.
+
+        What was charged too much is given back as negative amounts.
+        """
+        scales, layout, run = self.task.scales, self._state.layout, self._run
+        left = self._state.record.remaining if self._state.spec.remembers else None
+        run[layout.spent] += cost / scales.cost
+        if left is not None:
+            left[0] -= cost / scales.cost
+        for m, penalty in penalties.items():
+            amount = penalty / scales.penalties[m]
+            run[layout.queue + m] += amount
+            if left is not None:
+                left[1 + m] -= amount
         self._arm = NOTHING
 
     @property
@@ -497,6 +546,12 @@ class Controller:
             reprice_statistics(self._state, number, prices)
             self._renew(self.task, self._unmoved(learn=(number,)))
 
+    def add_budget(self, amount: float) -> None:
+        """So much more budget from here on, in the task's cost units; limits in total stay."""
+        budget = self.budget + check_budget(amount, "amount")
+        self.task.normal_budget(budget)
+        self._renew(self.task, self._unmoved(renew=True), budget)
+
     def _unmoved(
         self,
         scales: Sequence[float] | None = None,
@@ -511,23 +566,28 @@ class Controller:
         rows = (*range(self._count), *[-1] * newcomers)
         return Moves(rows, factors, learn, renew or bool((factors != 1.0).any()))
 
-    def _renew(self, task: Task, moves: Moves) -> None:
-        """Go on with a state made anew for a task that has changed."""
+    def _renew(self, task: Task, moves: Moves, budget: float | None = None) -> None:
+        """Go on with a state made anew for a task, or a budget, that has changed."""
         if isinstance(self.policy, GuardedResolve) and (moves.factors != 1.0).any():
             raise InputError(
                 f"prices: must stay within the scales {self.task.scales.channels}, on which the"
                 f" promise of risk = {self.policy.risk:g} rests"
             )
-        fresh = new_state(task, self.policy, self.budget, self._state)
+        budget = self.budget if budget is None else budget
+        fresh = new_state(task, self.policy, budget, self._state)
         beside = self._beside.with_arms(len(moves.rows) - self._count)
         state = rebuilt(self._state, fresh, self.policy, moves)
-        self._hold(task, self.policy, self.budget, state, NOTHING, beside)
+        self._hold(task, self.policy, budget, state, NOTHING, beside)
 
     def _irregular(self) -> None:
         """From here on decide among the arms that may be pulled."""
         if self._beside.regular:
             self._beside.regular = False
             self._asides += 1
+
+    def number_of(self, arm: int | str) -> int:
+        """The number of an arm, by its name or number; raises if there is none."""
+        return self._known_number(arm)
 
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""
@@ -553,6 +613,16 @@ class Controller:
     def pulls(self) -> list[int]:
         """How often each arm was pulled [K], as far as it was told."""
         return list(map(int, self._state["totals"][:, 0]))
+
+    @property
+    def means(self) -> list[list[float | None]]:
+        """The mean outcome of each arm so far [K][2 + M], in the user's units; None if untold."""
+        totals, scales = self._state["totals"], self.task.scales.channels
+        return [
+            [float(total / pulls * scale) if pulls else None
+             for total, scale in zip(row, scales, strict=False)]
+            for pulls, *row in totals.tolist()
+        ]  # fmt: skip
 
     def outlook(self, doubt: float = 0.01) -> Outlook:
         """What can be said now about the end of the run: a bound on the chance to break each limit.

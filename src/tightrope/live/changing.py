@@ -1,0 +1,81 @@
+"""Another policy, or other limits, for a campaign that goes on: learn again from the whole log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isnan
+from typing import Any
+
+from tightrope.errors import InputError, nearest
+from tightrope.live.controller import Controller
+from tightrope.live.core import Core
+from tightrope.live.events import Row, event_of
+from tightrope.live.stores import Store
+from tightrope.policies.base import Policy
+from tightrope.policies.naming import parse_policy
+from tightrope.problem import Task
+from tightrope.problem.limits import as_limit
+
+__all__ = ["Relearning"]
+
+
+class Relearning:
+    """A controller that is told every report of a log again."""
+
+    def __init__(
+        self, core: Core, limits: Mapping[str, Any] | None, policy: Policy | None, seed: int
+    ) -> None:
+        task = _with_limits(core.controller.task, limits or {})
+        chosen = policy or core.given or parse_policy(core.policy_text)
+        self.controller = Controller(task, chosen, core.controller.budget, seed=seed)
+        self.seq = 0
+
+    def follow_log(self, store: Store, name: str) -> None:
+        """Read what is committed, in short pieces."""
+        while rows := store.read(name, self.seq, 1000):
+            if self.seq == 0 and rows[0].seq != 1:
+                raise InputError(
+                    f"campaign {name!r}: events before {rows[0].seq} are archived; a change that"
+                    " learns again needs all of them"
+                )
+            self.follow(rows)
+
+    def follow(self, rows: Sequence[Row]) -> None:
+        """Take the reports among these events."""
+        for row in rows:
+            if row.kind == "told":
+                self._tell(event_of(row).body)
+            self.seq = row.seq
+
+    def _tell(self, body: dict[str, Any]) -> None:
+        task = self.controller.task
+        arm, values = body["arm"], list(body.get("k", body["v"]))
+        known = task.known_outcomes[arm]
+        for place, at in enumerate((0, 1, *(2 + m for m in task.told))):
+            if not isnan(known[at]):  # it may have cost something else then
+                values[place] = float(known[at])
+        self.controller.tell(arm, values[0], values[1], values[2:])
+
+    def finish(self, core: Core) -> Controller:
+        """The controller at the end of the log, with what is in flight and what is spent."""
+        made, accounts = self.controller, core.ledger.accounts
+        for name in core.controller.retired:
+            made.retire_arm(name)
+        made.charge(accounts[0].amount(accounts[0].spent) - made.spent)
+        for one in core.ledger.tickets.values():
+            made.launch(one.arm)
+        return made
+
+
+def _with_limits(task: Task, limits: Mapping[str, Any]) -> Task:
+    """The task with other numbers for some of its limits."""
+    made: dict[str, Any] = dict(task.limits or {})
+    for name, limit in limits.items():
+        if name not in made:
+            raise InputError(f"limit {name!r}: is unknown; {nearest(name, made)}")
+        before, after = as_limit(made[name]), as_limit(limit)
+        if (before.hard, before.of) != (after.hard, after.of):
+            raise InputError(f"limit {name!r}: must stay {'hard' if before.hard else 'as it is'}")
+        made[name] = limit
+    return replace(task, limits=made)

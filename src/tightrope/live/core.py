@@ -1,0 +1,412 @@
+"""A campaign's state: the ledger, and the policy that learns. ``choose`` and ``follow`` are pure.
+
+Promises kept here:
+
+P8 *Fail closed.* An event is followed before it is stored. What cannot be followed raises, and the
+   campaign halts; a state with events that were not stored is thrown away by its holder.
+P10 *Same decisions.* A decision is the ``Controller``'s own: with nothing in flight it is the one
+   that a simulated run makes, to the bit.
+
+``choose`` looks at the state and says which arm to pull; a policy's coins are part of the state, so
+that it has to be followed by the event it led to, or thrown away. ``follow`` does all the changing.
+A decision is in its event and is never derived again: if another machine's arithmetic chose another
+arm, the event's arm counts.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b85decode, b85encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from math import inf, isnan
+from typing import Any, NamedTuple, cast
+
+from tightrope.errors import (
+    CampaignError,
+    ExhaustedError,
+    HaltedError,
+    InputError,
+    PolicyError,
+    TightropeError,
+    WaitError,
+)
+from tightrope.live.controller import Controller
+from tightrope.live.events import Event
+from tightrope.live.ledger import DAY, Account, Ledger, Open
+from tightrope.policies.base import Policy
+from tightrope.policies.naming import parse_policy
+from tightrope.problem import Task
+from tightrope.problem.laws import shown
+
+__all__ = ["Choice", "Core", "Outcome", "Settings", "reservations", "when"]
+
+STOPS = ("hard", "paper", "soft")
+
+
+def when(at: int) -> datetime:
+    """A log time as a date."""
+    return datetime.fromtimestamp(at / 1e6, UTC)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a campaign keeps to, besides its task and policy. Times in microseconds."""
+
+    stop: str = "hard"  # "hard" reserves and never overspends; "paper", "soft": the first crossing
+    expire_after: int = DAY  # how long a ticket is waited for
+    starts: int | None = None  # of an even release
+    ends: int | None = None
+    per_day: float | None = None  # of the budget, at most, in one day of UTC
+    shadow: bool = False  # another system acts: nothing is reserved
+    quarantine_most: int = 1000  # refused reports that are kept
+
+    @property
+    def reserves(self) -> bool:
+        """Whether money is reserved for tickets."""
+        return self.stop == "hard" and not self.shadow
+
+
+class Choice(NamedTuple):
+    """A decision, before its event."""
+
+    arm: int
+    reserved: tuple[int, ...]  # ticks, per account
+    allowed: tuple[int, ...] | None  # the arms among which it was made, if not all
+
+
+class Outcome(NamedTuple):
+    """A report that can be taken."""
+
+    values: list[float]  # told: cost, reward, penalties
+    penalties: list[float] | None  # [M], where these are not the told ones
+    kept: list[float]  # the part of the values that is learned from
+    settled: tuple[int, ...]  # ticks, per account
+
+
+class Core:
+    """The state of a campaign after the events that it has followed."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        """``policy``: for one whose class cannot be found by its name."""
+        self.ledger = Ledger()
+        self.settings = Settings()
+        self.controller: Controller = cast(Controller, None)
+        self.digest = ""  # of the program that the learned state belongs to
+        self.policy_text = ""
+        self.given = policy
+
+    # Following the log.
+
+    def follow(self, event: Event, chosen: bool = False) -> None:
+        """Take an event; ``chosen`` if ``choose`` has just made this decision."""
+        try:
+            before = self.ledger.follow(event)
+            self._learn(event, before, chosen)
+        except HaltedError:
+            raise
+        except Exception as error:
+            told = " ".join(str(error).split()) or type(error).__name__
+            raise HaltedError(
+                f"event {event.seq} ({event.kind}): cannot be followed ({told:.200})"
+            ) from error
+
+    def _learn(self, event: Event, before: Open | None, chosen: bool) -> None:
+        kind, body, controller = event.kind, event.body, self.controller
+        if kind == "asked":
+            arm = body["arm"]
+            if not chosen and "pin" not in body:
+                with suppress(InputError):  # arms that another machine's arithmetic allowed
+                    controller.choose(body.get("f", body.get("e")))
+            controller.launch(arm)
+        elif kind == "told":
+            self._learn_outcome(body, before)
+        elif before is not None:
+            controller.void(before.arm)
+            if kind != "voided":
+                self._charge(before.reserved)
+        elif kind in STATEFUL:
+            self._take_state(event)
+        elif kind == "amended":
+            self._charge(body["m"][1::3])
+        elif kind == "arm_added":
+            controller.add_arm(**body["arm"])
+            self._look_at_task()
+        elif kind == "arm_retired":
+            controller.retire_arm(body["arm"])
+        elif kind == "repriced":
+            controller.reprice(**body["arm"])
+            self._look_at_task()
+        elif kind == "budget_added":
+            controller.add_budget(body["amount"])
+
+    def _learn_outcome(self, body: dict[str, Any], before: Open | None) -> None:
+        controller, arm, values = self.controller, body["arm"], body["v"]
+        if before is None:  # late, or after a refused report or a void
+            undone = body.get("u")
+            if undone is not None:
+                self._charge([-ticks for ticks in undone])
+            controller.launch(arm)
+        elif before.arm != arm:  # in shadow mode another arm was pulled
+            controller.void(before.arm)
+            controller.launch(arm)
+        kept = body.get("k", values)
+        penalty = kept[2] if len(kept) == 3 else kept[2:]
+        controller.tell(arm, kept[0], kept[1], penalty)
+        if kept is not values:
+            beyond = [value - part for value, part in zip(values, kept, strict=True)]
+            told = controller.task.told
+            controller.charge(beyond[0], dict(zip(told, beyond[2:], strict=True)))
+
+    def _charge(self, ticks: Sequence[int]) -> None:
+        """Charge the policy so many ticks per account; no arm learns from it."""
+        if not any(ticks):
+            return
+        cost, *rest = (a.amount(t) for a, t in zip(self.ledger.accounts, ticks, strict=True))
+        self.controller.charge(cost, dict(zip(self._hard, rest, strict=True)))
+
+    def _take_state(self, event: Event) -> None:
+        """Go on with the policy's state that an event carries."""
+        body = event.body
+        self.digest, self.policy_text = body["digest"], body["policy"]
+        self.settings = Settings(**body["settings"])
+        self.controller = restored(b85decode(body["state"]), self.policy_text, self.given)
+        self._look_at_task()
+
+    def _look_at_task(self) -> None:
+        task = self.controller.task
+        self._hard = [m for m, hard in enumerate(task.hard) if hard]
+        self._reserved = reservations(task, self.ledger.accounts, self.settings)
+        self._most = [max(column) for column in zip(*self._reserved, strict=True)]
+        self._caps = _caps(task)
+
+    # Choosing.
+
+    def choose(self, now: int, eligible: Sequence[int] | None = None) -> Choice:
+        """The next decision at log time ``now``; raises if there is none to be made."""
+        ledger, controller = self.ledger, self.controller
+        if ledger.closed:
+            raise CampaignError("the campaign is closed; it takes reports, but makes no decisions")
+        if ledger.paused is not None:
+            raise CampaignError(f"the campaign is paused ({ledger.paused}); resume it first")
+        allowed = self._affordable(now, eligible)
+        if ledger.pinned is not None:
+            arm = ledger.pinned
+            if allowed is not None and arm not in allowed:
+                raise CampaignError(
+                    f"arm {controller.arm_name(arm)!r} is pinned, but may not be pulled now"
+                )
+        else:
+            arm = controller.choose(allowed)
+        return Choice(arm, self._reserved[arm], allowed)
+
+    def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
+        """The arms that may be pulled: None for all; raises if there is none."""
+        accounts = self.ledger.accounts
+        free = [account.free for account in accounts]
+        settings = self.settings
+        if not settings.reserves:
+            if any(account.spent > account.budget for account in accounts):
+                raise self._exhausted()
+            if settings.per_day is None and settings.starts is None:
+                return None if eligible is None else tuple(eligible)
+        free[0] = min(free[0], self._released(now))
+        if eligible is None and all(map(int.__le__, self._most, free)):
+            return None
+        arms = range(len(self._reserved)) if eligible is None else eligible
+        retired = self.controller._beside.retired
+        fits = tuple(
+            arm
+            for arm in arms
+            if arm not in retired and all(map(int.__le__, self._reserved[arm], free))
+        )
+        safe = self.controller.task.safe_arm
+        if not fits or (safe is not None and safe not in fits and self._guarded):
+            raise self._nothing_fits(now, arms)
+        return fits
+
+    @property
+    def _guarded(self) -> bool:
+        return type(self.controller.policy).__name__ == "GuardedResolve"
+
+    def _released(self, now: int) -> int:
+        """What may be spent or reserved of the budget by now, beyond what is already."""
+        account, settings, ledger = self.ledger.accounts[0], self.settings, self.ledger
+        used = account.spent + account.reserved
+        room = account.budget - used
+        if settings.starts is not None and settings.ends is not None:
+            length = settings.ends - settings.starts
+            passed = min(max(now - settings.starts, 0), length)
+            room = min(room, account.budget * passed // length - used)
+        if settings.per_day is not None:
+            start = ledger.day_start if now // DAY == ledger.day else used
+            room = min(room, account.ticks(settings.per_day) - (used - start))
+        return room
+
+    def _nothing_fits(self, now: int, arms: Sequence[int]) -> TightropeError:
+        """Why no arm can be paid for, and when that changes."""
+        account, ledger, settings = self.ledger.accounts[0], self.ledger, self.settings
+        least = min((self._reserved[arm][0] for arm in arms), default=0)
+        if all(
+            a.free >= self._reserved[arm][i] for arm in arms for i, a in enumerate(ledger.accounts)
+        ):
+            at = DAY * (now // DAY + 1)
+            if settings.starts is not None and settings.ends is not None:
+                need = account.spent + account.reserved + least
+                length = settings.ends - settings.starts
+                even = settings.starts + -(-need * length // account.budget)
+                if even > now:
+                    at = even if settings.per_day is None else min(even, at)
+            return WaitError(f"no budget is released before {when(at).isoformat()}", when(at))
+        if ledger.tickets and settings.reserves:
+            return WaitError(
+                f"all of the budget that is left is reserved for {len(ledger.tickets)} pulls in"
+                " flight; ask again after one of them is told"
+            )
+        return self._exhausted()
+
+    def _exhausted(self) -> ExhaustedError:
+        for account in self.ledger.accounts[::-1]:
+            if account.spent > account.budget or (account.name != "cost" and account.free <= 0):
+                break
+        what = "budget" if account.name == "cost" else f"hard limit {account.name!r}"
+        spent, budget = account.amount(account.spent), account.amount(account.budget)
+        return ExhaustedError(f"{what} = {budget:g}: {spent:g} is spent; no pull is left")
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no pull can be paid for, whatever is told of those in flight."""
+        accounts = self.ledger.accounts
+        if not self.settings.reserves:
+            return any(account.spent > account.budget for account in accounts)
+        if self.ledger.tickets:
+            return False
+        free = [account.free for account in accounts]
+        return not any(all(map(int.__le__, one, free)) for one in self._reserved)
+
+    # Reports.
+
+    def outcome(self, arm: int, cost: Any, reward: Any, penalty: Any) -> Outcome:
+        """A report that was checked; raises an ``InputError`` that names what is wrong.
+
+        A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
+        learns from the part that is possible.
+        """
+        given = self.controller.in_order(arm, cost, reward, penalty)
+        possible = list(given)
+        for place, most in self._caps[arm]:
+            value = given[place]
+            if isinstance(value, float | int) and most < value < inf:
+                possible[place] = most
+        values, penalties = self.controller.checked(arm, *possible[:2], possible[2:])
+        kept = values
+        if possible != given:
+            kept = list(values)
+            for place, (value, taken) in enumerate(zip(given, possible, strict=True)):
+                if value is not taken:
+                    values[place] = float(value)
+            if penalties is not None:
+                penalties = self.controller.all_penalties(arm, values)
+        incurred = values[2:] if penalties is None else penalties
+        paid = [values[0], *(incurred[m] for m in self._hard)]
+        accounts = self.ledger.accounts
+        settled = tuple(one.ticks(amount) for one, amount in zip(accounts, paid, strict=True))
+        return Outcome(values, penalties, kept, settled)
+
+    # Snapshots.
+
+    def snapshot(self) -> bytes:
+        """All of it as bytes."""
+        head = {
+            "ledger": self.ledger.table(),
+            "settings": asdict(self.settings),
+            "digest": self.digest,
+            "policy": self.policy_text,
+        }
+        return json.dumps(head, sort_keys=True).encode() + b"\n" + self.controller.snapshot()
+
+    @classmethod
+    def restore(cls, saved: bytes, policy: Policy | None = None) -> Core:
+        """The state that a snapshot is of."""
+        made = cls(policy)
+        line, _, state = saved.partition(b"\n")
+        head = json.loads(line)
+        made.ledger = Ledger.of_table(head["ledger"])
+        made.settings, made.digest = Settings(**head["settings"]), head["digest"]
+        made.policy_text = head["policy"]
+        made.controller = restored(state, made.policy_text, policy)
+        made._look_at_task()
+        return made
+
+    def state(self) -> dict[str, Any]:
+        """What an event carries that others take the policy's state from."""
+        return {
+            "policy": self.policy_text,
+            "digest": self.digest,
+            "settings": asdict(self.settings),
+            "state": b85encode(self.controller.snapshot()).decode(),
+        }
+
+
+STATEFUL = frozenset(["created", "changed", "upgraded"])
+
+
+def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
+    """A controller from its snapshot; the policy's class is looked for by its name."""
+    if policy is None or policy.label != text:
+        with suppress(PolicyError):
+            policy = parse_policy(text)
+    return Controller.restore(state, policy)
+
+
+def reservations(
+    task: Task, accounts: Sequence[Account], settings: Settings
+) -> list[tuple[int, ...]]:
+    """What is reserved for a pull of each arm, in ticks per account [K][accounts]."""
+    if not settings.reserves:
+        return [(0,) * len(accounts)] * task.arm_count
+    places = [0, *(2 + m for m, hard in enumerate(task.hard) if hard)]
+    grows, found = cast(Mapping[str, float], task.scales.grow), []
+    most = [grows.get(task.channels[p], task.scales.channels[p]) for p in places]
+    for arm in range(task.arm_count):
+        known = task.known_outcomes[arm]
+        largest = [
+            one if isnan(known[place]) else float(known[place])
+            for one, place in zip(most, places, strict=True)
+        ]
+        found.append(tuple(a.ticks_above(v) for a, v in zip(accounts, largest, strict=True)))
+    return found
+
+
+def _caps(task: Task) -> list[list[tuple[int, float]]]:
+    """For each arm, the told places whose values may be above what is possible, and that [K]."""
+    grows = cast(Mapping[str, float], task.scales.grow)
+    hard = {m for m, hard in enumerate(task.hard) if hard}
+    places = [(0, 0), *((2 + i, 2 + m) for i, m in enumerate(task.told) if m in hard)]
+    scales, found = task.scales.channels, []
+    for arm in range(task.arm_count):
+        known = task.known_outcomes[arm]
+        mine = []
+        for told, place in places:
+            if not isnan(known[place]):
+                mine.append((told, float(known[place])))
+            elif task.channels[place] not in grows:
+                mine.append((told, scales[place]))
+        found.append(mine)
+    return found
+
+
+def uncapped(task: Task) -> list[str]:
+    """Accounts of a task whose largest outcome is not known."""
+    grows = cast(Mapping[str, float], task.scales.grow)
+    names = ["cost", *(task.limit_names[m] for m, hard in enumerate(task.hard) if hard)]
+    return [name for name in names if grows.get(name, 0.0) == inf]
+
+
+def known_amount(value: object, place: str) -> float:
+    """An amount as a finite number that is not negative."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value < inf:
+        return float(value)
+    raise InputError(f"{place} = {shown(value)}: must be a number, at least 0")

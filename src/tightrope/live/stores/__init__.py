@@ -1,0 +1,32 @@
+"""Where campaigns are kept: a SQLite file, a PostgreSQL database, memory."""
+
+from __future__ import annotations
+
+from tightrope.errors import InputError
+from tightrope.live.stores.base import Saved, Store, Turn
+
+__all__ = ["Saved", "Store", "Turn", "open_store"]
+
+
+def open_store(url: str | Store, *, create: bool = True) -> Store:
+    """The store at a path (SQLite), at ``postgresql://...``, or ``memory:``.
+
+    ``create``: whether a file, or tables, that do not exist are made.
+    """
+    if isinstance(url, Store):
+        return url
+    text = str(url)
+    if text.startswith(("postgresql://", "postgres://")):
+        from tightrope.live.stores.postgres import PostgresStore
+
+        return PostgresStore(text, create=create)
+    if text == "memory:":
+        from tightrope.live.stores.memory import MemoryStore
+
+        return MemoryStore()
+    if "://" in text:
+        allowed = "a path of a file, postgresql://..., or memory:"
+        raise InputError(f"store = {text!r}: must be {allowed}")
+    from tightrope.live.stores.sqlite import SQLiteStore
+
+    return SQLiteStore(text, create=create)

@@ -1,0 +1,98 @@
+"""What a store of campaigns does: it keeps logs, one turn at a time.
+
+Promises kept here:
+
+P1 *Durable.* What a turn appended is on the disk, or in the database's log, when the turn has ended
+   without an error; a turn that ended with one left nothing, or it is not known: then the next turn
+   tells.
+P9 *Fair turns.* One holder of a campaign's turn at a time; whoever waits is served in order, or
+   gets a ``StoreBusyError`` after the deadline. Correctness never depends on the queue: the log's
+   primary key (campaign, seq) refuses a second event of a number.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from tightrope.live.events import Row
+
+__all__ = ["DEADLINE", "FORMAT", "Saved", "Store", "Turn"]
+
+DEADLINE = 10.0  # seconds that one waits for a turn
+FORMAT = 1  # of the tables; a newer one is not opened
+
+
+class Saved(NamedTuple):
+    """A snapshot of a campaign's state."""
+
+    seq: int  # of the last event in it
+    hash: bytes  # of that event
+    body: bytes
+
+
+class Turn(ABC):
+    """A campaign's turn: a transaction that sees the whole log and that nobody else is in."""
+
+    @abstractmethod
+    def now(self) -> int:
+        """The store's clock, in microseconds since 1970."""
+
+    @abstractmethod
+    def read(self, after: int, count: int = 1000) -> list[Row]:
+        """The first ``count`` events with a number above ``after``, in order."""
+
+    @abstractmethod
+    def find(self, tickets: Sequence[str]) -> list[Row]:
+        """All events of these tickets, in order."""
+
+    @abstractmethod
+    def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
+        """Add events, and notes to some of them by number."""
+
+    @abstractmethod
+    def drop(self, upto: int) -> None:
+        """Remove the events up to this number, which were archived."""
+
+
+class Store(ABC):
+    """Keeps campaigns by name. Handles may be used from several threads, and after a fork."""
+
+    url: str
+    deadline: float = DEADLINE
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The campaigns that there are."""
+
+    @abstractmethod
+    def turn(self, name: str) -> AbstractContextManager[Turn]:
+        """The turn of a campaign, new or not: committed at the end, undone after an exception."""
+
+    @abstractmethod
+    def read(
+        self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
+    ) -> list[Row]:
+        """Committed events, outside of any turn; of some tickets only, if these are given."""
+
+    @abstractmethod
+    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
+        """The notes by number of event, after those to ``forget`` were deleted."""
+
+    @abstractmethod
+    def save(self, name: str, saved: Saved) -> None:
+        """Keep a snapshot."""
+
+    @abstractmethod
+    def saved(self, name: str, upto: int | None = None) -> Saved | None:
+        """The last snapshot, or the last one of an event up to this number."""
+
+    @abstractmethod
+    def backup(self, path: str) -> None:
+        """Copy everything to a new SQLite file, as of one moment, while others go on."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of files and connections; what was committed stays."""

@@ -1,0 +1,129 @@
+"""Campaigns in memory, for tests and studies: nothing survives the process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tightrope.errors import StoreBusyError, StoreError
+from tightrope.live.events import Row
+from tightrope.live.stores.base import Saved, Store, Turn
+
+__all__ = ["MemoryStore"]
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Log:
+    """One campaign's log."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []  # event seq is at seq - first
+        self.first = 1
+        self.by_ticket: dict[str, list[int]] = defaultdict(list)
+        self.notes: dict[int, str] = {}
+        self.saved: list[Saved] = []
+        self.lock = threading.Lock()
+
+
+class MemoryTurn(Turn):
+    """A turn that keeps its events aside until it ends."""
+
+    def __init__(self, log: Log, clock: Callable[[], int]) -> None:
+        self._log, self._clock = log, clock
+        self.rows: list[Row] = []
+        self.notes: dict[int, str] = {}
+        self.dropped = 0
+
+    def now(self) -> int:
+        return self._clock()
+
+    def read(self, after: int, count: int = 1000) -> list[Row]:
+        start = max(after + 1 - self._log.first, 0)
+        return self._log.rows[start : start + count]
+
+    def find(self, tickets: Sequence[str]) -> list[Row]:
+        log = self._log
+        found = [seq for one in tickets for seq in log.by_ticket.get(one, ()) if seq >= log.first]
+        return [log.rows[seq - log.first] for seq in found]
+
+    def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
+        head = self._log.first + len(self._log.rows) + len(self.rows) - 1
+        for number, row in enumerate(rows, start=head + 1):
+            if row.seq != number:
+                raise StoreError(f"event {row.seq}: must have number {number}")
+        self.rows.extend(rows)
+        self.notes.update(notes)
+
+    def drop(self, upto: int) -> None:
+        self.dropped = upto
+
+    def commit(self) -> None:
+        """Add what was kept aside to the log."""
+        log = self._log
+        log.rows.extend(self.rows)
+        log.notes.update(self.notes)
+        for row in self.rows:
+            if row.ticket is not None:
+                log.by_ticket[row.ticket].append(row.seq)
+        if self.dropped >= log.first:
+            del log.rows[: self.dropped + 1 - log.first]
+            log.first = self.dropped + 1
+
+
+class MemoryStore(Store):
+    """Campaigns in memory."""
+
+    def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
+        self.url, self.clock = "memory:", clock
+        self._logs: dict[str, Log] = {}
+
+    def names(self) -> list[str]:
+        return [name for name, log in self._logs.items() if log.rows]
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[Turn]:
+        log = self._logs.setdefault(name, Log())
+        if not log.lock.acquire(timeout=self.deadline):
+            raise StoreBusyError(f"campaign {name!r}: no turn within {self.deadline:g} s")
+        try:
+            turn = MemoryTurn(log, self.clock)
+            yield turn
+            turn.commit()
+        finally:
+            log.lock.release()
+
+    def read(
+        self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
+    ) -> list[Row]:
+        turn = MemoryTurn(self._logs.get(name, Log()), self.clock)
+        return turn.read(after, count) if tickets is None else turn.find(tickets)
+
+    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
+        notes = self._logs.get(name, Log()).notes
+        for seq in forget:
+            notes.pop(seq, None)
+        return dict(notes)
+
+    def save(self, name: str, saved: Saved) -> None:
+        log = self._logs[name]
+        log.saved = sorted([*(one for one in log.saved if one.seq != saved.seq), saved])
+
+    def saved(self, name: str, upto: int | None = None) -> Saved | None:
+        found = self._logs.get(name, Log()).saved
+        fits = [one for one in found if upto is None or one.seq <= upto]
+        return fits[-1] if fits else None
+
+    def backup(self, path: str) -> None:
+        from tightrope.live.stores.copying import copy_into_file
+
+        copy_into_file(self, path)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,427 @@
+"""Campaigns in one SQLite file, for any number of processes on one machine.
+
+Every process queues with two locks of the kernel beside the file before it begins a transaction:
+one waits for the second while it holds the first, so that the one that has just finished cannot
+overtake it. Without them SQLite retries blindly and a busy process starves the others. Checkpoints
+and the last close happen in a turn too. The log is written ahead (WAL) and synced at every commit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
+from tightrope.live.events import Row
+from tightrope.live.stores.base import FORMAT, Saved, Store, Turn
+from tightrope.live.stores.copying import new_file
+from tightrope.live.stores.memory import wall_clock
+
+__all__ = ["SQLiteStore"]
+
+APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
+CHECKPOINT = 4000  # rows after which the log is moved into the file
+TABLES = """
+CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE events (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
+    ticket TEXT, who TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
+    hash BLOB NOT NULL, PRIMARY KEY (campaign, seq)
+) WITHOUT ROWID;
+CREATE INDEX events_of_tickets ON events (campaign, ticket) WHERE ticket IS NOT NULL;
+CREATE TABLE snapshots (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (campaign, seq)
+);
+CREATE TABLE notes (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (campaign, seq)
+);
+"""
+COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
+_kept: list[Any] = []  # of a parent process: closing them here would break its locks
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Locks:
+    """The two locks beside the file; waiting for them ends at a deadline."""
+
+    def __init__(self, path: str) -> None:
+        self._files = [os.open(path + end, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                       for end in (".queue", ".turn")]  # fmt: skip
+        self._waiting: threading.Thread | None = None
+        self._got = threading.Event()
+        self._wanted = False
+        self._mutex = threading.Lock()
+        _locks.add(self)
+
+    def acquire(self, seconds: float) -> bool:
+        """Whether the turn was given in time."""
+        queue, turn = self._files
+        if self._waiting is not None:  # a thread is still in line from a wait that was given up
+            return self._wait(seconds, queued=False)
+        with suppress(BlockingIOError):
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return self._wait(seconds, queued=True)
+            fcntl.flock(queue, fcntl.LOCK_UN)
+            return True
+        return self._wait(seconds, queued=False)
+
+    def _wait(self, seconds: float, queued: bool) -> bool:
+        """Wait in the kernel's order in a thread, which a stopped holder cannot block for ever."""
+        with self._mutex:
+            self._wanted = True
+            if self._waiting is None:
+                self._got.clear()
+                self._waiting = threading.Thread(target=self._line_up, args=(queued,), daemon=True)
+                self._waiting.start()
+        if self._got.wait(seconds):
+            return True
+        with self._mutex:
+            if self._got.is_set():
+                return True
+            self._wanted = False
+        return False
+
+    def _line_up(self, queued: bool) -> None:
+        queue, turn = self._files
+        if not queued:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        with self._mutex:
+            self._waiting = None
+            if self._wanted:
+                self._got.set()
+            else:
+                fcntl.flock(turn, fcntl.LOCK_UN)
+
+    def release(self) -> None:
+        fcntl.flock(self._files[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        for file in self._files:
+            with suppress(OSError):
+                os.close(file)
+
+
+def _let_go() -> None:
+    """Close a parent's locks in a forked process: they would outlive the parent's death."""
+    for locks in list(_locks):
+        locks.close()
+    _locks.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+class SQLiteTurn(Turn):
+    """A turn: a transaction of SQLite."""
+
+    def __init__(self, connection: sqlite3.Connection, campaign: int, clock: Any) -> None:
+        self._connection, self._campaign, self._clock = connection, campaign, clock
+        self.written = 0
+
+    def now(self) -> int:
+        return int(self._clock())
+
+    def read(self, after: int, count: int = 1000) -> list[Row]:
+        return _read(self._connection, self._campaign, after, count)
+
+    def find(self, tickets: Sequence[str]) -> list[Row]:
+        return _find(self._connection, self._campaign, tickets)
+
+    def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
+        campaign = self._campaign
+        self._connection.executemany(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(campaign, *row) for row in rows],
+        )
+        if notes:
+            self._connection.executemany(
+                "INSERT INTO notes VALUES (?, ?, ?)", [(campaign, *note) for note in notes.items()]
+            )
+        self.written += len(rows)
+
+    def drop(self, upto: int) -> None:
+        self._connection.execute(
+            "DELETE FROM events WHERE campaign = ? AND seq <= ?", (self._campaign, upto)
+        )
+
+
+def _read(connection: sqlite3.Connection, campaign: int, after: int, count: int) -> list[Row]:
+    found = connection.execute(
+        f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (campaign, after, count),
+    )
+    return list(map(Row._make, found.fetchall()))
+
+
+def _find(connection: sqlite3.Connection, campaign: int, tickets: Sequence[str]) -> list[Row]:
+    rows: list[Row] = []
+    for start in range(0, len(tickets), 500):
+        some = tickets[start : start + 500]
+        marks = ", ".join("?" * len(some))
+        found = connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND ticket IN ({marks}) ORDER BY seq",
+            (campaign, *some),
+        )
+        rows.extend(map(Row._make, found.fetchall()))
+    return rows
+
+
+class SQLiteStore(Store):
+    """Campaigns in a SQLite file."""
+
+    def __init__(
+        self, path: str, *, create: bool = True, clock: Callable[[], int] = wall_clock
+    ) -> None:
+        self.url = self._path = os.path.abspath(path)
+        self.clock, self._create = clock, create
+        self._mutex, self._reading = threading.Lock(), threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        path, exists = self._path, os.path.exists(self._path)
+        if not exists and not self._create:
+            raise InputError(f"store {path!r}: there is no such file")
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise InputError(f"store {path!r}: the folder {folder!r} must exist")
+        try:
+            self._locks = Locks(path)
+            if not self._locks.acquire(self.deadline):
+                raise StoreBusyError(f"store {path!r}: no turn within {self.deadline:g} s")
+            try:
+                self._writer, self._reader = self._connect(), self._connect()
+                self._prepare()
+            finally:
+                self._locks.release()
+        except (sqlite3.Error, OSError) as error:
+            raise self._failed("opened", error) from error
+        self._pid, self._ids = os.getpid(), dict[str, int]()
+        self._since = 0  # rows written since the last checkpoint
+
+    def _connect(self) -> sqlite3.Connection:
+        made = sqlite3.connect(
+            self._path, timeout=self.deadline, isolation_level=None, check_same_thread=False
+        )
+        made.execute("PRAGMA synchronous = FULL")
+        made.execute("PRAGMA wal_autocheckpoint = 0")
+        return made
+
+    def _prepare(self) -> None:
+        """Make the tables of a new file; refuse those of others."""
+        one = self._writer
+        mine, version = (
+            one.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        tables = one.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and mine != APPLICATION:
+            raise InputError(f"store {self._path!r}: must be a file of campaigns, or a new one")
+        if version > FORMAT:
+            raise HaltedError(
+                f"store {self._path!r}: its format is {version}; must be at most {FORMAT}: a newer"
+                " program wrote it, so upgrade this one"
+            )
+        if not tables:
+            one.execute("PRAGMA journal_mode = WAL")
+            one.executescript(
+                f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION};"
+                f" PRAGMA user_version = {FORMAT}; COMMIT;"
+            )
+
+    def _failed(self, what: str, error: Exception) -> StoreError:
+        told = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, sqlite3.DatabaseError) and "not a database" in told:
+            raise InputError(
+                f"store {self._path!r}: must be a file of campaigns, or a new one"
+            ) from error
+        kind = StoreError
+        if isinstance(error, sqlite3.OperationalError) and "locked" in told:
+            kind = StoreBusyError
+        return kind(f"store {self._path!r}: cannot be {what} ({told})")
+
+    def _require_own(self) -> None:
+        """Open anew in a process that was forked."""
+        if self._pid != os.getpid():
+            _kept.append((self._writer, self._reader, self._locks))
+            self._mutex, self._reading = threading.Lock(), threading.Lock()
+            self._create = False
+            self._open()
+
+    def names(self) -> list[str]:
+        with self._reads() as connection:
+            found = connection.execute("SELECT name FROM campaigns ORDER BY id").fetchall()
+        return [name for (name,) in found]
+
+    @contextmanager
+    def _reads(self) -> Iterator[sqlite3.Connection]:
+        self._require_own()
+        with self._reading:
+            try:
+                yield self._reader
+            except sqlite3.Error as error:
+                raise self._failed("read", error) from error
+
+    @contextmanager
+    def _writes(self) -> Iterator[sqlite3.Connection]:
+        """A transaction in this store's turn."""
+        self._require_own()
+        until = time.monotonic() + self.deadline
+        busy = f"store {self._path!r}: no turn within {self.deadline:g} s"
+        if not self._mutex.acquire(timeout=self.deadline):
+            raise StoreBusyError(busy)
+        try:
+            if not self._locks.acquire(max(until - time.monotonic(), 0.0)):
+                raise StoreBusyError(busy)
+            try:
+                with self._transaction() as connection:
+                    yield connection
+                if self._since >= CHECKPOINT:
+                    self._checkpoint("PASSIVE")
+            finally:
+                self._locks.release()
+        finally:
+            self._mutex.release()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._writer
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise self._failed("written", error) from error
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """End a transaction that failed; a connection that cannot do that is replaced."""
+        self._ids.clear()  # a campaign that was new may be undone too
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = self._connect()
+
+    def _checkpoint(self, how: str) -> None:
+        self._since = 0
+        with suppress(sqlite3.Error):  # a full disk: the log ahead stays as it is
+            self._writer.execute(f"PRAGMA wal_checkpoint({how})")
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[Turn]:
+        with self._writes() as connection:
+            turn = SQLiteTurn(connection, self._number(connection, name), self.clock)
+            yield turn
+            self._since += turn.written
+
+    def _number(self, connection: sqlite3.Connection, name: str) -> int:
+        """The number of a campaign, new or not."""
+        found = self._ids.get(name)
+        if found is None:
+            found = self._known_number(connection, name)
+            if found is None:
+                made = connection.execute("INSERT INTO campaigns (name) VALUES (?)", (name,))
+                found = int(made.lastrowid or 0)
+            self._ids[name] = found
+        return found
+
+    def _known_number(self, connection: sqlite3.Connection, name: str) -> int | None:
+        row = connection.execute("SELECT id FROM campaigns WHERE name = ?", (name,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def read(
+        self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
+    ) -> list[Row]:
+        with self._reads() as connection:
+            number = self._known_number(connection, name)
+            if number is None:
+                return []
+            if tickets is not None:
+                return _find(connection, number, tickets)
+            return _read(connection, number, after, count)
+
+    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
+        if forget:
+            with self._writes() as connection:
+                number = self._number(connection, name)
+                connection.executemany(
+                    "DELETE FROM notes WHERE campaign = ? AND seq = ?",
+                    [(number, seq) for seq in forget],
+                )
+        with self._reads() as connection:
+            number_now = self._known_number(connection, name)
+            found = connection.execute(
+                "SELECT seq, text FROM notes WHERE campaign = ? ORDER BY seq", (number_now,)
+            )
+            return dict(found.fetchall())
+
+    def save(self, name: str, saved: Saved) -> None:
+        with self._writes() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
+                (self._number(connection, name), *saved),
+            )
+
+    def saved(self, name: str, upto: int | None = None) -> Saved | None:
+        with self._reads() as connection:
+            number = self._known_number(connection, name)
+            most = 2**62 if upto is None else upto
+            row = connection.execute(
+                "SELECT seq, hash, body FROM snapshots WHERE campaign = ? AND seq <= ?"
+                " ORDER BY seq DESC LIMIT 1",
+                (number, most),
+            ).fetchone()
+        return None if row is None else Saved(*row)
+
+    def backup(self, path: str) -> None:
+        self._require_own()
+        part = new_file(new_file(path) + ".part")
+        try:
+            with sqlite3.connect(self._path, isolation_level=None) as source:
+                target = sqlite3.connect(part, isolation_level=None)
+                source.backup(target)  # in one step: one moment, and writers go on
+                target.execute("PRAGMA journal_mode = DELETE")
+                target.close()
+            source.close()
+            os.replace(part, path)
+        except (sqlite3.Error, OSError) as error:
+            with suppress(OSError):
+                os.remove(part)
+            raise self._failed("copied", error) from error
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return
+        with self._mutex, self._reading:
+            gotten = self._locks.acquire(self.deadline)
+            try:
+                if gotten:
+                    self._checkpoint("TRUNCATE")
+                for connection in (self._reader, self._writer):
+                    with suppress(sqlite3.Error):
+                        connection.close()
+            finally:
+                if gotten:
+                    self._locks.release()
+                self._locks.close()

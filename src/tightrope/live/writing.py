@@ -1,0 +1,504 @@
+"""What happens to a campaign within one turn: decisions, reports and changes become events.
+
+Promises kept here:
+
+P2 *Conservation*, in part: a decision is made only if its reservation is free, and a report above
+   its reservation is recorded in full and pauses the campaign.
+P3 *Exactly once.* A client's id is looked up, among the tickets in flight and in the log, before
+   anything is decided or recorded.
+P4 *Nothing lost.* A report that cannot be taken is refused and kept, up to a bound.
+P5 *Expiry.* Due tickets expire by events, at most 256 in one turn, before anything else happens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tightrope.errors import (
+    CampaignError,
+    ConflictError,
+    InputError,
+    ReportError,
+    nearest,
+)
+from tightrope.live.changing import Relearning
+from tightrope.live.core import Core, Outcome, Settings, known_amount, when
+from tightrope.live.events import VERSION, Event, Row, row_of
+from tightrope.live.ledger import MOST_TICKS, Open
+from tightrope.problem.laws import shown
+
+__all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer"]
+
+MOST_EXPIRIES = 256  # in one turn
+LONGEST = 2000  # characters of a refused report that are kept
+OWN_ID = re.compile(
+    r"\d+-\d{8,}"
+)  # epoch and number: what tickets are called without a client's id
+GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A decision: pull ``arm``, then tell what came of it under ``id``."""
+
+    id: str
+    arm: str  # its name
+    number: int  # the arm's number, from 0
+    reserved: float  # of the budget, until it is told
+    expires_at: datetime
+    state: str = "open"  # or told, voided, expired, quarantined
+
+    def table(self) -> dict[str, Any]:
+        """As a JSON object has it."""
+        return {**vars(self), "expires_at": self.expires_at.isoformat()}
+
+
+@dataclass
+class Past:
+    """A ticket as its events in the log tell it."""
+
+    id: str
+    state: str
+    arm: int
+    reserved: tuple[int, ...]
+    expires_at: int
+    eligible: tuple[int, ...] | None
+    told: dict[str, Any] | None = None  # the body of the report that was taken
+    settled: tuple[int, ...] = ()  # ticks spent on it, per account
+    incurred: tuple[float, ...] = ()  # its penalties [M]
+    refused: tuple[int, ...] = ()  # events of its quarantined reports
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row]) -> Past | None:
+        """From all events of a ticket, in order; None without any decision."""
+        past: Past | None = None
+        for row in rows:
+            body = json.loads(row.body)
+            if row.kind == "asked":
+                moves = body.get("m", ())
+                eligible = body.get("e")
+                past = cls(
+                    row.ticket or "",
+                    "open",
+                    body["arm"],
+                    tuple(moves[2::3]),
+                    body["x"],
+                    None if eligible is None else tuple(eligible),
+                )
+            elif past is not None:
+                past._follow(row, body)
+        return past
+
+    def _follow(self, row: Row, body: dict[str, Any]) -> None:
+        if row.kind == "told":
+            self.state, self.told, self.arm = "told", body, body["arm"]
+            self.settled, self.incurred = tuple(body["s"]), tuple(body.get("p") or body["v"][2:])
+        elif row.kind == "amended":
+            self.settled = tuple(map(int.__add__, self.settled, body["m"][1::3]))
+            changes = body["p"]
+            self.incurred = tuple(
+                was + changes.get(str(m), 0.0) for m, was in enumerate(self.incurred)
+            )
+        elif row.kind == "quarantined":
+            self.refused += (row.seq,)
+            if self.state == "open":
+                self.state = "quarantined"
+        elif row.kind in ("voided", "expired"):
+            self.state = row.kind
+
+
+class Writer:
+    """One turn's work: it chooses, follows its own events, and keeps the rows to be stored."""
+
+    def __init__(
+        self,
+        core: Core,
+        before: bytes,
+        now: int,
+        who: str,
+        find: Callable[[Sequence[str]], list[Row]],
+        wanted: Sequence[str] = (),
+    ) -> None:
+        """``find``: the events of tickets in the log; those ``wanted`` are looked up together."""
+        self.core, self.ledger, self.hash, self.who = core, core.ledger, before, who
+        self.now = max(now, self.ledger.at)
+        self.read: Callable[[int, int], list[Row]] = lambda after, count: []
+        self.rows: list[Row] = []
+        self.notes: dict[int, str] = {}
+        self._find, self._known = find, dict[str, list[Row]]()
+        if wanted:
+            self._known = {ticket: [] for ticket in wanted}
+            for row in find(wanted):
+                self._known[row.ticket or ""].append(row)
+        self.overflow = 0  # refused reports that were not kept
+
+    def emit(
+        self,
+        kind: str,
+        ticket: str | None = None,
+        body: dict[str, Any] | None = None,
+        *,
+        note: str | None = None,
+        chosen: bool = False,
+    ) -> Event:
+        """Follow an event, then keep it for the log."""
+        event = Event(self.ledger.seq + 1, self.now, kind, ticket, self.who, VERSION, body or {})
+        self.core.follow(event, chosen)
+        row = row_of(event, self.hash)
+        self.rows.append(row)
+        self.hash = row.hash
+        if note:
+            self.notes[event.seq] = note
+        return event
+
+    def expire(self) -> None:
+        """Expire tickets that are due, the oldest first."""
+        tickets, now = self.ledger.tickets, self.now
+        for _ in range(MOST_EXPIRIES):
+            if not tickets:
+                return
+            name = next(iter(tickets))
+            one = tickets[name]
+            if one.expires_at > now:
+                return
+            self.emit("expired", name, {"m": self._charged(one)})
+
+    def _charged(self, one: Open) -> list[int]:
+        """The money moved when a reservation is charged in full."""
+        return [ticks for amount in one.reserved for ticks in (0, amount, -amount)]
+
+    def past(self, ticket: str) -> Past | None:
+        """A ticket that is not in flight, from the log and from this turn."""
+        if ticket not in self._known:
+            self._known[ticket] = self._find([ticket])
+        rows = self._known[ticket]
+        return Past.of_rows([*rows, *(row for row in self.rows if row.ticket == ticket)])
+
+    # Decisions.
+
+    def ask(self, ticket: str | None, eligible: Sequence[int | str] | None) -> Ticket:
+        """A decision, or the one that was made for the same id before."""
+        allowed = None if eligible is None else self._numbers(eligible)
+        if ticket is not None:
+            found = self._repeated(ticket, allowed)
+            if found is not None:
+                return found
+        choice = self.core.choose(self.now, allowed)
+        ledger = self.ledger
+        if ticket is None:
+            ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
+        expires = max(self.now + self.core.settings.expire_after, ledger.expires_last)
+        body: dict[str, Any] = {"arm": choice.arm, "x": expires}
+        if any(choice.reserved):
+            body["m"] = [ticks for amount in choice.reserved for ticks in (0, 0, amount)]
+        if allowed is not None:
+            body["e"] = list(allowed)
+        if choice.allowed is not None and choice.allowed != allowed:
+            body["f"] = list(choice.allowed)
+        if ledger.pinned is not None:
+            body["pin"] = 1
+        self.emit("asked", ticket, body, chosen=ledger.pinned is None)
+        return self._ticket(ticket, choice.arm, choice.reserved, expires, "open")
+
+    def _repeated(self, ticket: str, allowed: tuple[int, ...] | None) -> Ticket | None:
+        """The ticket that an id was given before, if its arguments are the same."""
+        if not isinstance(ticket, str) or not GOOD_ID.fullmatch(ticket):
+            allowed_ids = "1 to 128 visible ASCII characters"
+            raise InputError(f"id = {shown(ticket)}: must be {allowed_ids}")
+        found: Open | Past | None = self.ledger.tickets.get(ticket) or self.past(ticket)
+        if found is None:
+            if OWN_ID.fullmatch(ticket):
+                raise InputError(f"id = {ticket!r}: must not look like an id that is given here")
+            return None
+        if found.eligible != allowed:
+            raise ConflictError(f"id = {ticket!r}: was asked for with other eligible arms")
+        state = "open" if isinstance(found, Open) else found.state
+        return self._ticket(ticket, found.arm, found.reserved, found.expires_at, state)
+
+    def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
+        return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
+
+    def _ticket(
+        self, ticket: str, arm: int, reserved: Sequence[int], expires: int, state: str
+    ) -> Ticket:
+        account = self.ledger.accounts[0]
+        amount = account.amount(reserved[0]) if reserved else 0.0
+        name = self.core.controller.arm_name(arm)
+        return Ticket(ticket, name, arm, amount, when(expires), state)
+
+    # Reports.
+
+    def tell(
+        self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: int | str | None = None
+    ) -> None:
+        """Take the outcome of a ticket, once."""
+        ledger = self.ledger
+        one = ledger.tickets.get(ticket)
+        past = None if one is not None else self.past(ticket)
+        found: Open | Past | None = one or past
+        if found is None:
+            hint = f"; {nearest(str(ticket), ledger.tickets)}" if len(ledger.tickets) < 100 else ""
+            error = f"ticket = {shown(ticket)}: is unknown{hint if 'mean' in hint else ''}"
+            raise self._refused(ReportError, None, error, ticket, cost, reward, penalty)
+        try:
+            number = found.arm if arm is None else self._acted(arm, found.arm)
+            outcome = self.core.outcome(number, cost, reward, penalty)
+        except InputError as error:
+            if past is not None and past.state == "told":
+                error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")
+                raise self._refused(
+                    ConflictError, None, str(error), ticket, cost, reward, penalty
+                ) from None
+            text = f"ticket {ticket!r}: {error}"
+            raise self._refused(ReportError, one, text, ticket, cost, reward, penalty) from None
+        if past is not None and past.state == "told":
+            self._told_again(ticket, past, number, outcome, (cost, reward, penalty))
+            return
+        self._take(ticket, number, found, past, outcome)
+
+    def _acted(self, arm: int | str, decided: int) -> int:
+        """The arm that was pulled; it may be another one where another system acts."""
+        number = self.core.controller.number_of(arm)
+        if number != decided and not self.core.settings.shadow:
+            name = self.core.controller.arm_name(decided)
+            raise InputError(f"arm = {shown(arm)}: must be {name!r}, which was decided")
+        return number
+
+    def _told_again(
+        self, ticket: str, past: Past, number: int, outcome: Outcome, report: tuple[Any, ...]
+    ) -> None:
+        assert past.told is not None
+        if past.told["v"] == outcome.values and past.arm == number:
+            return
+        text = f"ticket {ticket!r}: was told {_said(past.told['v'])}, now {_said(outcome.values)}"
+        raise self._refused(ConflictError, None, text, ticket, *report)
+
+    def _take(
+        self, ticket: str, arm: int, found: Open | Past, past: Past | None, outcome: Outcome
+    ) -> None:
+        reserved = found.reserved or (0,) * len(outcome.settled)
+        body: dict[str, Any] = {"arm": arm, "v": outcome.values, "s": list(outcome.settled)}
+        if outcome.penalties is not None:
+            body["p"] = outcome.penalties
+        if outcome.kept is not outcome.values:
+            body["k"] = outcome.kept
+        free_again, charged = reserved, (0,) * len(reserved)
+        if past is not None:
+            body["was"], free_again = past.state, charged
+            if past.state in ("expired", "quarantined"):
+                charged = reserved
+                body["u"] = list(charged)
+                body["q"] = list(past.refused)
+        moves = zip(outcome.settled, charged, free_again, strict=True)
+        body["m"] = [ticks for s, c, r in moves for ticks in (0, s - c, -r)]
+        voided = past is not None and past.state == "voided"
+        above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
+        if voided or above or outcome.kept is not outcome.values:
+            body["over"] = 1
+        self.emit("told", ticket, body)
+        short = any(account.free < 0 for account in self.ledger.accounts)
+        if body.get("over") and (not voided or short) and self.ledger.paused is None:
+            self.emit("paused", ticket, {"why": "overrun"})
+
+    def _refused(
+        self,
+        kind: type[ReportError],
+        one: Open | None,
+        why: str,
+        ticket: object,
+        cost: Any,
+        reward: Any,
+        penalty: Any,
+    ) -> ReportError:
+        """Keep a refused report, charge its ticket if it is in flight; returns the error."""
+        ledger, name = self.ledger, ticket if isinstance(ticket, str) else repr(ticket)
+        if len(ledger.quarantine) >= self.core.settings.quarantine_most and one is None:
+            self.overflow += 1
+            return kind(f"{why} (refused; the quarantine is full)")
+        report = json.dumps({"cost": cost, "reward": reward, "penalty": penalty}, default=repr)
+        body: dict[str, Any] = {"why": why[:LONGEST], "report": report[:LONGEST]}
+        if one is not None:
+            body["m"] = self._charged(one)
+        event = self.emit("quarantined", name[:128], body)
+        return kind(f"{why} (refused; kept in quarantine as {event.seq})", event.seq)
+
+    def discard(self, number: int, note: str | None) -> None:
+        """Close a quarantined report that nobody will correct."""
+        self._require_quarantined(number)
+        self.emit("discarded", self.ledger.quarantine[number], {"of": number}, note=note)
+
+    def _require_quarantined(self, number: int) -> None:
+        if number not in self.ledger.quarantine:
+            known = ", ".join(map(str, list(self.ledger.quarantine)[:20])) or "none"
+            raise InputError(
+                f"quarantine = {shown(number)}: is not a kept report; there are {known}"
+            )
+
+    def correct(self, number: int, ticket: str, cost: Any, reward: Any, penalty: Any) -> None:
+        """Take a quarantined report in its corrected form."""
+        self._require_quarantined(number)
+        self.tell(ticket, cost, reward, penalty)
+        if number in self.ledger.quarantine:
+            self.emit("discarded", ticket, {"of": number})
+
+    def void(self, ticket: str) -> None:
+        """Take back a ticket that was not carried out; harmless if it was taken back already."""
+        one = self.ledger.tickets.get(ticket)
+        if one is None:
+            past = self.past(ticket)
+            if past is None:
+                raise InputError(f"ticket = {shown(ticket)}: is unknown")
+            if past.state == "voided":
+                return
+            raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
+        body = {"m": [ticks for amount in one.reserved for ticks in (0, 0, -amount)]}
+        self.emit("voided", ticket, body)
+
+    def amend(
+        self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
+    ) -> None:
+        """Correct the money of a report that was taken; what was learned from it stays."""
+        past = self.past(ticket)
+        if past is None or past.state != "told":
+            state = "open" if ticket in self.ledger.tickets else past and past.state
+            raise InputError(
+                f"ticket {ticket!r}: is {state or 'unknown'}; must be told to be amended"
+            )
+        task, accounts = self.core.controller.task, self.ledger.accounts
+        amounts = {} if cost is None else {"cost": known_amount(cost, "cost")}
+        for name, value in (penalty or {}).items():
+            if name not in task.limit_names:
+                raise InputError(f"penalty {name!r}: is unknown; {nearest(name, task.limit_names)}")
+            amounts[name] = known_amount(value, f"penalty {name}")
+        changes = [
+            account.ticks(amounts[account.name]) - settled if account.name in amounts else 0
+            for account, settled in zip(accounts, past.settled, strict=True)
+        ]
+        shifts = {
+            str(m): amounts[name] - past.incurred[m]
+            for m, name in enumerate(task.limit_names)
+            if name in amounts
+        }
+        if not any(changes) and not any(shifts.values()):
+            return
+        body = {"m": [ticks for change in changes for ticks in (0, change, 0)], "p": shifts}
+        self.emit("amended", ticket, body, note=note)
+
+    def check_amend(self, row: Mapping[str, Any]) -> None:
+        """Raise unless a row of a bill can be taken."""
+        unknown = sorted(set(row) - {"id", "cost", "penalty"})
+        past = None if unknown else self.past(str(row.get("id")))
+        if unknown or past is None or past.state != "told":
+            wrong = f"{unknown[0]!r} is unknown" if unknown else "no such ticket was told"
+            raise InputError(f"bill: row {shown(dict(row))}: {wrong}; must have id, cost, penalty")
+        for name, value in {"cost": row.get("cost") or 0.0, **(row.get("penalty") or {})}.items():
+            known_amount(value, f"bill: ticket {past.id!r}: {name}")
+
+    # Changes.
+
+    def pause(self, why: str, note: str | None = None) -> None:
+        """Make no more decisions; harmless if it is paused."""
+        if self.ledger.paused is None:
+            self.emit("paused", None, {"why": why}, note=note)
+
+    def resume(self) -> None:
+        """Decide again."""
+        if self.ledger.closed:
+            raise CampaignError("the campaign is closed; it cannot be resumed")
+        if self.ledger.paused is not None:
+            self.emit("resumed")
+
+    def close(self) -> None:
+        """Make no more decisions, for good; reports are still taken."""
+        if not self.ledger.closed:
+            self.emit("closed")
+
+    def pin(self, arm: int | str | None) -> None:
+        """Pull one arm until further notice, or none in particular."""
+        number = None if arm is None else self.core.controller.number_of(arm)
+        if (
+            number is not None
+            and self.core.controller.arm_name(number) in self.core.controller.retired
+        ):
+            raise InputError(f"arm = {shown(arm)}: is retired; must be one that may be pulled")
+        if number != self.ledger.pinned:
+            self.emit("pinned", None, {"arm": number})
+
+    def add_budget(self, amount: float) -> None:
+        """More budget; limits in total stay."""
+        account = self.ledger.accounts[0]
+        if not known_amount(amount, "amount"):
+            raise InputError(f"amount = {shown(amount)}: must be positive")
+        ticks = account.ticks(amount)
+        if account.budget + ticks >= MOST_TICKS:
+            most = account.amount(MOST_TICKS - 1 - account.budget)
+            raise InputError(f"amount = {amount!r}: must be at most {most:g} for this campaign")
+        moves = [0] * (3 * len(self.ledger.accounts))
+        moves[0] = ticks
+        self._try("budget_added", {"amount": float(amount), "m": moves})
+
+    def add_arm(self, **facts: Any) -> int:
+        """A new arm; as :meth:`Controller.add_arm`."""
+        self._try("arm_added", {"arm": facts})
+        return self.core.controller.task.arm_count - 1
+
+    def reprice(self, **facts: Any) -> None:
+        """Other known prices of an arm; as :meth:`Controller.reprice`."""
+        self._try("repriced", {"arm": facts})
+
+    def retire_arm(self, arm: int | str) -> None:
+        """Never pull an arm again."""
+        number = self.core.controller.number_of(arm)
+        if number == self.ledger.pinned:
+            raise InputError(
+                f"arm = {shown(arm)}: is pinned; must be unpinned before it is retired"
+            )
+        if self.core.controller.arm_name(number) not in self.core.controller.retired:
+            self._try("arm_retired", {"arm": number})
+
+    def change(
+        self,
+        learning: Relearning | None,
+        rest: Sequence[Row],
+        text: str,
+        settings: Settings,
+    ) -> None:
+        """Go on with a policy that has learned again, or with other settings."""
+        core, ledger = self.core, self.ledger
+        trial = Core(core.given)
+        trial.controller, trial.policy_text, trial.digest = core.controller, text, core.digest
+        trial.settings = settings
+        moves = [0] * (3 * len(ledger.accounts))
+        if learning is not None:
+            learning.follow([*rest, *self.rows])
+            trial.controller = learning.finish(core)
+            task = trial.controller.task
+            hard = [m for m, one in enumerate(task.hard) if one]
+            for i, m in enumerate(hard, start=1):
+                limit, account = task.limit_kinds[m], ledger.accounts[i]
+                total = limit.total or limit.number * trial.controller.budget
+                moves[3 * i] = account.ticks(total) - account.budget
+        self.emit("changed", None, {**trial.state(), "m": moves})
+
+    def _try(self, kind: str, body: dict[str, Any]) -> None:
+        """Emit an event whose arguments the controller checks: first on a copy."""
+        trial = Core.restore(self.core.snapshot(), self.core.given)
+        event = Event(self.ledger.seq + 1, self.now, kind, None, self.who, VERSION, body)
+        try:
+            trial.follow(event)
+        except CampaignError as error:
+            if isinstance(error.__cause__, InputError):
+                raise error.__cause__ from None
+            raise
+        self.emit(kind, None, body)
+
+
+def _said(values: Sequence[float]) -> str:
+    cost, reward, *penalties = values
+    rest = f", penalties {', '.join(f'{one:g}' for one in penalties)}" if penalties else ""
+    return f"cost {cost:g}, reward {reward:g}{rest}"
