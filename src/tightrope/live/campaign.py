@@ -183,7 +183,7 @@ class Campaign:
             with self._turn_taken:
                 if last.done:
                     break
-                batch = []
+                batch: list[Request] = []
                 while self._queue and len(batch) < max(MOST_TOGETHER, len(requests)):
                     batch.append(self._queue.popleft())
                 self._perform(batch)

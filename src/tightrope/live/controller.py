@@ -387,13 +387,14 @@ class Controller:
         ``tell`` would, and changes nothing.
         """
         given = self.in_order(arm, cost, reward, penalty)
-        told = [_as_number(value) for value in self._filled(arm, *given[:2], given[2:])]
+        filled = self._filled(arm, given[0], given[1], given[2:])
+        told = [_as_number(value) for value in filled]
         if None in told or fitted(self.task, told) is None or not self._agrees(arm, told):
             self._refuse(arm, cost, reward, given[2:])
         values = cast(list[float], told)
         return values, None if self._whole else self._with_derived(arm, values)
 
-    def in_order(self, arm: int, cost: Any, reward: Any, penalty: Penalty) -> list[Any]:
+    def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
         """A report as a list: cost, reward, told penalties; raises if there are not the right."""
         penalty = _listed(penalty)
         several = self._in_order(penalty, self._known_number(arm))

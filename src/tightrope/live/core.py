@@ -249,9 +249,8 @@ class Core:
         """Why no arm can be paid for, and when that changes."""
         account, ledger, settings = self.ledger.accounts[0], self.ledger, self.settings
         least = min((self._reserved[arm][0] for arm in arms), default=0)
-        if all(
-            a.free >= self._reserved[arm][i] for arm in arms for i, a in enumerate(ledger.accounts)
-        ):
+        free = [one.free for one in ledger.accounts]
+        if any(all(map(int.__le__, self._reserved[arm], free)) for arm in arms):
             at = DAY * (now // DAY + 1)
             if settings.starts is not None and settings.ends is not None:
                 need = account.spent + account.reserved + least
@@ -300,7 +299,7 @@ class Core:
             value = given[place]
             if isinstance(value, float | int) and most < value < inf:
                 possible[place] = most
-        values, penalties = self.controller.checked(arm, *possible[:2], possible[2:])
+        values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
         kept = values
         if possible != given:
             kept = list(values)

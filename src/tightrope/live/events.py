@@ -84,7 +84,7 @@ def chained(before: bytes, facts: Sequence[Any]) -> bytes:
 
 
 def event_of(row: Row, before: bytes | None = None) -> Event:
-    """The event that a row holds; raises if it cannot be followed, or does not follow ``before``."""
+    """The event that a row holds; raises if it is unknown, or does not follow ``before``."""
     if row.version > VERSION or row.kind not in KINDS:
         raise HaltedError(
             f"event {row.seq}: kind {row.kind!r} of version {row.version}; must be known here, and"

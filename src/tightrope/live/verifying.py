@@ -182,11 +182,11 @@ def _same(one: Controller, other: Controller) -> bool | None:
         other.in_flight,
     ):
         return None
-    pairs = [(one.pulls, other.pulls), ([one.spent], [other.spent]), (one.queues, other.queues)]
-    pairs.append((np.nan_to_num(_numbers(one)), np.nan_to_num(_numbers(other))))  # type: ignore[arg-type]
-    close = all(np.allclose(a, b, rtol=ROUNDING, atol=ROUNDING) for a, b in pairs)
+    close = np.allclose(_numbers(one), _numbers(other), rtol=ROUNDING, atol=ROUNDING)
     return False if close else None
 
 
-def _numbers(controller: Controller) -> Any:
-    return np.array([[np.nan if v is None else v for v in row] for row in controller.means])
+def _numbers(controller: Controller) -> list[float]:
+    """What was learned, as one list."""
+    means = [0.0 if mean is None else mean for row in controller.means for mean in row]
+    return [*controller.pulls, controller.spent, *controller.queues, *means]

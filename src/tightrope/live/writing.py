@@ -36,9 +36,7 @@ __all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer"]
 
 MOST_EXPIRIES = 256  # in one turn
 LONGEST = 2000  # characters of a refused report that are kept
-OWN_ID = re.compile(
-    r"\d+-\d{8,}"
-)  # epoch and number: what tickets are called without a client's id
+OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -335,9 +333,7 @@ class Writer:
     def _require_quarantined(self, number: int) -> None:
         if number not in self.ledger.quarantine:
             known = ", ".join(map(str, list(self.ledger.quarantine)[:20])) or "none"
-            raise InputError(
-                f"quarantine = {shown(number)}: is not a kept report; there are {known}"
-            )
+            raise InputError(f"quarantine = {shown(number)}: must be a kept report: {known}")
 
     def correct(self, number: int, ticket: str, cost: Any, reward: Any, penalty: Any) -> None:
         """Take a quarantined report in its corrected form."""
@@ -366,9 +362,7 @@ class Writer:
         past = self.past(ticket)
         if past is None or past.state != "told":
             state = "open" if ticket in self.ledger.tickets else past and past.state
-            raise InputError(
-                f"ticket {ticket!r}: is {state or 'unknown'}; must be told to be amended"
-            )
+            raise InputError(f"ticket {ticket!r}: is {state or 'unknown'}; must be told")
         task, accounts = self.core.controller.task, self.ledger.accounts
         amounts = {} if cost is None else {"cost": known_amount(cost, "cost")}
         for name, value in (penalty or {}).items():
@@ -420,11 +414,9 @@ class Writer:
 
     def pin(self, arm: int | str | None) -> None:
         """Pull one arm until further notice, or none in particular."""
-        number = None if arm is None else self.core.controller.number_of(arm)
-        if (
-            number is not None
-            and self.core.controller.arm_name(number) in self.core.controller.retired
-        ):
+        controller = self.core.controller
+        number = None if arm is None else controller.number_of(arm)
+        if number is not None and controller.arm_name(number) in controller.retired:
             raise InputError(f"arm = {shown(arm)}: is retired; must be one that may be pulled")
         if number != self.ledger.pinned:
             self.emit("pinned", None, {"arm": number})
@@ -455,9 +447,7 @@ class Writer:
         """Never pull an arm again."""
         number = self.core.controller.number_of(arm)
         if number == self.ledger.pinned:
-            raise InputError(
-                f"arm = {shown(arm)}: is pinned; must be unpinned before it is retired"
-            )
+            raise InputError(f"arm = {shown(arm)}: is pinned; must be unpinned first")
         if self.core.controller.arm_name(number) not in self.core.controller.retired:
             self._try("arm_retired", {"arm": number})
 

@@ -16,10 +16,6 @@ def open_store(url: str | Store, *, create: bool = True) -> Store:
     if isinstance(url, Store):
         return url
     text = str(url)
-    if text.startswith(("postgresql://", "postgres://")):
-        from tightrope.live.stores.postgres import PostgresStore
-
-        return PostgresStore(text, create=create)
     if text == "memory:":
         from tightrope.live.stores.memory import MemoryStore
 

@@ -225,10 +225,8 @@ class SQLiteStore(Store):
     def _prepare(self) -> None:
         """Make the tables of a new file; refuse those of others."""
         one = self._writer
-        mine, version = (
-            one.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("application_id", "user_version")
-        )
+        facts = ("application_id", "user_version")
+        mine, version = (one.execute(f"PRAGMA {fact}").fetchone()[0] for fact in facts)
         tables = one.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and mine != APPLICATION:
             raise InputError(f"store {self._path!r}: must be a file of campaigns, or a new one")
