@@ -117,8 +117,8 @@ class Campaign:
         saved = self.store.saved(self.name)
         core, seen = Core(self._policy), START
         if saved is not None:
-            rows = self.store.read(self.name, saved.seq - 1, 1)
-            if rows and rows[0].hash != saved.hash:
+            rows = self.store.read(self.name, saved.seq - 1, 1)  # or the next, if it is archived
+            if not rows or (rows[0].seq == saved.seq and rows[0].hash != saved.hash):
                 raise HaltedError(
                     f"campaign {self.name!r}: the snapshot of event {saved.seq} is of another log"
                 )
@@ -170,7 +170,8 @@ class Campaign:
 
     # Doing things.
 
-    def _do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
+    def do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
+        """Have something done in a turn; ``tickets`` are those that it will look at."""
         return self._do_all([Request(act, tickets)])[0]
 
     def _do_all(self, requests: Sequence[Request]) -> list[Any]:
@@ -210,6 +211,8 @@ class Campaign:
                 self._count_refused(writer)
                 if writer.rows:
                     turn.append(writer.rows, writer.notes)
+                if writer.drop:
+                    turn.drop(writer.drop)
         except BaseException as error:
             self._core = None  # it may hold events that were not stored
             rows = writer.rows if writer is not None else []
@@ -291,7 +294,7 @@ class Campaign:
 
         ``eligible``: the arms that may be pulled this time, by name or number.
         """
-        return self._do(lambda w: w.ask(id, eligible), () if id is None else (str(id),))  # type: ignore[no-any-return]
+        return self.do(lambda w: w.ask(id, eligible), () if id is None else (str(id),))  # type: ignore[no-any-return]
 
     def ask_many(
         self,
@@ -320,7 +323,7 @@ class Campaign:
                     break
             return found
 
-        return self._do(act, [one for one in names if one is not None])  # type: ignore[no-any-return]
+        return self.do(act, [one for one in names if one is not None])  # type: ignore[no-any-return]
 
     def tell(
         self,
@@ -335,7 +338,7 @@ class Campaign:
 
         ``arm``: the arm that was pulled, where another system acts (``shadow``).
         """
-        self._do(lambda w: w.tell(id, cost, reward, penalty, arm), (str(id),))
+        self.do(lambda w: w.tell(id, cost, reward, penalty, arm), (str(id),))
 
     def tell_many(self, reports: Iterable[Mapping[str, Any]]) -> list[ReportError]:
         """Many reports in as few turns as possible; returns the errors of those refused.
@@ -364,7 +367,7 @@ class Campaign:
 
     def void(self, id: str) -> None:
         """Nothing was done for this ticket: its reservation is free again."""
-        self._do(lambda w: w.void(id), (str(id),))
+        self.do(lambda w: w.void(id), (str(id),))
 
     def amend(
         self,
@@ -375,7 +378,7 @@ class Campaign:
         note: str | None = None,
     ) -> None:
         """Other money for a ticket that was told; what was learned from it stays."""
-        self._do(lambda w: w.amend(id, cost, penalty, note), (str(id),))
+        self.do(lambda w: w.amend(id, cost, penalty, note), (str(id),))
 
     def amend_many(self, bill: Iterable[Mapping[str, Any]], *, note: str | None = None) -> int:
         """Amend tickets from a bill: rows with ``id``, ``cost`` and ``penalty``. All or none."""
@@ -388,7 +391,7 @@ class Campaign:
                 writer.amend(row["id"], row.get("cost"), row.get("penalty"), note)
             return len(rows)
 
-        return int(self._do(act, [str(row.get("id")) for row in rows]))
+        return int(self.do(act, [str(row.get("id")) for row in rows]))
 
     def correct(
         self, number: int, cost: float | None = None, reward: float | None = None,
@@ -396,43 +399,43 @@ class Campaign:
     ) -> None:  # fmt: skip
         """Tell a quarantined report, by its number, as it should have been."""
         ticket = self._quarantined_ticket(number) if id is None else id
-        self._do(lambda w: w.correct(number, ticket, cost, reward, penalty), (ticket,))
+        self.do(lambda w: w.correct(number, ticket, cost, reward, penalty), (ticket,))
 
     def discard(self, number: int, *, note: str | None = None) -> None:
         """Close a quarantined report that nobody will correct."""
-        self._do(lambda w: w.discard(number, note))
+        self.do(lambda w: w.discard(number, note))
 
     def pause(self, why: str = "by hand", *, note: str | None = None) -> None:
         """Make no decisions until ``resume``; reports are taken."""
-        self._do(lambda w: w.pause(why, note))
+        self.do(lambda w: w.pause(why, note))
 
     def resume(self) -> None:
         """Decide again."""
-        self._do(lambda w: w.resume())
+        self.do(lambda w: w.resume())
 
     def close(self) -> None:
         """Make no more decisions, for good; reports are still taken."""
-        self._do(lambda w: w.close())
+        self.do(lambda w: w.close())
 
     def pin(self, arm: int | str | None) -> None:
         """Pull this arm until further notice; None lets the policy decide again."""
-        self._do(lambda w: w.pin(arm))
+        self.do(lambda w: w.pin(arm))
 
     def add_budget(self, amount: float) -> None:
         """So much more budget from here on."""
-        self._do(lambda w: w.add_budget(amount))
+        self.do(lambda w: w.add_budget(amount))
 
     def add_arm(self, name: str, **facts: Any) -> int:
         """A new arm; arguments and result as of :meth:`Controller.add_arm`."""
-        return int(self._do(lambda w: w.add_arm(name=name, **facts)))
+        return int(self.do(lambda w: w.add_arm(name=name, **facts)))
 
     def retire_arm(self, arm: int | str) -> None:
         """Never pull this arm again; its tickets in flight may still be told."""
-        self._do(lambda w: w.retire_arm(arm))
+        self.do(lambda w: w.retire_arm(arm))
 
     def reprice(self, arm: int | str, **prices: Any) -> None:
         """Other known prices of an arm; as :meth:`Controller.reprice`."""
-        self._do(lambda w: w.reprice(arm=arm, **prices))
+        self.do(lambda w: w.reprice(arm=arm, **prices))
 
     def change(
         self,
@@ -466,7 +469,7 @@ class Campaign:
                 rest = [] if learning is None else writer.read(learning.seq, 10**9)
                 writer.change(learning, rest, text, settings)
 
-            self._do(act)
+            self.do(act)
 
     def refreshed(self) -> Core:
         """The state after all events that are committed now."""

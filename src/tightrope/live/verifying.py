@@ -69,7 +69,7 @@ def verified(
             return found
         core = Core.restore(base.body, policy)
         ledger, seen, found.first = core.ledger, base.hash, first[0].seq
-        found.events = base.seq
+        found.events, found.learned_from = base.seq, base.seq
     try:
         while rows := store.read(name, found.events, 1000):
             for row in rows:

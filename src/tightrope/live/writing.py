@@ -128,6 +128,7 @@ class Writer:
         self.read: Callable[[int, int], list[Row]] = lambda after, count: []
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
+        self.drop = 0  # the last event to be removed, as it is archived
         self._find, self._known = find, dict[str, list[Row]]()
         if wanted:
             self._known = {ticket: [] for ticket in wanted}

@@ -7,7 +7,7 @@ import os
 from tightrope.errors import InputError, StoreError
 from tightrope.live.stores.base import Store
 
-__all__ = ["copy_into_file", "new_file"]
+__all__ = ["copy_campaign", "copy_into_file", "new_file"]
 
 
 def new_file(path: str) -> str:
@@ -15,6 +15,22 @@ def new_file(path: str) -> str:
     if os.path.exists(path):
         raise InputError(f"file {path!r}: exists; must be a new one")
     return path
+
+
+def copy_campaign(source: Store, target: Store, name: str) -> None:
+    """A campaign as it is committed, with its notes and snapshots."""
+    after = 0
+    while rows := source.read(name, after, 5000):
+        with target.turn(name) as turn:
+            turn.append(rows, {})
+        after = rows[-1].seq
+    notes = {seq: text for seq, text in source.notes(name).items() if seq <= after}
+    with target.turn(name) as turn:
+        turn.append([], notes)
+    saved = source.saved(name, after)
+    while saved is not None:
+        target.save(name, saved)
+        saved = source.saved(name, saved.seq - 1)
 
 
 def copy_into_file(store: Store, path: str) -> None:
@@ -25,18 +41,7 @@ def copy_into_file(store: Store, path: str) -> None:
     new_file(path)
     try:
         for name in store.names():
-            after = 0
-            head = store.saved(name)
-            first = store.read(name, 0, 1)
-            after = first[0].seq - 1 if first else 0
-            while rows := store.read(name, after, 5000):
-                with made.turn(name) as turn:
-                    turn.append(rows, {})
-                after = rows[-1].seq
-            with made.turn(name) as turn:
-                turn.append([], store.notes(name))
-            if head is not None and head.seq <= after:
-                made.save(name, head)
+            copy_campaign(store, made, name)
         made.close()
         os.replace(path + ".part", path)
     except BaseException as error:

@@ -54,6 +54,8 @@ class MemoryTurn(Turn):
         return [log.rows[seq - log.first] for seq in found]
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
+        if rows and not self._log.rows and not self.rows:
+            self._log.first = rows[0].seq  # a copy of a log whose beginning was archived
         head = self._log.first + len(self._log.rows) + len(self.rows) - 1
         for number, row in enumerate(rows, start=head + 1):
             if row.seq != number:

@@ -1,0 +1,138 @@
+"""Keep copies of campaigns: back up and restore a store, move old events to a file.
+
+A restored store is not the one that was lost: decisions may have been made after the backup, and
+tickets that were open then may have been told since. So each campaign starts a new epoch, which its
+tickets' ids show, pauses, and lists the tickets that it cannot vouch for. Reports of tickets from
+after the backup are unknown to it, and go to the quarantine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tightrope.errors import InputError
+from tightrope.files import whole_file
+from tightrope.live.campaign import Campaign
+from tightrope.live.describing import state_before
+from tightrope.live.events import START, Row, chained
+from tightrope.live.stores import Saved, Store, open_store
+from tightrope.live.stores.copying import copy_campaign
+from tightrope.live.writing import Writer
+from tightrope.problem.laws import shown
+
+__all__ = ["archive_events", "archived_rows", "backup_store", "restore_store"]
+
+
+def backup_store(store: str | Store, path: str) -> None:
+    """Copy a store to a new SQLite file, as of one moment, while its campaigns go on."""
+    opened = open_store(store, create=False)
+    try:
+        opened.backup(str(path))
+    finally:
+        if opened is not store:
+            opened.close()
+
+
+def restore_store(backup: str, store: str) -> dict[str, list[str]]:
+    """Make a new store from a backup; returns the tickets it cannot vouch for, by campaign."""
+    if "://" not in store and os.path.exists(store):
+        raise InputError(f"store {store!r}: exists; must be a new one")
+    source = open_store(backup, create=False)
+    target = open_store(store)
+    found: dict[str, list[str]] = {}
+    try:
+        taken = set(source.names()) & set(target.names())
+        if taken:
+            raise InputError(f"campaign {min(taken)!r}: is in {store!r} already; must be new there")
+        for name in source.names():
+            copy_campaign(source, target, name)
+            found[name] = _start_epoch(target, name)
+    except BaseException:
+        target.close()
+        _remove(store)
+        raise
+    finally:
+        source.close()
+    target.close()
+    return found
+
+
+def _remove(store: str) -> None:
+    """Delete what was written of a new file."""
+    if "://" not in store:
+        for end in ("", "-wal", "-shm", ".turn", ".queue"):
+            Path(store + end).unlink(missing_ok=True)
+
+
+def _start_epoch(store: Store, name: str) -> list[str]:
+    """Pause a restored campaign in a new epoch."""
+    campaign = Campaign(store, name)
+
+    def act(writer: Writer) -> list[str]:
+        doubtful = list(writer.ledger.tickets)
+        body = {"epoch": writer.ledger.epoch + 1, "doubtful": doubtful}
+        writer.emit("restored", None, body)
+        return doubtful
+
+    return list(campaign.do(act))
+
+
+def archive_events(campaign: Campaign, path: str, upto: int) -> int:
+    """Move a campaign's events up to number ``upto`` to a new file; returns how many.
+
+    The file has a line of JSON for each event. The log goes on from a snapshot, whose hash is that
+    of the last event in the file. Tickets that are archived are unknown from then on.
+    """
+    if os.path.exists(path):
+        raise InputError(f"file {path!r}: exists; must be a new one")
+    ledger, store, name = campaign.refreshed().ledger, campaign.store, campaign.name
+    needed = [one.seq for one in ledger.tickets.values()] + list(ledger.quarantine)
+    most = min([*needed, ledger.seq]) - 1
+    first = store.read(name, 0, 1)[0].seq
+    if isinstance(upto, bool) or not isinstance(upto, int) or not first <= upto <= most:
+        allowed = f"from {first} to {most}: later events are of tickets or reports still open"
+        raise InputError(f"upto = {shown(upto)}: must be {allowed}")
+    digest, last = hashlib.sha256(), b""
+    with whole_file(path) as file:
+        after = first - 1
+        while after < upto:
+            for row in store.read(name, after, min(1000, upto - after)):
+                line = json.dumps(_table(row)).encode() + b"\n"
+                digest.update(line)
+                file.write(line)
+                after, last = row.seq, row.hash
+    store.save(name, Saved(upto, last, state_before(store, name, None, upto + 1).snapshot()))
+    body = {"upto": upto, "hash": last.hex(), "file": digest.hexdigest()}
+
+    def act(writer: Writer) -> None:
+        writer.emit("archived", None, body)
+        writer.drop = upto
+
+    campaign.do(act)
+    return upto - first + 1
+
+
+def _table(row: Row) -> dict[str, Any]:
+    return {**row._asdict(), "hash": row.hash.hex()}
+
+
+def archived_rows(path: str) -> list[Row]:
+    """The events of an archive, checked: each hash follows from the one before it."""
+    rows: list[Row] = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                facts = json.loads(line)
+                rows.append(Row(**{**facts, "hash": bytes.fromhex(facts["hash"])}))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"archive {path!r}: cannot be read ({error})") from error
+    before = START if rows and rows[0].seq == 1 else None
+    for row in rows:
+        if before is not None and chained(before, row[:7]) != row.hash:
+            raise InputError(f"archive {path!r}: event {row.seq} does not follow the one before it")
+        before = row.hash
+    return rows
