@@ -671,7 +671,7 @@ def _add_arena(commands: Any) -> None:
         metavar="B",
         help="in units of the largest cost of one pull; may be repeated; default 100, 10^3, 10^4",
     )
-    _add_runs(parser, 100)
+    _add_runs(parser, 75)
     _add_backend(parser)
     parser.add_argument(
         "--processes",

@@ -101,9 +101,9 @@ PROBLEMS = (
 )
 BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
-RUNS = 100
 
-FEWEST_RUNS = 75  # at large budgets; with less than 73 nobody is shown to keep a limit
+FEWEST_RUNS = 75  # with less than 73 nobody is shown to keep a limit
+RUNS = FEWEST_RUNS
 FULL_PULLS = 40_000.0  # of a run: from here on fewer runs
 
 Problems = Iterable[str | Problem] | Mapping[str, Problem]
