@@ -104,6 +104,10 @@ class Controller:
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
         self._beside = beside or Beside.nothing(task.arm_count)
         self._flight, self._view = self._beside.flight, cast(Any, None)
+        self._flying, self._themselves = (
+            np.frombuffer(self._flight),
+            np.arange(task.arm_count) * 1.0,
+        )
         self._asides = self._beside.asides
         self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
         self._whole = not task.knows_something  # whether everything has to be told
@@ -189,6 +193,8 @@ class Controller:
 
     def _stand_ins(self, eligible: Iterable[int | str] | None) -> npt.NDArray[np.float64]:
         """Each arm's number, or that of another one where it may not be pulled [K]."""
+        if eligible is None and not self._beside.retired:
+            return self._themselves
         found, given = np.arange(self._count, dtype=np.float64), None
         allowed = [arm for arm in range(self._count) if arm not in self._beside.retired]
         if eligible is not None:
@@ -214,13 +220,12 @@ class Controller:
     def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
         """The next arm, with pulls in flight or arms that may not be pulled."""
         stand_ins = self._stand_ins(eligible)
-        flight = np.frombuffer(self._flight)
         if self._plain is not None:
-            arm = self._plain.ask_beside(flight, stand_ins)
+            arm = self._plain.ask_beside(self._flying, stand_ins)
         else:
             if self._view is None:
                 self._make_view()
-            arm = int(self._ask_beside(self._state.block, self._view, flight, stand_ins))
+            arm = int(self._ask_beside(self._state.block, self._view, self._flying, stand_ins))
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         return arm
 

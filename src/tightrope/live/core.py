@@ -86,6 +86,15 @@ class Outcome(NamedTuple):
     settled: tuple[int, ...]  # ticks, per account
 
 
+class Usual(NamedTuple):
+    """The scales of a task with one penalty, of which nothing is known and nothing grows."""
+
+    name: str
+    cost: float
+    reward: float
+    penalty: float
+
+
 class Core:
     """The state of a campaign after the events that it has followed."""
 
@@ -181,6 +190,9 @@ class Core:
         self._reserved = reservations(task, self.ledger.accounts, self.settings)
         self._most = [max(column) for column in zip(*self._reserved, strict=True)]
         self._caps = _caps(task)
+        self._usual = None
+        if len(task.told) == 1 and not (task.knows_something or task.scales.grow or self._hard):
+            self._usual = Usual(task.told_names[0], *task.told_scales)
 
     # Choosing.
 
@@ -293,6 +305,20 @@ class Core:
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
         learns from the part that is possible.
         """
+        usual = self._usual
+        if usual is not None:  # nothing is known or grows: three plain numbers within the scales
+            if penalty.__class__ is dict and len(penalty) == 1:
+                penalty = penalty.get(usual.name, penalty)
+            try:
+                if (
+                    0.0 <= cost <= usual.cost
+                    and 0.0 <= reward <= usual.reward
+                    and 0.0 <= penalty <= usual.penalty
+                ):
+                    values = [float(cost), float(reward), float(penalty)]
+                    return Outcome(values, None, values, (self.ledger.accounts[0].ticks(cost),))
+            except (TypeError, ValueError):
+                pass
         given = self.controller.in_order(arm, cost, reward, penalty)
         possible = list(given)
         for place, most in self._caps[arm]:

@@ -9,7 +9,6 @@ adds up in the same way for ever. Each event's hash covers the hash before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -74,13 +73,20 @@ class Event(NamedTuple):
 def row_of(event: Event, before: bytes) -> Row:
     """The event as it is stored after the one with the hash ``before``."""
     seq, at, kind, ticket, who, version, body = event
-    text = json.dumps(body, separators=(",", ":"))
-    return Row(seq, at, kind, ticket, who, version, text, chained(before, (*event[:6], text)))
+    if kind == "asked" and len(body) == 3 and "m" in body:  # the usual ones, as json would
+        text = f'{{"arm":{body["arm"]},"x":{body["x"]},"m":{body["m"]}}}'
+    elif kind == "told" and len(body) == 4:
+        text = f'{{"arm":{body["arm"]},"v":{body["v"]},"s":{body["s"]},"m":{body["m"]}}}'
+    else:
+        text = json.dumps(body)
+    facts = seq, at, kind, ticket, who, version, text
+    return Row(*facts, chained(before, facts))
 
 
-def chained(before: bytes, facts: Sequence[Any]) -> bytes:
+def chained(before: bytes, facts: tuple[Any, ...]) -> bytes:
     """The hash of an event, from all its columns and the hash before it."""
-    return blake2b(before + repr(tuple(facts)).encode(), digest_size=16).digest()
+    line = "%d\n%d\n%s\n%s\n%s\n%d\n%s" % facts  # noqa: UP031, the quickest; no column has a \n
+    return blake2b(before + line.encode(), digest_size=16).digest()
 
 
 def event_of(row: Row, before: bytes | None = None) -> Event:

@@ -56,7 +56,7 @@ class Account:
     def ticks(self, amount: float) -> int:
         """An amount in whole ticks, to the nearest."""
         found = round(amount * self.up / self.down)
-        if abs(found) >= MOST_TICKS:
+        if not -MOST_TICKS < found < MOST_TICKS:
             raise InputError(f"{self.name} = {amount!r}: must be below {self.amount(MOST_TICKS):g}")
         return found
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tightrope.errors import (
     CampaignError,
@@ -40,8 +40,7 @@ OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a 
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(NamedTuple):
     """A decision: pull ``arm``, then tell what came of it under ``id``."""
 
     id: str
@@ -53,7 +52,7 @@ class Ticket:
 
     def table(self) -> dict[str, Any]:
         """As a JSON object has it."""
-        return {**vars(self), "expires_at": self.expires_at.isoformat()}
+        return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
 
 
 @dataclass
@@ -315,7 +314,9 @@ class Writer:
         penalty: Any,
     ) -> ReportError:
         """Keep a refused report, charge its ticket if it is in flight; returns the error."""
-        ledger, name = self.ledger, ticket if isinstance(ticket, str) else repr(ticket)
+        ledger, name = self.ledger, str(ticket)[:128]
+        if not GOOD_ID.fullmatch(name):
+            name = repr(name)
         if len(ledger.quarantine) >= self.core.settings.quarantine_most and one is None:
             self.overflow += 1
             return kind(f"{why} (refused; the quarantine is full)")
@@ -323,7 +324,7 @@ class Writer:
         body: dict[str, Any] = {"why": why[:LONGEST], "report": report[:LONGEST]}
         if one is not None:
             body["m"] = self._charged(one)
-        event = self.emit("quarantined", name[:128], body)
+        event = self.emit("quarantined", name, body)
         return kind(f"{why} (refused; kept in quarantine as {event.seq})", event.seq)
 
     def discard(self, number: int, note: str | None) -> None:
