@@ -104,10 +104,8 @@ class Controller:
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
         self._beside = beside or Beside.nothing(task.arm_count)
         self._flight, self._view = self._beside.flight, cast(Any, None)
-        self._flying, self._themselves = (
-            np.frombuffer(self._flight),
-            np.arange(task.arm_count) * 1.0,
-        )
+        self._flying = np.frombuffer(self._flight)
+        self._themselves = np.arange(task.arm_count, dtype=np.float64)
         self._asides = self._beside.asides
         self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
         self._whole = not task.knows_something  # whether everything has to be told
