@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tightrope import open_campaign
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 NUMBER = r"([+-]?\d+\.?\d*)"
@@ -54,6 +56,32 @@ def test_compare_policies(printed):
     }
     assert share["lyon"] > share["lyoff"] > 100 > share["resolve"] > 98
     assert printed.count("lyon:alpha=0.5 ") == 2, "a row per budget in the table"
+
+
+def test_router(printed):
+    spent = number(r"(?m)^\d+ answers for NUMBER cents, 0 in flight$", printed)
+    assert 98.8 <= spent <= 100.0, "one largest cost below the budget, and never above it"
+    assert number(r"bad answers: NUMBER per answer", printed) < 0.12
+
+
+def test_a_killed_router_goes_on(tmp_path):
+    """kill -9 after some answers: at most the ticket in flight is without a report."""
+    store = tmp_path / "router.db"
+    command = [sys.executable, EXAMPLES / "router.py", store]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert "00 by" in running.stdout.readline()
+        running.kill()
+    before = open_campaign(store, "november").status()
+    assert before["told"] >= 100
+    assert before["asked"] - before["told"] == before["in_flight"] <= 1
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    campaign = open_campaign(store, "november")
+    after = campaign.status()
+    assert after["told"] > before["told"]
+    assert f"{after['told']} answers for" in done.stdout
+    assert after["spent"] + after["reserved"] <= after["budget"]
+    assert campaign.verify().good
 
 
 def test_own_problem(printed):

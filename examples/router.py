@@ -1,0 +1,38 @@
+"""A router among language models that survives kill -9: python examples/router.py router.db"""
+
+import random
+import sys
+import tempfile
+
+from tightrope import ExhaustedError, Limit, Resolve, Scales, Task, WaitError, open_campaign
+
+CENTS = {"small": 0.2, "medium": 0.5, "large": 1.0}  # the truth, which the campaign learns
+GOOD = {"small": 0.60, "medium": 0.75, "large": 0.90}
+BAD = {"small": 0.12, "medium": 0.05, "large": 0.02}
+
+
+def answer(model: str) -> tuple[float, float, float]:
+    """Stands for a call: what it costs in cents, whether it was good, whether it did harm."""
+    luck = random.random()
+    cost = CENTS[model] * random.uniform(0.8, 1.2)
+    return cost, float(luck < GOOD[model]), float(luck > 1.0 - BAD[model])
+
+
+store = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp() + "/router.db"
+task = Task(list(CENTS), {"bad": Limit(0.07, per="pull")}, Scales(cost=1.2))
+campaign = open_campaign(  # creates it, or goes on
+    store, "november", task=task, budget=100, policy=Resolve(risk=0.01), expire_after=3600
+)
+while True:
+    try:
+        ticket = campaign.ask()
+    except (ExhaustedError, WaitError) as end:  # wait: what is left is reserved for others
+        print(end)
+        break
+    cost, good, bad = answer(ticket.arm)
+    campaign.tell(ticket.id, cost=cost, reward=good, penalty={"bad": bad})
+    if ticket.id.endswith("00"):
+        print(f"answer {ticket.id} by {ticket.arm}, {campaign.status()['free']:.1f} cents left")
+now = campaign.status()
+print(f"{now['told']} answers for {now['spent']:.1f} cents, {now['in_flight']} in flight")
+print(f"bad answers: {now['penalties']['bad'] / now['told']:.3f} per answer; in {store}")
