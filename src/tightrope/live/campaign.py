@@ -229,7 +229,12 @@ class Campaign:
 
     def _fail(self, batch: Sequence[Request], error: BaseException) -> None:
         told = error
-        if not isinstance(error, TightropeError | KeyboardInterrupt | SystemExit):
+        if not isinstance(error, Exception):
+            told = StoreError(
+                f"campaign {self.name!r}: interrupted; it is not known whether this was recorded:"
+                " repeat it with the same id"
+            )
+        elif not isinstance(error, TightropeError):
             told = StoreError(f"campaign {self.name!r}: {type(error).__name__}: {error}")
             told.__cause__ = error
         for request in batch:

@@ -325,7 +325,7 @@ class Controller:
         if self._whole:
             return told[2:]  # type: ignore[return-value]
         derived = {"cost": told[0], "reward": told[1]}
-        return [
+        found = [
             own[m]
             if m in own
             else task.weights[number, m] * derived[kind.of]
@@ -333,6 +333,7 @@ class Controller:
             else task.known_outcomes[number, 2 + m]
             for m, kind in enumerate(task.limit_kinds)
         ]
+        return list(map(float, found))
 
     def _filled(self, number: int, cost: Any, reward: Any, several: Sequence[Any]) -> list[Any]:
         """Cost, reward and told penalties; what was left out is taken from what is known."""

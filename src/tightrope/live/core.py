@@ -39,7 +39,7 @@ from tightrope.live.ledger import DAY, Account, Ledger, Open
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
-from tightrope.problem.laws import shown
+from tightrope.problem.laws import LARGEST, shown
 
 __all__ = ["Choice", "Core", "Outcome", "Settings", "reservations", "when"]
 
@@ -279,8 +279,9 @@ class Core:
         return self._exhausted()
 
     def _exhausted(self) -> ExhaustedError:
-        for account in self.ledger.accounts[::-1]:
-            if account.spent > account.budget or (account.name != "cost" and account.free <= 0):
+        least = [min(column) for column in zip(*self._reserved, strict=True)]
+        for account, need in zip(self.ledger.accounts, least, strict=True):
+            if account.free < need or account.spent > account.budget:
                 break
         what = "budget" if account.name == "cost" else f"hard limit {account.name!r}"
         spent, budget = account.amount(account.spent), account.amount(account.budget)
@@ -323,7 +324,7 @@ class Core:
         possible = list(given)
         for place, most in self._caps[arm]:
             value = given[place]
-            if isinstance(value, float | int) and most < value < inf:
+            if isinstance(value, float | int) and most < value < LARGEST:
                 possible[place] = most
         values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
         kept = values
