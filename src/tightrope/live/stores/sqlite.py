@@ -46,10 +46,7 @@ CREATE TABLE notes (
 );
 """
 COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
-_kept: list[Any] = []  # of a parent process: closing them here would break its locks
-
-
-_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
 
 
 class Locks:
@@ -60,9 +57,8 @@ class Locks:
                        for end in (".queue", ".turn")]  # fmt: skip
         self._waiting: threading.Thread | None = None
         self._got = threading.Event()
-        self._wanted = False
+        self._wanted = self._closed = False
         self._mutex = threading.Lock()
-        _locks.add(self)
 
     def acquire(self, seconds: float) -> bool:
         """Whether the turn was given in time."""
@@ -87,13 +83,20 @@ class Locks:
                 self._got.clear()
                 self._waiting = threading.Thread(target=self._line_up, args=(queued,), daemon=True)
                 self._waiting.start()
-        if self._got.wait(seconds):
-            return True
-        with self._mutex:
-            if self._got.is_set():
+        try:
+            if self._got.wait(seconds):
                 return True
+        except BaseException:  # interrupted: the turn must not stay with nobody
+            if not self._given_up():
+                self.release()
+            raise
+        return not self._given_up()
+
+    def _given_up(self) -> bool:
+        """Whether a wait ended before the turn was given."""
+        with self._mutex:
             self._wanted = False
-        return False
+            return not self._got.is_set()
 
     def _line_up(self, queued: bool) -> None:
         queue, turn = self._files
@@ -107,24 +110,51 @@ class Locks:
                 self._got.set()
             else:
                 fcntl.flock(turn, fcntl.LOCK_UN)
+            if self._closed:
+                self._close_files()
 
     def release(self) -> None:
         fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
+        """Let go of the files, as soon as no thread waits for them."""
+        with self._mutex:
+            self._wanted, self._closed = False, True
+            if self._waiting is None:
+                self._close_files()
+
+    def close_forked(self) -> None:
+        """Close a parent's files: its locks would outlive its death. Its threads are not here."""
+        self._close_files()
+
+    def _close_files(self) -> None:
         for file in self._files:
             with suppress(OSError):
                 os.close(file)
+        self._files = [-1, -1]  # the numbers may be given to other files
 
 
-def _let_go() -> None:
-    """Close a parent's locks in a forked process: they would outlive the parent's death."""
-    for locks in list(_locks):
-        locks.close()
-    _locks.clear()
+_stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+_forking = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_let_go)
+def _before_fork() -> None:
+    _forking.acquire()
+    for store in list(_stores):
+        store.suspend()
+
+
+def _after_fork(child: bool) -> None:
+    for store in list(_stores):
+        store.go_on(child)
+    _forking.release()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(child=False),
+    after_in_child=lambda: _after_fork(child=True),
+)
 
 
 class SQLiteTurn(Turn):
@@ -191,7 +221,12 @@ class SQLiteStore(Store):
         self.url = self._path = os.path.abspath(path)
         self.clock, self._create = clock, create
         self._mutex, self._reading = threading.Lock(), threading.Lock()
+        self._suspended: list[threading.Lock] = []
+        self._closed = False
+        self._writer: Any = None  # connections; None after a fork, until they are needed
+        self._reader: Any = None
         self._open()
+        _stores.add(self)
 
     def _open(self) -> None:
         path, exists = self._path, os.path.exists(self._path)
@@ -211,8 +246,15 @@ class SQLiteStore(Store):
                 self._locks.release()
         except (sqlite3.Error, OSError) as error:
             raise self._failed("opened", error) from error
-        self._pid, self._ids = os.getpid(), dict[str, int]()
+        self._ids = dict[str, int]()
         self._since = 0  # rows written since the last checkpoint
+
+    def _connect_again(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError("it was closed")
+        if not os.path.exists(self._path):
+            raise sqlite3.OperationalError("the file is gone")
+        return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
         made = sqlite3.connect(
@@ -253,13 +295,39 @@ class SQLiteStore(Store):
             kind = StoreBusyError
         return kind(f"store {self._path!r}: cannot be {what} ({told})")
 
-    def _require_own(self) -> None:
-        """Open anew in a process that was forked."""
-        if self._pid != os.getpid():
-            _kept.append((self._writer, self._reader, self._locks))
+    def suspend(self) -> None:
+        """Close connections before a fork: SQLite counts its locks in memory.
+
+        A copy of these counts is wrong: the child would not lock, and a log that it still writes to
+        could be deleted.
+        """
+        wanted = (self._mutex, self._reading)
+        self._suspended = [one for one in wanted if one.acquire(timeout=self.deadline)]
+        if len(self._suspended) == len(wanted):
+            self._hang_up()
+
+    def go_on(self, child: bool) -> None:
+        """Let others use the store again after a fork; a child has locks of its own."""
+        if child:
+            if self._writer is not None or self._reader is not None:
+                _kept.append((self._writer, self._reader))
+            self._writer = self._reader = None
             self._mutex, self._reading = threading.Lock(), threading.Lock()
-            self._create = False
-            self._open()
+            if not self._closed:
+                self._locks.close_forked()
+                with suppress(OSError):
+                    self._locks = Locks(self._path)
+        else:
+            for one in self._suspended:
+                one.release()
+        self._suspended = []
+
+    def _hang_up(self) -> None:
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
+        self._writer = self._reader = None
 
     def names(self) -> list[str]:
         with self._reads() as connection:
@@ -268,9 +336,10 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _reads(self) -> Iterator[sqlite3.Connection]:
-        self._require_own()
         with self._reading:
             try:
+                if self._reader is None:
+                    self._reader = self._connect_again()
                 yield self._reader
             except sqlite3.Error as error:
                 raise self._failed("read", error) from error
@@ -278,9 +347,10 @@ class SQLiteStore(Store):
     @contextmanager
     def _writes(self) -> Iterator[sqlite3.Connection]:
         """A transaction in this store's turn."""
-        self._require_own()
         until = time.monotonic() + self.deadline
         busy = f"store {self._path!r}: no turn within {self.deadline:g} s"
+        if self._closed:
+            raise StoreError(f"store {self._path!r}: was closed")
         if not self._mutex.acquire(timeout=self.deadline):
             raise StoreBusyError(busy)
         try:
@@ -298,8 +368,10 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        connection = self._writer
         try:
+            if self._writer is None:
+                self._writer = self._connect_again()
+            connection: sqlite3.Connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
@@ -314,12 +386,12 @@ class SQLiteStore(Store):
         """End a transaction that failed; a connection that cannot do that is replaced."""
         self._ids.clear()  # a campaign that was new may be undone too
         try:
-            if self._writer.in_transaction:
+            if self._writer is not None and self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except sqlite3.Error:
             with suppress(sqlite3.Error):
                 self._writer.close()
-            self._writer = self._connect()
+            self._writer = None
 
     def _checkpoint(self, how: str) -> None:
         self._since = 0
@@ -393,7 +465,6 @@ class SQLiteStore(Store):
         return None if row is None else Saved(*row)
 
     def backup(self, path: str) -> None:
-        self._require_own()
         part = new_file(new_file(path) + ".part")
         try:
             with sqlite3.connect(self._path, isolation_level=None) as source:
@@ -409,16 +480,15 @@ class SQLiteStore(Store):
             raise self._failed("copied", error) from error
 
     def close(self) -> None:
-        if self._pid != os.getpid():
-            return
         with self._mutex, self._reading:
+            if self._closed:
+                return
+            self._closed = True
             gotten = self._locks.acquire(self.deadline)
             try:
-                if gotten:
+                if gotten and self._writer is not None:
                     self._checkpoint("TRUNCATE")
-                for connection in (self._reader, self._writer):
-                    with suppress(sqlite3.Error):
-                        connection.close()
+                self._hang_up()
             finally:
                 if gotten:
                     self._locks.release()
