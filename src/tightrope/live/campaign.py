@@ -315,6 +315,7 @@ class Campaign:
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
+            writer.check_ids(names, eligible)
             for one in names:
                 try:
                     found.append(writer.ask(one, eligible))

@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from math import inf, isnan
+from math import inf, isclose, isnan
+from numbers import Real
 from typing import Any, NamedTuple, cast
 
 from tightrope.errors import (
@@ -317,15 +318,18 @@ class Core:
                     and 0.0 <= penalty <= usual.penalty
                 ):
                     values = [float(cost), float(reward), float(penalty)]
-                    return Outcome(values, None, values, (self.ledger.accounts[0].ticks(cost),))
+                    settled = self.ledger.accounts[0].ticks(values[0])
+                    return Outcome(values, None, values, (settled,))
             except (TypeError, ValueError):
                 pass
         given = self.controller.in_order(arm, cost, reward, penalty)
         possible = list(given)
-        for place, most in self._caps[arm]:
+        for place, most, known in self._caps[arm]:
             value = given[place]
-            if isinstance(value, float | int) and most < value < LARGEST:
+            if isinstance(value, Real) and most < value < LARGEST:
                 possible[place] = most
+                if known and isclose(value, most, rel_tol=1e-9):
+                    given[place] = most  # the noise of floats is no overrun
         values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
         kept = values
         if possible != given:
@@ -406,8 +410,11 @@ def reservations(
     return found
 
 
-def _caps(task: Task) -> list[list[tuple[int, float]]]:
-    """For each arm, the told places whose values may be above what is possible, and that [K]."""
+def _caps(task: Task) -> list[list[tuple[int, float, bool]]]:
+    """For each arm, the told places whose values may be above what is possible, and that [K].
+
+    Third whether it is a known price, and not only the largest one.
+    """
     grows = cast(Mapping[str, float], task.scales.grow)
     hard = {m for m, hard in enumerate(task.hard) if hard}
     places = [(0, 0), *((2 + i, 2 + m) for i, m in enumerate(task.told) if m in hard)]
@@ -417,9 +424,9 @@ def _caps(task: Task) -> list[list[tuple[int, float]]]:
         mine = []
         for told, place in places:
             if not isnan(known[place]):
-                mine.append((told, float(known[place])))
+                mine.append((told, float(known[place]), True))
             elif task.channels[place] not in grows:
-                mine.append((told, scales[place]))
+                mine.append((told, scales[place], False))
         found.append(mine)
     return found
 
@@ -433,6 +440,6 @@ def uncapped(task: Task) -> list[str]:
 
 def known_amount(value: object, place: str) -> float:
     """An amount as a finite number that is not negative."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value < inf:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 <= value <= LARGEST:
         return float(value)
     raise InputError(f"{place} = {shown(value)}: must be a number, at least 0")

@@ -10,7 +10,7 @@ from tightrope.errors import HaltedError, InputError
 from tightrope.live.core import Core, when
 from tightrope.live.events import START, event_of
 from tightrope.live.stores import Store
-from tightrope.live.writing import Past, Ticket
+from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.base import Policy
 from tightrope.problem.laws import shown
 
@@ -81,6 +81,8 @@ def status_of(name: str, core: Core) -> dict[str, Any]:
 def ticket_of(store: Store, name: str, core: Core, ticket: str) -> Ticket:
     """A ticket and its state."""
     controller, account = core.controller, core.ledger.accounts[0]
+    if not good_id(ticket):
+        raise InputError(f"ticket = {shown(ticket)}: is unknown")
     one = core.ledger.tickets.get(ticket)
     past = None if one is not None else Past.of_rows(store.read(name, tickets=[ticket]))
     found = one or past
@@ -113,7 +115,8 @@ class Why:
 
 def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     """Follow the log up to the decision, and look."""
-    rows = [row for row in store.read(name, tickets=[ticket]) if row.kind == "asked"]
+    wanted = [ticket] if good_id(ticket) else []
+    rows = [row for row in store.read(name, tickets=wanted) if row.kind == "asked"]
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]

@@ -55,10 +55,10 @@ class Account:
 
     def ticks(self, amount: float) -> int:
         """An amount in whole ticks, to the nearest."""
-        found = round(amount * self.up / self.down)
-        if not -MOST_TICKS < found < MOST_TICKS:
+        found = amount * self.up / self.down
+        if not -MOST_TICKS < found < MOST_TICKS:  # or infinite
             raise InputError(f"{self.name} = {amount!r}: must be below {self.amount(MOST_TICKS):g}")
-        return found
+        return round(found)
 
     def ticks_above(self, amount: float) -> int:
         """An amount in whole ticks, rounded up."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -32,12 +32,17 @@ from tightrope.live.events import VERSION, Event, Row, row_of
 from tightrope.live.ledger import MOST_TICKS, Open
 from tightrope.problem.laws import shown
 
-__all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer"]
+__all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
 
 MOST_EXPIRIES = 256  # in one turn
 LONGEST = 2000  # characters of a refused report that are kept
 OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def good_id(ticket: object) -> str | None:
+    """An id as plain text; None for what can be none."""
+    return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
 
 
 class Ticket(NamedTuple):
@@ -129,7 +134,7 @@ class Writer:
         self.notes: dict[int, str] = {}
         self.drop = 0  # the last event to be removed, as it is archived
         self._find, self._known = find, dict[str, list[Row]]()
-        if wanted:
+        if wanted := [ticket for ticket in wanted if good_id(ticket)]:
             self._known = {ticket: [] for ticket in wanted}
             for row in find(wanted):
                 self._known[row.ticket or ""].append(row)
@@ -172,6 +177,8 @@ class Writer:
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
+        if not good_id(ticket):
+            return None
         if ticket not in self._known:
             self._known[ticket] = self._find([ticket])
         rows = self._known[ticket]
@@ -186,6 +193,7 @@ class Writer:
             found = self._repeated(ticket, allowed)
             if found is not None:
                 return found
+            ticket = str(ticket)
         choice = self.core.choose(self.now, allowed)
         ledger = self.ledger
         if ticket is None:
@@ -205,7 +213,7 @@ class Writer:
 
     def _repeated(self, ticket: str, allowed: tuple[int, ...] | None) -> Ticket | None:
         """The ticket that an id was given before, if its arguments are the same."""
-        if not isinstance(ticket, str) or not GOOD_ID.fullmatch(ticket):
+        if not good_id(ticket):
             allowed_ids = "1 to 128 visible ASCII characters"
             raise InputError(f"id = {shown(ticket)}: must be {allowed_ids}")
         found: Open | Past | None = self.ledger.tickets.get(ticket) or self.past(ticket)
@@ -218,7 +226,16 @@ class Writer:
         state = "open" if isinstance(found, Open) else found.state
         return self._ticket(ticket, found.arm, found.reserved, found.expires_at, state)
 
+    def check_ids(self, ids: Iterable[str | None], eligible: Sequence[int | str] | None) -> None:
+        """Raise unless all of these ids can be asked for."""
+        allowed = None if eligible is None else self._numbers(eligible)
+        for one in ids:
+            if one is not None:
+                self._repeated(one, allowed)
+
     def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
+        if isinstance(eligible, str) or not isinstance(eligible, Iterable) or not len(eligible):
+            raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
         return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
 
     def _ticket(
@@ -235,14 +252,14 @@ class Writer:
         self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: int | str | None = None
     ) -> None:
         """Take the outcome of a ticket, once."""
-        ledger = self.ledger
+        ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
         past = None if one is not None else self.past(ticket)
         found: Open | Past | None = one or past
         if found is None:
-            hint = f"; {nearest(str(ticket), ledger.tickets)}" if len(ledger.tickets) < 100 else ""
-            error = f"ticket = {shown(ticket)}: is unknown{hint if 'mean' in hint else ''}"
-            raise self._refused(ReportError, None, error, ticket, cost, reward, penalty)
+            hint = f"; {nearest(ticket, ledger.tickets)}" if len(ledger.tickets) < 100 else ""
+            error = f"ticket = {shown(given)}: is unknown{hint if 'mean' in hint else ''}"
+            raise self._refused(ReportError, None, error, given, cost, reward, penalty)
         try:
             number = found.arm if arm is None else self._acted(arm, found.arm)
             outcome = self.core.outcome(number, cost, reward, penalty)
@@ -314,13 +331,11 @@ class Writer:
         penalty: Any,
     ) -> ReportError:
         """Keep a refused report, charge its ticket if it is in flight; returns the error."""
-        ledger, name = self.ledger, str(ticket)[:128]
-        if not GOOD_ID.fullmatch(name):
-            name = repr(name)
+        ledger, name = self.ledger, good_id(ticket)
         if len(ledger.quarantine) >= self.core.settings.quarantine_most and one is None:
             self.overflow += 1
             return kind(f"{why} (refused; the quarantine is full)")
-        report = json.dumps({"cost": cost, "reward": reward, "penalty": penalty}, default=repr)
+        report = _as_json({"cost": cost, "reward": reward, "penalty": penalty})
         body: dict[str, Any] = {"why": why[:LONGEST], "report": report[:LONGEST]}
         if one is not None:
             body["m"] = self._charged(one)
@@ -330,6 +345,7 @@ class Writer:
     def discard(self, number: int, note: str | None) -> None:
         """Close a quarantined report that nobody will correct."""
         self._require_quarantined(number)
+        _require_text(note, "note")
         self.emit("discarded", self.ledger.quarantine[number], {"of": number}, note=note)
 
     def _require_quarantined(self, number: int) -> None:
@@ -346,11 +362,12 @@ class Writer:
 
     def void(self, ticket: str) -> None:
         """Take back a ticket that was not carried out; harmless if it was taken back already."""
+        given, ticket = ticket, _plain(ticket)
         one = self.ledger.tickets.get(ticket)
         if one is None:
             past = self.past(ticket)
             if past is None:
-                raise InputError(f"ticket = {shown(ticket)}: is unknown")
+                raise InputError(f"ticket = {shown(given)}: is unknown")
             if past.state == "voided":
                 return
             raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
@@ -361,15 +378,26 @@ class Writer:
         self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
     ) -> None:
         """Correct the money of a report that was taken; what was learned from it stays."""
+        _require_text(note, "note")
+        body = self._amendment(ticket, cost, penalty)
+        if body is not None:
+            self.emit("amended", _plain(ticket), body, note=note)
+
+    def _amendment(self, ticket: str, cost: Any, penalty: Any) -> dict[str, Any] | None:
+        """What an amendment moves; None if nothing."""
+        given, ticket = ticket, _plain(ticket)
         past = self.past(ticket)
         if past is None or past.state != "told":
             state = "open" if ticket in self.ledger.tickets else past and past.state
-            raise InputError(f"ticket {ticket!r}: is {state or 'unknown'}; must be told")
+            raise InputError(f"ticket = {shown(given)}: is {state or 'unknown'}; must be told")
+        if not isinstance(penalty, Mapping | None):
+            raise InputError(f"penalty = {shown(penalty)}: must be by name")
         task, accounts = self.core.controller.task, self.ledger.accounts
         amounts = {} if cost is None else {"cost": known_amount(cost, "cost")}
         for name, value in (penalty or {}).items():
             if name not in task.limit_names:
-                raise InputError(f"penalty {name!r}: is unknown; {nearest(name, task.limit_names)}")
+                hint = nearest(str(name), task.limit_names)
+                raise InputError(f"penalty {name!r}: is unknown; {hint}")
             amounts[name] = known_amount(value, f"penalty {name}")
         changes = [
             account.ticks(amounts[account.name]) - settled if account.name in amounts else 0
@@ -381,24 +409,26 @@ class Writer:
             if name in amounts
         }
         if not any(changes) and not any(shifts.values()):
-            return
-        body = {"m": [ticks for change in changes for ticks in (0, change, 0)], "p": shifts}
-        self.emit("amended", ticket, body, note=note)
+            return None
+        return {"m": [ticks for change in changes for ticks in (0, change, 0)], "p": shifts}
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""
         unknown = sorted(set(row) - {"id", "cost", "penalty"})
-        past = None if unknown else self.past(str(row.get("id")))
-        if unknown or past is None or past.state != "told":
-            wrong = f"{unknown[0]!r} is unknown" if unknown else "no such ticket was told"
-            raise InputError(f"bill: row {shown(dict(row))}: {wrong}; must have id, cost, penalty")
-        for name, value in {"cost": row.get("cost") or 0.0, **(row.get("penalty") or {})}.items():
-            known_amount(value, f"bill: ticket {past.id!r}: {name}")
+        try:
+            if unknown:
+                raise InputError(f"{unknown[0]!r} is unknown; must have id, cost, penalty")
+            self._amendment(row.get("id", ""), row.get("cost"), row.get("penalty"))
+        except InputError as error:
+            raise InputError(f"bill: row {shown(dict(row))}: {error}") from None
 
     # Changes.
 
     def pause(self, why: str, note: str | None = None) -> None:
         """Make no more decisions; harmless if it is paused."""
+        if not why or not isinstance(why, str):
+            raise InputError(f"why = {shown(why)}: must be a reason in words")
+        _require_text(note, "note")
         if self.ledger.paused is None:
             self.emit("paused", None, {"why": why}, note=note)
 
@@ -479,6 +509,10 @@ class Writer:
 
     def _try(self, kind: str, body: dict[str, Any]) -> None:
         """Emit an event whose arguments the controller checks: first on a copy."""
+        try:  # as others will read it
+            body = json.loads(json.dumps(body, default=lambda value: value.item()))
+        except (TypeError, ValueError, AttributeError):
+            raise InputError(f"{kind}: {shown(body)}: must be plain numbers and words") from None
         trial = Core.restore(self.core.snapshot(), self.core.given)
         event = Event(self.ledger.seq + 1, self.now, kind, None, self.who, VERSION, body)
         try:
@@ -488,6 +522,29 @@ class Writer:
                 raise error.__cause__ from None
             raise
         self.emit(kind, None, body)
+
+
+def _plain(ticket: object) -> str:
+    """An id as plain text: numpy has its own; nothing for what is no text."""
+    return ticket if ticket.__class__ is str else str(ticket) if isinstance(ticket, str) else ""  # type: ignore[return-value]
+
+
+def _require_text(note: str | None, place: str) -> None:
+    """Raise unless every store can keep a note."""
+    if note is not None and not (isinstance(note, str) and _storable(note)):
+        raise InputError(f"{place} = {shown(note)}: must be text")
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _as_json(report: dict[str, Any]) -> str:
+    """A report that was refused, whatever it was."""
+    try:
+        return json.dumps(report, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({name: shown(value) for name, value in report.items()})
 
 
 def _said(values: Sequence[float]) -> str:
