@@ -60,7 +60,9 @@ __all__ = ["Campaign", "SoftBudgetWarning", "open_campaign"]
 
 SNAPSHOT_EVERY = 10_000  # events
 MOST_TOGETHER = 256  # requests of one turn
+MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
 LONGEST_JUMP = 3600.0  # seconds by which a clock may run ahead of the process's own
+JUMPED = "the clock jumped"  # why a campaign is paused
 LONGEST_SILENCE = 31 * 86400.0  # seconds between two events that a new process takes for true
 
 
@@ -94,7 +96,7 @@ class Campaign:
     ) -> None:
         """Go on with a campaign that exists. ``owned``: whether ``disconnect`` closes the store."""
         self.name, self.store = name, store
-        self._policy, self._given_who, self._owned = policy, who, owned
+        self._policy, self._given_who, self._owned = policy, _known_who(who), owned
         self._refused = 0  # reports that were refused and not kept, to be counted
         self._begin()
         with self._turn_taken:
@@ -103,7 +105,7 @@ class Campaign:
     def _begin(self) -> None:
         """What belongs to one process."""
         self._pid = os.getpid()
-        self.who = self._given_who or f"{socket.gethostname()}:{self._pid}"
+        self.who = self._given_who or own_name()
         self._queue: deque[Request] = deque()
         self._turn_taken = threading.RLock()
         self._core: Core | None = None
@@ -185,9 +187,13 @@ class Campaign:
                 if last.done:
                     break
                 batch: list[Request] = []
-                while self._queue and len(batch) < max(MOST_TOGETHER, len(requests)):
-                    batch.append(self._queue.popleft())
-                self._perform(batch)
+                try:
+                    while self._queue and len(batch) < max(MOST_TOGETHER, len(requests)):
+                        batch.append(self._queue.popleft())
+                    self._perform(batch)
+                except BaseException as error:  # others must not wait for what nobody does
+                    self._fail([one for one in batch if not one.done], error)
+                    raise
         for request in requests:
             if request.error is not None:
                 raise request.error
@@ -216,16 +222,22 @@ class Campaign:
         except BaseException as error:
             self._core = None  # it may hold events that were not stored
             rows = writer.rows if writer is not None else []
-            kept = isinstance(error, StoreError) and bool(rows) and self._is_stored(rows[-1], error)
+            kept = False
+            if isinstance(error, StoreError) and rows:
+                try:
+                    kept = self._is_stored(rows[-1], error)
+                except StoreError as unknown:
+                    error = unknown
             if not kept:
                 self._fail(batch, error)
                 if not isinstance(error, Exception):
                     raise
         else:
             self._hash = writer.hash
-            self._keep_snapshot(writer)
         for request in batch:
             request.done = True
+        if self._core is not None and writer is not None:
+            self._keep_snapshot(writer)
 
     def _fail(self, batch: Sequence[Request], error: BaseException) -> None:
         told = error
@@ -260,10 +272,12 @@ class Campaign:
         self._clocks = now, own
         last, bound = writer.ledger.at, LONGEST_SILENCE
         if before[0] is not None:
-            last, bound = before[0], LONGEST_JUMP + (own - before[1])
-        if (now - last) / 1e6 > bound and writer.ledger.paused is None:
+            last, bound = max(before[0], last), LONGEST_JUMP + (own - before[1])
+        jumped = (now - last) / 1e6 > bound
+        if jumped or writer.ledger.paused == JUMPED:  # log time stands still until it is resumed
             writer.now = writer.ledger.at
-            writer.pause("the clock jumped")
+        if jumped and writer.ledger.paused != JUMPED:
+            writer.emit("paused", None, {"why": JUMPED})
 
     def _count_refused(self, writer: Writer) -> None:
         """Write how many reports were refused without being kept, beside other events."""
@@ -606,6 +620,18 @@ def as_policy(policy: Policy | str) -> tuple[Policy, str]:
     return policy, policy.label
 
 
+def own_name() -> str:
+    """Who writes, if nobody says it: this machine's name and the process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _known_who(who: str | None) -> str | None:
+    """A name as an event can hold it."""
+    if who is None or (isinstance(who, str) and 0 < len(who) <= 128 and who.isprintable()):
+        return None if who is None else str(who)
+    raise InputError(f"who = {shown(who)}: must be 1 to 128 printable characters")
+
+
 def _positive(value: Any, place: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
@@ -614,7 +640,9 @@ def _positive(value: Any, place: str) -> float:
 
 def _microseconds(value: timedelta | float) -> int:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    return round(_positive(seconds, "expire_after") * 1e6)
+    if _positive(seconds, "expire_after") > MOST_WAIT:
+        raise InputError(f"expire_after = {shown(value)}: must be at most {MOST_WAIT:g} seconds")
+    return round(seconds * 1e6)
 
 
 def _moment(value: datetime | str, place: str) -> int:
@@ -751,9 +779,7 @@ def _create(
         if turn.read(0, 1):
             return
         fresh = Core(policy)
-        writer = Writer(
-            fresh, START, turn.now(), who or f"{socket.gethostname()}:{os.getpid()}", turn.find
-        )
+        writer = Writer(fresh, START, turn.now(), _known_who(who) or own_name(), turn.find)
         writer.emit("created", None, body)
         turn.append(writer.rows, {})
     last = writer.rows[-1]

@@ -228,17 +228,22 @@ class Core:
         free[0] = min(free[0], self._released(now))
         if eligible is None and all(map(int.__le__, self._most, free)):
             return None
-        arms = range(len(self._reserved)) if eligible is None else eligible
-        retired = self.controller._beside.retired
-        fits = tuple(
-            arm
-            for arm in arms
-            if arm not in retired and all(map(int.__le__, self._reserved[arm], free))
-        )
+        left = self._left
+        arms = left if eligible is None else [arm for arm in eligible if arm in left]
+        if not arms:
+            named = [self.controller.arm_name(arm) for arm in eligible or ()]
+            raise InputError(f"eligible = {shown(named)}: must name an arm that is not retired")
+        fits = tuple(arm for arm in arms if all(map(int.__le__, self._reserved[arm], free)))
         safe = self.controller.task.safe_arm
         if not fits or (safe is not None and safe not in fits and self._guarded):
             raise self._nothing_fits(now, arms)
         return fits
+
+    @property
+    def _left(self) -> list[int]:
+        """The arms that are not retired."""
+        retired = self.controller._beside.retired
+        return [arm for arm in range(len(self._reserved)) if arm not in retired]
 
     @property
     def _guarded(self) -> bool:
@@ -280,7 +285,8 @@ class Core:
         return self._exhausted()
 
     def _exhausted(self) -> ExhaustedError:
-        least = [min(column) for column in zip(*self._reserved, strict=True)]
+        left = [self._reserved[arm] for arm in self._left]
+        least = [min(column) for column in zip(*left, strict=True)]
         for account, need in zip(self.ledger.accounts, least, strict=True):
             if account.free < need or account.spent > account.budget:
                 break
@@ -297,7 +303,7 @@ class Core:
         if self.ledger.tickets:
             return False
         free = [account.free for account in accounts]
-        return not any(all(map(int.__le__, one, free)) for one in self._reserved)
+        return not any(all(map(int.__le__, self._reserved[arm], free)) for arm in self._left)
 
     # Reports.
 
@@ -307,7 +313,7 @@ class Core:
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
         learns from the part that is possible.
         """
-        usual = self._usual
+        usual, accounts = self._usual, self.ledger.accounts
         if usual is not None:  # nothing is known or grows: three plain numbers within the scales
             if penalty.__class__ is dict and len(penalty) == 1:
                 penalty = penalty.get(usual.name, penalty)
@@ -318,17 +324,16 @@ class Core:
                     and 0.0 <= penalty <= usual.penalty
                 ):
                     values = [float(cost), float(reward), float(penalty)]
-                    settled = self.ledger.accounts[0].ticks(values[0])
-                    return Outcome(values, None, values, (settled,))
+                    return Outcome(values, None, values, (accounts[0].ticks(values[0]),))
             except (TypeError, ValueError):
                 pass
         given = self.controller.in_order(arm, cost, reward, penalty)
         possible = list(given)
         for place, most, known in self._caps[arm]:
             value = given[place]
-            if isinstance(value, Real) and most < value < LARGEST:
+            if isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
-                if known and isclose(value, most, rel_tol=1e-9):
+                if known and isclose(cast(float, value), most, rel_tol=1e-9):
                     given[place] = most  # the noise of floats is no overrun
         values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
         kept = values
@@ -341,7 +346,6 @@ class Core:
                 penalties = self.controller.all_penalties(arm, values)
         incurred = values[2:] if penalties is None else penalties
         paid = [values[0], *(incurred[m] for m in self._hard)]
-        accounts = self.ledger.accounts
         settled = tuple(one.ticks(amount) for one, amount in zip(accounts, paid, strict=True))
         return Outcome(values, penalties, kept, settled)
 
@@ -440,6 +444,8 @@ def uncapped(task: Task) -> list[str]:
 
 def known_amount(value: object, place: str) -> float:
     """An amount as a finite number that is not negative."""
-    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 <= value <= LARGEST:
-        return float(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        number = cast(float, value)
+        if 0.0 <= number <= LARGEST:
+            return float(number)
     raise InputError(f"{place} = {shown(value)}: must be a number, at least 0")

@@ -128,7 +128,7 @@ class Writer:
     ) -> None:
         """``find``: the events of tickets in the log; those ``wanted`` are looked up together."""
         self.core, self.ledger, self.hash, self.who = core, core.ledger, before, who
-        self.now = max(now, self.ledger.at)
+        self.clock, self.now = now, max(now, self.ledger.at)
         self.read: Callable[[int, int], list[Row]] = lambda after, count: []
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
@@ -278,7 +278,7 @@ class Writer:
 
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
-        number = self.core.controller.number_of(arm)
+        number = int(self.core.controller.number_of(arm))  # True is a number too
         if number != decided and not self.core.settings.shadow:
             name = self.core.controller.arm_name(decided)
             raise InputError(f"arm = {shown(arm)}: must be {name!r}, which was decided")
@@ -437,6 +437,7 @@ class Writer:
         if self.ledger.closed:
             raise CampaignError("the campaign is closed; it cannot be resumed")
         if self.ledger.paused is not None:
+            self.now = max(self.now, self.clock)  # it stood still if the clock had jumped
             self.emit("resumed")
 
     def close(self) -> None:
@@ -526,7 +527,7 @@ class Writer:
 
 def _plain(ticket: object) -> str:
     """An id as plain text: numpy has its own; nothing for what is no text."""
-    return ticket if ticket.__class__ is str else str(ticket) if isinstance(ticket, str) else ""  # type: ignore[return-value]
+    return ticket if ticket.__class__ is str else str(ticket) if isinstance(ticket, str) else ""
 
 
 def _require_text(note: str | None, place: str) -> None:
