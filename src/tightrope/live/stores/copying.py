@@ -37,18 +37,17 @@ def copy_into_file(store: Store, path: str) -> None:
     """Each campaign as it is committed when its turn comes; nothing is left after a failure."""
     from tightrope.live.stores.sqlite import SQLiteStore
 
-    made = SQLiteStore(new_file(path + ".part"), create=True)
-    new_file(path)
+    part = new_file(new_file(path) + ".part")
+    made = SQLiteStore(part, create=True)
     try:
         for name in store.names():
             copy_campaign(store, made, name)
         made.close()
-        os.replace(path + ".part", path)
-    except BaseException as error:
+        os.replace(part, path)
+    except OSError as error:
+        raise StoreError(f"file {path!r}: cannot be written ({error.strerror})") from error
+    finally:
         made.close()
         for suffix in ("", "-wal", "-shm", ".turn", ".queue"):
-            if os.path.exists(path + ".part" + suffix):
-                os.remove(path + ".part" + suffix)
-        if isinstance(error, OSError):
-            raise StoreError(f"file {path!r}: cannot be written ({error.strerror})") from error
-        raise
+            if os.path.exists(part + suffix):
+                os.remove(part + suffix)

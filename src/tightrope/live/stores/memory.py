@@ -50,8 +50,8 @@ class MemoryTurn(Turn):
 
     def find(self, tickets: Sequence[str]) -> list[Row]:
         log = self._log
-        found = [seq for one in tickets for seq in log.by_ticket.get(one, ()) if seq >= log.first]
-        return [log.rows[seq - log.first] for seq in found]
+        found = {seq for one in tickets for seq in log.by_ticket.get(one, ()) if seq >= log.first}
+        return [log.rows[seq - log.first] for seq in sorted(found)]
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
         if rows and not self._log.rows and not self.rows:

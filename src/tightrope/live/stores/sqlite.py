@@ -175,6 +175,13 @@ class SQLiteTurn(Turn):
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
         campaign = self._campaign
+        if rows:
+            (head,) = self._connection.execute(
+                "SELECT max(seq) FROM events WHERE campaign = ?", (campaign,)
+            ).fetchone()
+            for number, row in enumerate(rows, start=rows[0].seq if head is None else head + 1):
+                if row.seq != number:
+                    raise StoreError(f"event {row.seq}: must have number {number}")
         self._connection.executemany(
             "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(campaign, *row) for row in rows],
@@ -331,7 +338,10 @@ class SQLiteStore(Store):
 
     def names(self) -> list[str]:
         with self._reads() as connection:
-            found = connection.execute("SELECT name FROM campaigns ORDER BY id").fetchall()
+            found = connection.execute(
+                "SELECT name FROM campaigns WHERE EXISTS"
+                " (SELECT 1 FROM events WHERE campaign = id) ORDER BY id"
+            ).fetchall()
         return [name for (name,) in found]
 
     @contextmanager
