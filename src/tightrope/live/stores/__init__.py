@@ -20,9 +20,14 @@ def open_store(url: str | Store, *, create: bool = True) -> Store:
         from tightrope.live.stores.memory import MemoryStore
 
         return MemoryStore()
+    if text.startswith(("postgresql://", "postgres://")):
+        from tightrope.live.stores.postgres import PostgresStore
+
+        return PostgresStore(text, create=create)
     if "://" in text:
         allowed = "a path of a file, postgresql://..., or memory:"
-        raise InputError(f"store = {text!r}: must be {allowed}")
+        scheme = text.partition("://")[0]
+        raise InputError(f"store = '{scheme}://...': must be {allowed}")
     from tightrope.live.stores.sqlite import SQLiteStore
 
     return SQLiteStore(text, create=create)

@@ -1,0 +1,572 @@
+"""Campaigns in a PostgreSQL database, for any number of machines.
+
+A turn is a transaction that has locked the campaign's row. Who waits for it is served in the order
+of PostgreSQL's own queue; a later statement reads the log, so that it sees what the one before has
+committed (READ COMMITTED). Each message is a list of statements that the server receives as a
+whole: one to begin (lock, clock, the end of the log), one to end (append, commit). So a process
+that is stopped holds the lock only while the server waits for its next message, and
+``idle_in_transaction_session_timeout`` ends it after half the deadline.
+
+The tables are in the schema that the connection's ``search_path`` gives. Sessions hold prepared
+statements and settings: a pooler between must give whole sessions, not single transactions.
+Needs ``pip install 'tightrope[postgres]'``.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError, TightropeError
+from tightrope.live.events import Row
+from tightrope.live.stores.base import FORMAT, Saved, Store, Turn
+from tightrope.live.stores.copying import copy_into_file
+
+try:
+    import psycopg
+    from psycopg import errors
+    from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus as State
+except ImportError as error:
+    raise TightropeError(
+        f"PostgreSQL needs psycopg ({error}); pip install 'tightrope[postgres]'"
+    ) from error
+
+__all__ = ["PostgresStore"]
+
+KEY = 0x74727065  # "trpe", of the advisory lock under which tables are made
+TAIL = 1000  # events that a turn reads as it begins
+CHUNK = 50_000  # events that one statement deletes
+HAS_TRANSACTION_TIMEOUT = 170000  # the first version of the server
+TABLES = f"""
+CREATE TABLE tightrope_campaigns (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE
+);
+CREATE TABLE tightrope_events (
+    campaign bigint NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL,
+    ticket text COLLATE "C", who text NOT NULL, version bigint NOT NULL, body text NOT NULL,
+    hash bytea NOT NULL, PRIMARY KEY (campaign, seq)
+);
+CREATE INDEX tightrope_events_of_tickets ON tightrope_events (campaign, ticket)
+    WHERE ticket IS NOT NULL;
+CREATE TABLE tightrope_snapshots (
+    campaign bigint NOT NULL, seq bigint NOT NULL, hash bytea NOT NULL, body bytea NOT NULL,
+    PRIMARY KEY (campaign, seq)
+);
+CREATE TABLE tightrope_notes (
+    campaign bigint NOT NULL, seq bigint NOT NULL, text text NOT NULL, PRIMARY KEY (campaign, seq)
+);
+CREATE TABLE tightrope_format (number bigint NOT NULL);
+INSERT INTO tightrope_format VALUES ({FORMAT});
+"""
+COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
+MINE = "campaign = (SELECT id FROM tightrope_campaigns WHERE name = $1)"
+GIVEN = MINE.replace("$1", "%(name)s")
+STATEMENTS = f"""
+PREPARE tr_lock (text) AS
+    SELECT id FROM tightrope_campaigns WHERE name = $1 FOR NO KEY UPDATE;
+PREPARE tr_state (text) AS
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    (SELECT seq FROM tightrope_events WHERE {MINE} ORDER BY seq DESC LIMIT 1);
+PREPARE tr_read (text, bigint, bigint) AS
+    SELECT {COLUMNS} FROM tightrope_events WHERE {MINE} AND seq > $2 ORDER BY seq LIMIT $3;
+PREPARE tr_find (text, text[]) AS
+    SELECT {COLUMNS} FROM tightrope_events
+    WHERE {MINE} AND ticket = ANY ($2) AND ticket IS NOT NULL;
+PREPARE tr_append (text, bigint[], bigint[], text[], text[], text[], bigint[], text[], bytea[]) AS
+    INSERT INTO tightrope_events SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
+    FROM unnest($2, $3, $4, $5, $6, $7, $8, $9);
+PREPARE tr_note (text, bigint[], text[]) AS
+    INSERT INTO tightrope_notes SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
+    FROM unnest($2, $3);
+"""
+# The plans of prepared statements are kept, and must not be those of tables that were small once.
+# None is worth compiling.
+PLANS = (
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off;"
+)
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+
+Found = TypeVar("Found")
+_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+_kept: list[Any] = []  # of a parent process: closing them here would end its sessions
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives up if the server does not answer."""
+
+    patience = 60.0  # seconds
+    tuned: float | None = None  # the deadline that its session was set up for
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """Follow one of psycopg's generators to its end, for as long as there is patience."""
+        until = time.monotonic() + (self.patience if timeout is None else timeout)
+        poll, file = select.poll(), self.pgconn.socket
+        try:
+            wanted = next(gen)
+            while True:
+                poll.register(file, wanted_events(wanted))
+                found = poll.poll(1000.0 * interval)
+                if not found and time.monotonic() > until:
+                    gen.close()
+                    self.close()
+                    raise errors.ConnectionTimeout(f"no answer within {self.patience:g} s")
+                wanted = gen.send(ready_for(found[0][1], wanted) if found else 0)
+        except StopIteration as end:
+            return end.value
+
+
+def wanted_events(wanted: int) -> int:
+    """What to poll for: psycopg waits for 1 to read, 2 to write."""
+    return (select.POLLIN if wanted & 1 else 0) | (select.POLLOUT if wanted & 2 else 0)
+
+
+def ready_for(event: int, wanted: int) -> int:
+    """What psycopg can do now; after an error whatever it wanted, to be told."""
+    ready = (1 if event & select.POLLIN else 0) | (2 if event & select.POLLOUT else 0)
+    return (ready & wanted) or wanted
+
+
+def _let_go() -> None:
+    """Close a parent's sockets in a forked process: they would outlive the parent's death."""
+    for connection in list(_connections):
+        with suppress(psycopg.Error, OSError):
+            os.close(connection.pgconn.socket)
+    _connections.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def asked(connection: Connection, text: str, **given: Any) -> list[list[tuple[Any, ...]]]:
+    """What the statements of one message answer: the rows of each that has any to give."""
+    with connection.cursor() as cursor:
+        cursor.execute(text, given or None)
+        answers = []
+        while True:
+            if cursor.description is not None:
+                answers.append(cursor.fetchall())
+            if not cursor.nextset():
+                return answers
+
+
+def numbers(values: Sequence[int]) -> str:
+    """An array of numbers as PostgreSQL reads it."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def texts(values: Sequence[str | None]) -> str:
+    """An array of texts as PostgreSQL reads it."""
+    marked = (
+        "NULL" if one is None else '"' + one.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for one in values
+    )
+    return "{" + ",".join(marked) + "}"
+
+
+def as_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
+    """Events as they are read."""
+    return list(map(Row._make, found))
+
+
+class PostgresTurn(Turn):
+    """A turn: a transaction that has locked the campaign's row."""
+
+    def __init__(self, connection: Connection, name: str, after: int | None) -> None:
+        """Lock and look; ``after`` is where the log will be read from, if that is known."""
+        self._connection, self._name, self._after = connection, name, after
+        answers = self._begin(BEGIN)
+        if not answers[0]:
+            new = "INSERT INTO tightrope_campaigns (name) VALUES (%(name)s) ON CONFLICT DO NOTHING;"
+            answers = self._begin(new)
+        (self._clock, head), self._since = answers[1][0], time.monotonic_ns()
+        self.head: int | None = head  # the last event's number
+        self._tail = None if after is None else as_rows(answers[2])
+        self._pending: list[Row] = []
+        self._notes: dict[int, str] = {}
+        self._written = False
+
+    def _begin(self, first: str) -> list[list[tuple[Any, ...]]]:
+        message = f"{first} EXECUTE tr_lock(%(name)s); EXECUTE tr_state(%(name)s);"
+        if self._after is None:
+            return asked(self._connection, message, name=self._name)
+        message += f"EXECUTE tr_read(%(name)s, %(after)s, {TAIL})"
+        return asked(self._connection, message, name=self._name, after=self._after)
+
+    def now(self) -> int:
+        return int(self._clock) + (time.monotonic_ns() - self._since) // 1000
+
+    def read(self, after: int, count: int = 1000) -> list[Row]:
+        if self._tail is not None and self._after is not None and after >= self._after:
+            found = [row for row in self._tail if row.seq > after]
+            if len(self._tail) < TAIL or len(found) >= count:
+                return found[:count]
+        self._send()
+        message = "EXECUTE tr_read(%(name)s, %(after)s, %(count)s)"
+        given = {"name": self._name, "after": after, "count": count}
+        return as_rows(asked(self._connection, message, **given)[0])
+
+    def find(self, tickets: Sequence[str]) -> list[Row]:
+        self._send()
+        return found_events(self._connection, self._name, tickets)
+
+    def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
+        for row in rows:
+            if self.head is not None and row.seq != self.head + 1:
+                raise StoreError(f"event {row.seq}: must have number {self.head + 1}")
+            self.head = row.seq
+        self._pending.extend(rows)
+        self._notes.update(notes)
+
+    def drop(self, upto: int) -> None:
+        self._send()
+        first = asked(self._connection, "EXECUTE tr_read(%(name)s, 0, 1)", name=self._name)[0]
+        self._tail, self._written = None, True
+        last = first[0][0] - 1 if first else upto
+        while last < upto:
+            last = min(last + CHUNK, upto)
+            asked(
+                self._connection,
+                f"DELETE FROM tightrope_events WHERE {GIVEN} AND seq <= %(upto)s",
+                name=self._name,
+                upto=last,
+            )
+
+    def _send(self, end: str = "") -> None:
+        """Send what was appended, which waits for the end of the turn if it can."""
+        message, given = end, dict[str, Any](name=self._name)
+        if self._notes:
+            message = f"EXECUTE tr_note(%(name)s, %(numbers)s, %(texts)s); {message}"
+            given["numbers"] = numbers(list(self._notes))
+            given["texts"] = texts(list(self._notes.values()))
+        if self._pending:
+            marks = ", ".join(f"%({name})s" for name in Row._fields)
+            message = f"EXECUTE tr_append(%(name)s, {marks}); {message}"
+            seq, at, kind, ticket, who, version, body, hashes = zip(*self._pending, strict=True)
+            given |= {"seq": numbers(seq), "at": numbers(at), "version": numbers(version)}
+            given |= {"kind": texts(kind), "ticket": texts(ticket), "who": texts(who)}
+            given |= {"body": texts(body), "hash": texts(["\\x" + one.hex() for one in hashes])}
+        if message:
+            self._written = self._written or bool(self._pending or self._notes)
+            self._tail, self._pending, self._notes = None, [], {}
+            asked(self._connection, message, **given)
+
+    def finish(self) -> None:
+        """Commit; nothing to commit is undone, which costs no write."""
+        if not (self._pending or self._notes or self._written):
+            with suppress(psycopg.OperationalError):  # what was read was true
+                asked(self._connection, "ROLLBACK")
+            return
+        if self._connection.info.transaction_status is not State.INTRANS:
+            raise errors.InFailedSqlTransaction("an earlier statement of the turn failed")
+        self._send("COMMIT")
+
+
+def found_events(connection: Connection, name: str, tickets: Sequence[str]) -> list[Row]:
+    """All events of these tickets, in order."""
+    if not tickets:
+        return []
+    message = "EXECUTE tr_find(%(name)s, %(tickets)s)"
+    found = asked(connection, message, name=name, tickets=texts(tickets))[0]
+    return sorted(as_rows(found))
+
+
+class Session:
+    """A connection that is made when it is needed, and anew after it was lost."""
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.lock = threading.Lock()
+
+    def is_lost(self, error: psycopg.Error) -> bool:
+        """Whether the connection has ended, and not only a statement."""
+        fatal = error.diag.severity_nonlocalized == "FATAL"
+        return fatal or self.connection is None or self.connection.closed
+
+    def undo(self) -> None:
+        """End a transaction that failed, or the connection where that is not possible."""
+        connection = self.connection
+        if connection is None:
+            return
+        if connection.info.transaction_status in (State.INTRANS, State.INERROR):
+            with suppress(psycopg.Error):
+                asked(connection, "ROLLBACK")
+        if connection.info.transaction_status is not State.IDLE:
+            self.end()
+
+    def end(self) -> None:
+        """Close the connection, in whatever state it is."""
+        if self.connection is not None:
+            with suppress(psycopg.Error):
+                self.connection.close()
+        self.connection = None
+
+
+class PostgresStore(Store):
+    """Campaigns in a PostgreSQL database."""
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
+        try:
+            self._address: dict[str, Any] = conninfo_to_dict(url)
+        except psycopg.Error:  # its message may hold the password
+            must = "must be postgresql://user@host:port/database"
+            raise InputError(f"store = 'postgresql://...': cannot be read; {must}") from None
+        self.url = shown_address(self._address)
+        self._create, self._closed, self._heads = create, False, dict[str, int]()
+        self._begin()
+        self._do(self._writer, "opened", lambda connection: None)
+        self._create = False
+
+    def _begin(self) -> None:
+        """What belongs to one process."""
+        self._pid, self._writer, self._reader = os.getpid(), Session(), Session()
+
+    def _require_own(self) -> None:
+        """Connect anew in a process that was forked."""
+        if self._pid != os.getpid():
+            _kept.append((self._writer, self._reader))
+            self._begin()
+        if self._closed:
+            raise StoreError(f"store {self.url!r}: is closed")
+
+    def _connect(self) -> Connection:
+        """A new connection that has all it needs; a vanished server is noticed in time."""
+        seconds = max(int(self.deadline), 2)
+        usual = {
+            "application_name": "tightrope",
+            "connect_timeout": seconds,
+            "keepalives_idle": max(seconds // 2, 1),
+            "keepalives_interval": max(seconds // 5, 1),
+            "keepalives_count": 3,
+            "tcp_user_timeout": 1000 * seconds,
+        }
+        made = Connection.connect(
+            **{**usual, **self._address, "client_encoding": "UTF8"},
+            autocommit=True,
+            prepare_threshold=None,
+            cursor_factory=psycopg.ClientCursor,
+        )
+        _connections.add(made)
+        try:
+            self._tune(made)
+            self._require_tables(made)
+            asked(made, STATEMENTS)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _tune(self, connection: Connection) -> None:
+        """Settings of a session; those of time are shares of the deadline, which may change."""
+        if connection.tuned == self.deadline:
+            return
+        thousandths = max(int(1000 * self.deadline), 2)
+        times = {
+            "lock_timeout": thousandths,
+            "statement_timeout": thousandths,
+            "idle_in_transaction_session_timeout": thousandths // 2,
+            "tcp_user_timeout": thousandths,
+            "tcp_keepalives_idle": max(thousandths // 2000, 1),
+            "tcp_keepalives_interval": max(thousandths // 5000, 1),
+            "tcp_keepalives_count": 3,
+        }
+        if connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
+            times["transaction_timeout"] = 2 * thousandths  # the wait for the lock is in it
+        settings = " ".join(f"SET {name} = {value};" for name, value in times.items())
+        asked(
+            connection,
+            f"{settings} {PLANS} SELECT set_config('synchronous_commit', 'on', false)"
+            " WHERE current_setting('synchronous_commit') <> 'remote_apply'",
+        )
+        connection.patience = 2.0 * self.deadline + 1.0
+        connection.tuned = self.deadline
+
+    def _require_tables(self, connection: Connection) -> None:
+        """Make the tables if there are none; refuse those of a newer program."""
+        there = "SELECT to_regclass('tightrope_format') IS NOT NULL"
+        if not asked(connection, there)[0][0][0]:
+            if not self._create:
+                raise InputError(f"store {self.url!r}: there are no campaigns in it")
+            asked(connection, f"BEGIN; SELECT pg_advisory_xact_lock({KEY})")
+            missing = not asked(connection, there)[0][0][0]
+            asked(connection, f"{TABLES if missing else ''} COMMIT")
+        version = asked(connection, "SELECT max(number) FROM tightrope_format")[0][0][0]
+        if version is not None and version > FORMAT:
+            raise HaltedError(
+                f"store {self.url!r}: its format is {version}; must be at most {FORMAT}: a newer"
+                " program wrote it, so upgrade this one"
+            )
+
+    def _failed(self, what: str, error: psycopg.Error) -> StoreError:
+        canceled = what == "begun" and isinstance(error, errors.QueryCanceled)
+        if canceled or isinstance(error, errors.LockNotAvailable):
+            return self._busy()
+        told = error.diag.message_primary or next(iter(str(error).splitlines()), "no reason given")
+        if password := self._address.get("password"):
+            told = told.replace(str(password), "***")
+        return StoreError(f"store {self.url!r}: cannot be {what} ({told})")
+
+    def _busy(self) -> StoreBusyError:
+        return StoreBusyError(f"store {self.url!r}: no turn within {self.deadline:g} s")
+
+    @contextmanager
+    def _held(self, session: Session) -> Iterator[None]:
+        """One thread at a time."""
+        if not session.lock.acquire(timeout=self.deadline):
+            raise self._busy()
+        try:
+            yield
+        finally:
+            session.lock.release()
+
+    def _do(self, session: Session, what: str, act: Callable[[Connection], Found]) -> Found:
+        """Act on a session; anew, once, if its connection turns out to have ended meanwhile."""
+        while True:
+            fresh = session.connection is None
+            try:
+                connection = session.connection = session.connection or self._connect()
+                self._tune(connection)
+                return act(connection)
+            except psycopg.Error as error:
+                lost = session.is_lost(error)
+                session.undo()
+                if fresh or not lost:
+                    raise self._failed(what, error) from error
+            except BaseException:
+                session.undo()
+                raise
+
+    def _look(self, text: str, **given: Any) -> list[tuple[Any, ...]]:
+        """Committed rows."""
+        self._require_own()
+        with self._held(self._reader):
+            return self._do(self._reader, "read", lambda one: asked(one, text, **given)[0])
+
+    def _write(self, text: str, **given: Any) -> None:
+        """Execute one statement that may be repeated."""
+        self._require_own()
+        with self._held(self._writer):
+            self._do(self._writer, "written", lambda one: asked(one, text, **given))
+
+    def names(self) -> list[str]:
+        any_event = "SELECT 1 FROM tightrope_events WHERE campaign = id"
+        found = self._look(
+            f"SELECT name FROM tightrope_campaigns WHERE EXISTS ({any_event}) ORDER BY id"
+        )
+        return [name for (name,) in found]
+
+    @contextmanager
+    def turn(self, name: str) -> Iterator[Turn]:
+        self._require_own()
+        with self._held(self._writer):
+            head = self._heads.get(name)
+            after = None if head is None else head - 1  # as a campaign will read
+            turn = self._do(self._writer, "begun", lambda one: PostgresTurn(one, name, after))
+            try:
+                yield turn
+                turn.finish()
+            except psycopg.Error as error:
+                self._writer.undo()
+                raise self._failed("written", error) from error
+            except BaseException:
+                self._writer.undo()
+                raise
+            if turn.head is not None:
+                self._heads[name] = turn.head
+
+    def read(
+        self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
+    ) -> list[Row]:
+        if tickets is not None:
+            wanted = texts(tickets)
+            found = self._look("EXECUTE tr_find(%(name)s, %(tickets)s)", name=name, tickets=wanted)
+            return sorted(as_rows(found))
+        message = "EXECUTE tr_read(%(name)s, %(after)s, %(count)s)"
+        return as_rows(self._look(message, name=name, after=after, count=count))
+
+    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
+        if forget:
+            self._write(
+                f"DELETE FROM tightrope_notes WHERE {GIVEN} AND seq = ANY (%(forget)s::bigint[])",
+                name=name,
+                forget=numbers(forget),
+            )
+        message = f"SELECT seq, text FROM tightrope_notes WHERE {GIVEN} ORDER BY seq"
+        return dict(self._look(message, name=name))
+
+    def save(self, name: str, saved: Saved) -> None:
+        number, digest, body = saved
+        self._write(
+            "INSERT INTO tightrope_snapshots SELECT id, %(seq)s, %(digest)s, %(body)s"
+            " FROM tightrope_campaigns WHERE name = %(name)s ON CONFLICT (campaign, seq)"
+            " DO UPDATE SET hash = excluded.hash, body = excluded.body",
+            name=name,
+            seq=number,
+            digest=digest,
+            body=body,
+        )
+
+    def saved(self, name: str, upto: int | None = None) -> Saved | None:
+        found = self._look(
+            f"SELECT seq, hash, body FROM tightrope_snapshots WHERE {GIVEN} AND seq <= %(upto)s"
+            " ORDER BY seq DESC LIMIT 1",
+            name=name,
+            upto=2**62 if upto is None else upto,
+        )
+        return Saved(*found[0]) if found else None
+
+    def backup(self, path: str) -> None:
+        self._require_own()
+        moment = Moment(self._address, self.deadline)
+        try:
+            copy_into_file(moment, path)
+        finally:
+            moment.close()
+
+    def close(self) -> None:
+        if self._pid != os.getpid():
+            return
+        with self._writer.lock, self._reader.lock:
+            self._closed = True
+            self._writer.end()
+            self._reader.end()
+
+
+class Moment(PostgresStore):
+    """A store as it is now, for one reader: all in one transaction, so nothing is tried again."""
+
+    def __init__(self, address: Mapping[str, Any], deadline: float) -> None:
+        self.url, self.deadline, self._address = shown_address(address), deadline, dict(address)
+        self._create, self._closed = False, False
+        self._begin()
+        self._do(self._reader, "read", self._stop_time)
+
+    def _stop_time(self, connection: Connection) -> None:
+        unhurried = "SET idle_in_transaction_session_timeout = 0;"
+        if connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
+            unhurried += " SET transaction_timeout = 0;"
+        asked(connection, f"{unhurried} {MOMENT}")
+
+    def _look(self, text: str, **given: Any) -> list[tuple[Any, ...]]:
+        try:
+            if self._reader.connection is None:
+                raise StoreError(f"store {self.url!r}: is closed")
+            return asked(self._reader.connection, text, **given)[0]
+        except psycopg.Error as error:
+            raise self._failed("read", error) from error
+
+
+def shown_address(address: Mapping[str, Any]) -> str:
+    """Host, port and database, without names and passwords."""
+    host = str(address.get("host") or address.get("hostaddr") or os.environ.get("PGHOST") or "")
+    port = address.get("port") or os.environ.get("PGPORT")
+    place = quote(host, safe=":,[]/") + (f":{port}" if port else "")
+    return f"postgresql://{place}/{address.get('dbname') or os.environ.get('PGDATABASE') or ''}"
