@@ -20,6 +20,8 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     # Its main thread spins while the kernel's threads work: let them, for more than 5 ms at a time.
     sys.setswitchinterval(0.05)
 
+SHARED = {"cluster": "ray", "postgres": "postgres"}  # words in tests' names, and their worker's
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
@@ -32,7 +34,9 @@ def pytest_xdist_make_scheduler(config, log):
     class ByGroup(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             _, found, group = nodeid.rstrip("]").rpartition("@")
-            return group if found else "ray" if "cluster" in nodeid else nodeid
+            if not found:
+                group = next((to for word, to in SHARED.items() if word in nodeid.lower()), nodeid)
+            return group
 
     return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
 
