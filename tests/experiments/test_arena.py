@@ -281,7 +281,7 @@ def test_a_limit_broken_by_a_tenth_in_every_tenth_run_is_not_kept():
 
 
 def test_who_keeps_the_limit():
-    """The usual 200 runs, and the fewest at large budgets, are enough to show it."""
+    """200 runs, and the usual 75, the fewest at large budgets, are enough to show it."""
     below = np.full(200, -0.001)
     assert judged(below).keeps
     assert judged(below[: runs_at(200, 4e5)]).keeps

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tightrope import BackendError, InputError, LyOn, arena, cli
-from tightrope.engine import store
-from tightrope.engine.arguments import thread_count
+from tightrope.engine import gpu, store
 from tightrope.engine.simulation import Interrupted, Request, Settings
 from tightrope.experiments import arena_processes
 from tightrope.experiments.arena import (
@@ -95,9 +94,10 @@ def test_a_wrong_number_of_processes(processes):
         arena(**SMALL, runs=9, processes=processes)
 
 
-def test_processes_are_for_many_kernels_of_our_own_policies():
+def test_processes_are_for_many_kernels_of_our_own_policies(monkeypatch):
+    monkeypatch.setattr(arena_processes, "thread_count", lambda threads: 5)
     many = requests_of(PROBLEMS, default_policies(), BUDGETS[:1], 2)
-    assert worthwhile_processes(many, Settings()) == thread_count(None)
+    assert worthwhile_processes(many, Settings()) == 5
     assert worthwhile_processes(many, Settings(backend="python")) == 1
     few = requests_of(["paper"], ["lyon", "resolve"], BUDGETS, 2)
     assert worthwhile_processes(few, Settings()) == 1
@@ -108,6 +108,8 @@ def test_processes_are_for_many_kernels_of_our_own_policies():
     numbers, budgets = many[0].numbers, many[0].budgets
     own = Request(many[0].problem, {"mine": Mine()}, budgets, numbers)
     assert worthwhile_processes([*many, own], Settings()) == 1
+    monkeypatch.setattr(arena_processes, "thread_count", lambda threads: 500)
+    assert worthwhile_processes(many, Settings()) == 16
 
 
 def test_a_kernel_is_compiled_by_one_process_and_then_shared():
@@ -128,6 +130,22 @@ def test_a_kernel_is_compiled_by_one_process_and_then_shared():
     queue.finished(0)
     assert kernel[queue.next(1)] == kernel[first]
     assert [queue.next(0) is None for _ in range(3)] == [False, False, True]
+
+
+def test_a_gpu_takes_what_keeps_a_cpu_busy(monkeypatch):
+    problems = ["arena-random-5", "arena-random-30"]
+    requests = requests_of(problems, ["lyon", "resolve"], [100.0, 10_000.0], 2000)
+    jobs = [arena_processes._job(request, Settings(backend="cpu")) for request in requests]
+    monkeypatch.setattr(gpu, "available", lambda: False)
+    assert {job.backend for job in arena_processes._on_devices(jobs)} == {"cpu"}
+    monkeypatch.setattr(gpu, "available", lambda: True)
+    found = arena_processes._on_devices(jobs)
+    there = {(job.label, job.arm_count) for job in found if job.backend == "gpu"}
+    assert there == {("resolve", 5), ("resolve", 30)}
+    assert {job.budget for job in found if job.backend == "gpu"} == {100.0, 10_000.0}
+    pieces = Pieces(found, None, 2).chunks  # which needs no device here
+    assert [len(one.runs) for one in pieces if one.job.backend == "gpu"] == [2000] * 4
+    assert arena_processes._kernel(found[-1]) == arena_processes._kernel(found[-2])
 
 
 class Lost(LyOn):

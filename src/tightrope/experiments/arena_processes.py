@@ -30,7 +30,7 @@ from tightrope.engine.arguments import thread_count
 from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.job import Job
-from tightrope.engine.planning import plan_jobs
+from tightrope.engine.planning import GPU_RUNS, plan_jobs
 from tightrope.engine.progress import percent
 from tightrope.engine.simulation import Interrupted, Request, Settings
 from tightrope.engine.store import Store
@@ -43,6 +43,7 @@ from tightrope.version import __version__
 __all__ = ["make_in_processes", "worthwhile_processes"]
 
 FEW_KERNELS = 8  # up to here, starting processes may take longer than they save
+MOST_PROCESSES = 16  # unless more are asked for: each takes up to 1 GB
 PIECE_SECONDS = 1.0  # of a piece, estimated
 GPU_SECONDS = 5.0  # of a CPU: a GPU takes longer to compile a kernel, but not by much
 
@@ -57,7 +58,8 @@ def worthwhile_processes(requests: Sequence[Request], settings: Settings) -> int
     jobs = [_job(request, settings) for request in requests]
     if {job.backend for job in jobs} != {"cpu"}:
         return 1
-    return thread_count(None) if len(set(map(_kernel, jobs))) > FEW_KERNELS else 1
+    many = len(set(map(_kernel, jobs))) > FEW_KERNELS
+    return min(thread_count(None), MOST_PROCESSES) if many else 1
 
 
 def make_in_processes(
@@ -97,7 +99,8 @@ def _job(request: Request, settings: Settings) -> Job:
 def _on_devices(jobs: Sequence[Job]) -> list[Job]:
     """The jobs for a GPU, if there is one, where it saves more than its compiling takes.
 
-    For a GPU a kernel is compiled for each policy, number of arms and number of limits.
+    For a GPU a kernel is compiled for each policy, number of arms and number of limits. Few runs
+    leave most of it idle.
     """
 
     def shape(job: Job) -> Kernel:
@@ -106,7 +109,8 @@ def _on_devices(jobs: Sequence[Job]) -> list[Job]:
     seconds: dict[Kernel, float] = defaultdict(float)
     for job in jobs:
         seconds[shape(job)] += job.on("cpu").seconds * len(job.numbers)
-    if max(seconds.values()) <= GPU_SECONDS or not gpu.available():
+    few = max(len(job.numbers) for job in jobs) < GPU_RUNS
+    if few or max(seconds.values()) <= GPU_SECONDS or not gpu.available():
         return list(jobs)
     return [
         job
@@ -194,19 +198,24 @@ def _run_pieces(
     """Run the pieces at the places ``todo``; ``noted`` gets each job's seconds of compiling."""
     queue, busy = _Queue(pieces, todo), dict[int, int]()
     with _started(min(processes, len(todo)), tell) as workers, not_dropped() as check:
-        while True:
+
+        def hand_out() -> None:
             for number, worker in enumerate(workers):
                 at = None if number in busy else queue.next(number)
                 if at is not None:
                     worker.send(pieces[at])
                     busy[number] = at
-            if not busy:
-                return
+
+        hand_out()
+        while busy:
             heard = wait([workers[number].pipe for number in busy], timeout=1.0)
+            made = []
             for number in [number for number in busy if workers[number].pipe in heard]:
                 at = busy.pop(number)
-                runs, seconds, compiling = workers[number].receive(pieces[at])
+                made.append((at, *workers[number].receive(pieces[at])))
                 queue.finished(number)
+            hand_out()  # before the rest, which takes this process some time
+            for at, runs, seconds, compiling in made:
                 noted[pieces[at].job] = noted.get(pieces[at].job, 0.0) + compiling
                 keep(at, runs, seconds)
             check()
