@@ -1,0 +1,189 @@
+"""A reference model of a campaign's ledger: slow, obvious, and nothing of it is the library's.
+
+Every ticket has a state, what is reserved for it and what was charged for it, per account, in whole
+numbers of a unit of the caller's. All totals are sums over tickets. It says what must happen to
+each request; it does not choose arms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Slip:
+    """One ticket."""
+
+    arm: int
+    reserved: tuple[int, ...]
+    expires: int
+    state: str = "new"
+    charged: tuple[int, ...] = ()
+    said: tuple = ()
+    refused: list[int] = field(default_factory=list)  # quarantined reports
+
+
+class Model:
+    """The money and the tickets of one campaign."""
+
+    def __init__(self, budgets, most, reserves=True, keeps=1000):
+        """``budgets`` and ``most``: per account; ``keeps``: so many refused reports."""
+        self.budgets, self.reserves, self.keeps = list(budgets), reserves, keeps
+        self.most = list(map(tuple, most))  # per arm and account
+        self.nothing = (0,) * len(self.budgets)
+        self.slips: dict[str, Slip] = {}
+        self.open: dict[str, Slip] = {}  # in the order of their asks
+        self.retired: set[int] = set()
+        self.quarantine: dict[int, str | None] = {}
+        self.told = self.voided = self.expired = self.late = self.overruns = 0
+        self.spent = [0 for _ in budgets]
+        self.reserved = [0 for _ in budgets]
+        self.paused, self.closed, self.pinned = None, False, None
+
+    def free(self):
+        return [b - s - r for b, s, r in zip(self.budgets, self.spent, self.reserved, strict=True)]
+
+    def _move(self, slip, state, reserved, charged):
+        """The one place where money moves: take out what a ticket held, put in what it holds."""
+        held = slip.reserved if slip.state == "open" else self.nothing
+        paid = slip.charged or self.nothing
+        for i in range(len(self.spent)):
+            self.reserved[i] += reserved[i] - held[i]
+            self.spent[i] += charged[i] - paid[i]
+        slip.state, slip.charged = state, tuple(charged)
+
+    def need(self, arm):
+        """What is reserved for a pull of an arm."""
+        return self.most[arm] if self.reserves else self.nothing
+
+    def may_pull(self, eligible=None):
+        """The arms of which one has to be chosen; none: the ask must be refused."""
+        if self.closed or self.paused:
+            return []
+        if not self.reserves and any(s > b for s, b in zip(self.spent, self.budgets, strict=True)):
+            return []
+        arms = range(len(self.most)) if eligible is None else eligible
+        arms = [arm for arm in arms if arm not in self.retired]
+        free = self.free()
+        fits = [k for k in arms if all(n <= f for n, f in zip(self.need(k), free, strict=True))]
+        if not self.reserves:
+            fits = arms
+        return fits if self.pinned is None else [k for k in fits if k == self.pinned]
+
+    def ask(self, name, arm, expires):
+        assert name not in self.slips, f"{name} was decided twice"
+        slip = self.slips[name] = self.open[name] = Slip(arm, self.need(arm), expires)
+        self._move(slip, "open", slip.reserved, self.nothing)
+
+    def tell(self, name, paid, said, possible):
+        """``paid`` per account; ``possible``: within the scales. Taken, same, conflict, unknown."""
+        slip = self.slips.get(name)
+        if slip is None:
+            return "unknown"
+        if slip.state == "told":
+            return "same" if slip.said == said else "conflict"
+        was = slip.state
+        self._move(slip, "told", self.nothing, paid)
+        slip.said = said
+        self.open.pop(name, None)
+        self.told += 1
+        self.expired -= was == "expired"
+        self.late += was == "expired"
+        self.voided -= was == "voided"
+        if was in ("expired", "quarantined"):
+            for seq in slip.refused:
+                self.quarantine.pop(seq, None)
+        above = self.reserves and any(p > r for p, r in zip(paid, slip.reserved, strict=True))
+        if was == "voided" or above or not possible:
+            self.overruns += 1
+            if was != "voided" or min(self.free()) < 0:
+                self.paused = self.paused or "overrun"
+        return "taken"
+
+    def refuse(self, name, seq):
+        """A report that cannot be read; whether it must be kept, as number ``seq``."""
+        slip = self.slips.get(name)
+        if slip is None or slip.state != "open":
+            if len(self.quarantine) >= self.keeps:
+                return False
+        else:
+            self.open.pop(name)
+            self._move(slip, "quarantined", self.nothing, slip.reserved)
+        if slip is not None:
+            slip.refused.append(seq)
+        self.quarantine[seq] = name
+        return True
+
+    def void(self, name):
+        slip = self.slips.get(name)
+        if slip is None or slip.state not in ("open", "voided"):
+            return "refused"
+        if slip.state == "open":
+            self._move(slip, "voided", self.nothing, self.nothing)
+            del self.open[name]
+            self.voided += 1
+        return "voided"
+
+    def expire(self, now, most=256):
+        due = [name for name, slip in list(self.open.items())[:most] if slip.expires <= now]
+        for name in due:
+            slip = self.open.pop(name)
+            self._move(slip, "expired", self.nothing, slip.reserved)
+            self.expired += 1
+        return due
+
+    def amend(self, name, paid):
+        slip = self.slips.get(name)
+        if slip is None or slip.state != "told":
+            return False
+        new = [was if p is None else p for was, p in zip(slip.charged, paid, strict=True)]
+        self._move(slip, "told", self.nothing, new)
+        return True
+
+    def table(self):
+        """What a ledger has to show."""
+        return {
+            "spent": self.spent, "reserved": self.reserved, "budget": self.budgets,
+            "in_flight": list(self.open), "asked": len(self.slips), "told": self.told,
+            "voided": self.voided, "expired": self.expired, "late": self.late,
+            "overruns": self.overruns, "quarantine": self.quarantine, "paused": self.paused,
+            "closed": self.closed, "pinned": self.pinned,
+        }  # fmt: skip
+
+
+def follow(model, event, unit):
+    """Take an event of a log: what it says was done, and not the money it says it moved.
+
+    ``unit``: an amount of the user's in whole units.
+    """
+    kind, name, body = event.kind, event.ticket, event.body
+    if kind == "asked":
+        assert body["arm"] in model.may_pull(body.get("e")), f"event {event.seq}: {body}"
+        model.ask(name, body["arm"], body["x"])
+    elif kind == "told":
+        cost, _, *penalties = body["v"]
+        paid = [unit(cost), *map(unit, penalties)][: len(model.budgets)]
+        slip = model.slips[name]
+        above = model.reserves and any(p > n for p, n in zip(paid, slip.reserved, strict=True))
+        assert model.tell(name, paid, tuple(body["v"]), not above) == "taken", f"event {event.seq}"
+    elif kind == "voided":
+        assert model.slips[name].state == "open"
+        model.void(name)
+    elif kind == "expired":
+        assert model.expire(model.slips[name].expires, most=1) == [name]
+    elif kind == "quarantined":
+        assert model.refuse(name, event.seq)
+    elif kind == "discarded":
+        model.quarantine.pop(body["of"], None)
+    elif kind == "budget_added":
+        model.budgets[0] += unit(body["amount"])
+    elif kind == "paused":
+        model.paused = body["why"]
+    elif kind == "resumed":
+        model.paused = None
+    elif kind == "closed":
+        model.closed = True
+    elif kind == "pinned":
+        model.pinned = body["arm"]
+    elif kind == "arm_retired":
+        model.retired.add(body["arm"])
