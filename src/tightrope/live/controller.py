@@ -111,6 +111,7 @@ class Controller:
         self._whole = not task.knows_something  # whether everything has to be told
         self._growing = bool(task.scales.grow)
         self._capped = any(cap < math.inf for cap in task.scales.grow.values())  # type: ignore[union-attr]
+        self._usual = self._limited == 1 and self._whole and not self._capped  # four plain numbers
         self._run, self._counts = state["run"], state["counts"]
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
@@ -272,29 +273,33 @@ class Controller:
         knows may be left out; if it is told, it has to agree. An outcome above a scale that grows
         makes it grow.
         """
+        if (
+            arm.__class__ is int
+            and cost.__class__ in PLAIN
+            and reward.__class__ in PLAIN
+            and penalty.__class__ in PLAIN
+            and self._usual
+        ):
+            try:
+                known = self._tell(arm, cost, reward, penalty)
+            except (OverflowError, TypeError):  # a whole number beyond the range of floats
+                known = REFUSED
+            if known != REFUSED:
+                self._arm = known if self._explored else NOTHING
+                if self._asides and self._flight[arm] > 0.0:
+                    self._flight[arm] -= 1.0
+                    self._asides -= 1
+                return
         if self._capped:
             self._tell_growing(arm, cost, reward, _listed(penalty))
         else:
             self._tell_whole(arm, cost, reward, penalty)
 
     def _tell_whole(self, arm: Any, cost: Any, reward: Any, penalty: Any) -> None:
-        if (
-            arm.__class__ is int
-            and cost.__class__ in PLAIN
-            and reward.__class__ in PLAIN
-            and penalty.__class__ in PLAIN
-            and self._limited == 1
-            and self._whole
-        ):
-            try:
-                known = self._tell(arm, cost, reward, penalty)
-            except (OverflowError, TypeError):  # a whole number beyond the range of floats
-                known = REFUSED
-            number = arm
-        else:
-            penalty = _listed(penalty)
-            known = self._tell_any(arm, cost, reward, penalty)
-            number = cast(int, self._number_of(arm))
+        """Take an outcome of any kind, within the scales."""
+        penalty = _listed(penalty)
+        known = self._tell_any(arm, cost, reward, penalty)
+        number = cast(int, self._number_of(arm))
         if known == REFUSED:
             if self._growing:
                 self._tell_growing(arm, cost, reward, penalty)
