@@ -1,8 +1,10 @@
 """What a moving world costs: delays, lost outcomes, arms that come and go, changes, loose scales.
 
-python -m benchmarks.moving [delays|arms|watch|grow ...] [--runs 200] [--page docs/moving.md]
+python -m benchmarks.moving [delays|tenth|arms|watch|grow ...] [--policy P ...] [--runs 200]
+                            [--page docs/moving.md]
 
-Prints Markdown tables, or puts them into the page's blocks of the same names.
+Prints Markdown tables, or puts them into the page's blocks of the same names. The delays are for
+every contestant of the arena, the other tables for a few policies, unless some are named.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import page
+from benchmarks.growth import contestants
 from tightrope import (
     Change,
     Controller,
@@ -70,17 +73,43 @@ def _cell(earned: Any, over: Any) -> str:
     return f"{regret:.2f}, {1000 * np.mean(over):+.1f}, {broken:.0f} %"
 
 
-def delays(runs: int) -> str:
+def delays(runs: int, policies: Sequence[str] = ()) -> str:
     """Each policy at each delay and budget."""
     problem, rows = ready_problem(PROBLEM), []
-    for label in POLICIES:
+    for label in policies or contestants():
         for budget in (1000.0, 10_000.0):
             cells = [figures(problem, label, budget, runs, **how) for how in HOW.values()]
             rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
     return page.table(["policy", "B", *HOW], rows)
 
 
-def arms(runs: int) -> str:
+def tenth(runs: int, policies: Sequence[str] = ()) -> str:
+    """Outcomes told at once, and after a tenth of a run's pulls."""
+    rows = []
+    for name in (
+        PROBLEM,
+        "arena-random-10",
+        "arena-continuous-8",
+        "arena-safe-5",
+        "arena-rare",
+        "paper",
+    ):
+        problem = ready_problem(name)
+        pulls = 1.0 / float(problem.moments.cost @ oracle(problem).pull_share)  # per unit of budget
+        for budget in (1000.0, 10_000.0):
+            late = round(pulls * budget / 10.0)
+            cells = [
+                figures(problem, label, budget, runs, delay=delay)
+                for label in policies or ("resolve", "resolve:risk=0.01")
+                for delay in (0, late)
+            ]
+            rows.append([f"`{name}`", f"{budget:,.0f}", f"{late:,}", *cells])
+    labels = policies or ("resolve", "resolve:risk=0.01")
+    head = [f"`{label}`, {when}" for label in labels for when in ("at once", "late")]
+    return page.table(["problem", "B", "delay", *head], rows)
+
+
+def arms(runs: int, policies: Sequence[str] = ()) -> str:
     """The best arm comes at half of the budget, or leaves then."""
     problem, rows = ready_problem(PROBLEM), []
     listed = list(problem.arms)
@@ -95,16 +124,18 @@ def arms(runs: int) -> str:
             listed, problem.limits[0], changes=[Change(0.5, listed, absent=[name])]
         ),
     }
-    for label in (*POLICIES, "resolve:window0=2"):
+    for label in policies or (*POLICIES, "resolve:window0=2"):
         for budget in (1000.0, 10_000.0):
             cells = [figures(one, label, budget, runs) for one in cases.values()]
             rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
     return page.table(["policy", "B", *cases], rows)
 
 
-def watch(runs: int) -> str:
+def watch(runs: int, policies: Sequence[str] = ()) -> str:
     """Watching, where arms change and where they do not."""
-    labels = ("resolve", "resolve:watch=0.01", "resolve:window0=2", "resolve:discount0=2")
+    labels = policies or [
+        f"resolve{how}" for how in ("", ":watch=0.01", ":window0=2", ":discount0=2")
+    ]
     rows = []
     for name in ("arena-abrupt", "arena-drift", PROBLEM, "arena-random-10", "paper"):
         for budget in (1000.0, 10_000.0):
@@ -114,7 +145,7 @@ def watch(runs: int) -> str:
     return page.table(["problem", "B", *(f"`{label}`" for label in labels)], rows)
 
 
-def grow(runs: int) -> str:
+def grow(runs: int, policies: Sequence[str] = ()) -> str:
     """Scales that are right, a hundred times too large, and that grow from a hundredth."""
     problem, budget, rows = ready_problem("arena-continuous-8"), 1000.0, []
     limits, names = {"penalty": problem.limits[0]}, problem.names
@@ -127,7 +158,7 @@ def grow(runs: int) -> str:
         ),
     }
     best, tables = optimum(problem, budget), problem.tables()
-    for label in ("resolve", "lyon", "lyon-ts"):
+    for label in policies or ("resolve", "lyon", "lyon-ts"):
         cells = []
         for scales in kinds.values():
             task = Task(names, limits, scales)
@@ -147,19 +178,22 @@ def grow(runs: int) -> str:
     return page.table(["policy", *kinds], rows)
 
 
-TABLES = {"delays": delays, "arms": arms, "watch": watch, "grow": grow}
+TABLES = {"delays": delays, "tenth": tenth, "arms": arms, "watch": watch, "grow": grow}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("tables", nargs="*", choices=[*TABLES, []], metavar="TABLE")
+    parser.add_argument(
+        "--policy", action="append", default=[], help="a policy; several are allowed"
+    )
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
     for name in asked.tables or TABLES:
-        text = TABLES[name](asked.runs)
+        text = TABLES[name](asked.runs, asked.policy)
         print(f"{name}, {asked.runs} runs\n\n{text}\n", flush=True)
         if asked.page:
             page.write({name: text}, asked.page)
