@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.arena import main as arena_in_processes
 from benchmarks.comparison import Row
+from benchmarks.families import Found, summed_up
 from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
 from benchmarks.page import NoBlockError, write
@@ -74,6 +75,12 @@ def test_steps_per_second_are_read_from_what_the_gpu_probes_print():
     many = "K 20 G 4 runs 9 B 10: 3.0 ms, 2e+10 steps/s, x\nK 50 G 4 runs 9: 1 ms, 1e+10 steps/s, x"
     assert printed_rates(few) == [(2, 3e11)]
     assert printed_rates(many) == [(20, 2e10), (50, 1e10)]
+
+
+def test_a_family_is_summed_up_by_its_middle_and_its_worst():
+    some = [Found(1.0, 0.0, 0.0), Found(2.0, 0.5, 0.0), Found(9.0, 0.1, 0.3), Found(None, 0.0, 0.1)]
+    assert summed_up(some) == "2.0 (9.0), 15.0% (50.0%), 10.0%"
+    assert summed_up(some[3:]).startswith("–, ")
 
 
 def test_growth_is_of_the_loss_on_arms_outside_the_mixture():
