@@ -117,6 +117,12 @@ def test_any_workers_give_the_bits_of_a_run_here(connected, paper):
     assert equal(here, simulate(paper, policies, **options, backend="ray", threads=1))
 
 
+def test_late_and_lost_outcomes_are_so_there(connected, paper):
+    options = {"budgets": 50, "runs": 20, "seed": 2, "delay": 10, "lost": 0.01}
+    here = simulate(paper, LyOn(), **options, backend="cpu")
+    assert equal(here, simulate(paper, LyOn(), **options, backend="ray"))
+
+
 def test_a_checkpoint_goes_from_here_to_the_cluster(connected, paper, tmp_path):
     options = {"budgets": 100, "runs": 40_000, "checkpoint": tmp_path / "parts"}
 
