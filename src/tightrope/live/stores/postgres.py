@@ -287,9 +287,10 @@ class Session:
         self.lock = threading.Lock()
 
     def is_lost(self, error: psycopg.Error) -> bool:
-        """Whether the connection has ended, and not only a statement."""
-        fatal = error.diag.severity_nonlocalized == "FATAL"
-        return fatal or self.connection is None or self.connection.closed
+        """Whether the connection has ended, and not only a statement or our patience."""
+        if self.connection is None or isinstance(error, errors.ConnectionTimeout):
+            return False
+        return self.connection.closed or error.diag.severity_nonlocalized == "FATAL"
 
     def undo(self) -> None:
         """End a transaction that failed, or the connection where that is not possible."""
@@ -395,9 +396,10 @@ class PostgresStore(Store):
         if not asked(connection, there)[0][0][0]:
             if not self._create:
                 raise InputError(f"store {self.url!r}: there are no campaigns in it")
-            asked(connection, f"BEGIN; SELECT pg_advisory_xact_lock({KEY})")
-            missing = not asked(connection, there)[0][0][0]
-            asked(connection, f"{TABLES if missing else ''} COMMIT")
+            asked(connection, f"SELECT pg_advisory_lock({KEY})")
+            if not asked(connection, there)[0][0][0]:
+                asked(connection, f"{BEGIN} {TABLES} COMMIT")
+            asked(connection, f"SELECT pg_advisory_unlock({KEY})")
         version = asked(connection, "SELECT max(number) FROM tightrope_format")[0][0][0]
         if version is not None and version > FORMAT:
             raise HaltedError(
