@@ -36,15 +36,18 @@ __all__ = [
     "OUTSIDE",
     "Column",
     "columns",
+    "empty_table",
     "flat",
     "footnotes",
     "is_limited",
     "print_oracle",
     "print_rows",
+    "print_table",
     "print_theory",
     "pulls_text",
     "section_ends",
     "table",
+    "verbatim",
     "write_csv",
 ]
 
@@ -113,15 +116,15 @@ def table(rows: Sequence[AnyRow], title: str | None = None, without: Sequence[st
     >>> [str(column.header) for column in table([row]).columns][:4]
     ['policy', 'budget', 'reward rate', 'violation']
     """
-    shown, known = _empty_table(title), typed(rows)
-    shown.caption = _text("\n".join(_caption(known, without)))
+    shown, known = empty_table(title), typed(rows)
+    shown.caption = verbatim("\n".join(_caption(known, without)))
     listed, ends = columns(known), section_ends(known)
     listed = [column for column in listed if column.heading not in without]
     for column in listed:
         justify: Any = "right" if column.number else "left"
-        shown.add_column(_text(column.heading), justify=justify, overflow="fold")
+        shown.add_column(verbatim(column.heading), justify=justify, overflow="fold")
     for i, texts in enumerate(zip(*(column.cells for column in listed), strict=True)):
-        shown.add_row(*map(_text, texts), end_section=ends[i])
+        shown.add_row(*map(verbatim, texts), end_section=ends[i])
     return shown
 
 
@@ -137,7 +140,7 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
         shown = table(rows, without=without[:dropped])
         if not is_limited(console) or _width(shown) <= console.width:
             break
-    _print(shown, file)
+    print_table(shown, file)
 
 
 def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
@@ -146,7 +149,7 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     If the arms change: the best mixture of each phase, and the rates over all phases.
     """
     phases = row.get("phases", [])
-    _print(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
+    print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
     facts = {
         "reward rate": f"{row['reward_rate']:,.6g}",
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
@@ -186,11 +189,11 @@ def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None
         shown = _theory_table(rows, budget, without[:dropped])
         if not is_limited(console) or _width(shown) <= console.width:
             break
-    _print(shown, file)
+    print_table(shown, file)
 
 
 def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) -> Table:
-    shown = _empty_table()
+    shown = empty_table()
     cells = {
         "bound": [row["name"] for row in rows],
         "paper": [row["label"] for row in rows],
@@ -202,15 +205,15 @@ def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) ->
     listed = {heading: texts for heading, texts in cells.items() if heading not in without}
     for heading in listed:
         left = heading in ("bound", "paper", "note")
-        shown.add_column(_text(heading), justify="left" if left else "right", overflow="fold")
+        shown.add_column(verbatim(heading), justify="left" if left else "right", overflow="fold")
     for texts in zip(*listed.values(), strict=True):
-        shown.add_row(*map(_text, texts))
+        shown.add_row(*map(verbatim, texts))
     lines = [
         "bites from: the smallest budget from which the bound is below the trivial one",
         "as printed: the paper's own expression, which may be wrong; see docs/theory.md",
     ]
     lines += [f"not shown, too little width: {', '.join(without)}"] * bool(without)
-    shown.caption = _text("\n".join(lines))
+    shown.caption = verbatim("\n".join(lines))
     return shown
 
 
@@ -349,11 +352,11 @@ def section_ends(rows: Sequence[AnyRow]) -> list[bool]:
 
 def _oracle_table(problem: Problem, row: Row) -> Table:
     """The arms with their rates, in the user's units, and shares."""
-    shown = _empty_table(f"pi* of {in_table(problem.name) or 'the problem'}")
+    shown = empty_table(f"pi* of {in_table(problem.name) or 'the problem'}")
     rates = of_limits("penalty rate", problem.limit_names)
     shown.add_column("arm")
     for heading in ["reward rate", *rates, "pull share", "cost share"]:
-        shown.add_column(_text(in_table(heading)), justify="right")
+        shown.add_column(verbatim(in_table(heading)), justify="right")
     moments, scales = problem.moments, problem.scales
     few = problem.arm_count <= MOST_ARMS
     for k, name in enumerate(problem.names):
@@ -362,7 +365,7 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
             numbers = [moments.reward_rate[k] * scales.reward / scales.cost, *penalties]
             shares = row["pull_share"][k], row["cost_share"][k]
             texts = *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)
-            shown.add_row(*map(_text, (in_table(name), *texts)))
+            shown.add_row(*map(verbatim, (in_table(name), *texts)))
     others = problem.arm_count - shown.row_count
     shown.caption = f"and {others:,} arms that are never pulled" if others else None
     return shown
@@ -370,7 +373,7 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
     """A row per phase: its rates, in the user's units, and the arms' shares of its cost."""
-    shown = _empty_table(f"the best of each phase of {in_table(problem.name) or 'the problem'}")
+    shown = empty_table(f"the best of each phase of {in_table(problem.name) or 'the problem'}")
     for heading in ("from", "reward rate", "penalty rate"):
         shown.add_column(heading, justify="right")
     shown.add_column("cost shares")
@@ -381,11 +384,11 @@ def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
             if share > 0.0
         ]
         rates = f"{one['reward_rate']:,.5g}", _by_limit(problem, one["penalty_rate"], 5)
-        shown.add_row(*map(_text, (f"{one['start']:g}", *rates, ", ".join(pulled))))
+        shown.add_row(*map(verbatim, (f"{one['start']:g}", *rates, ", ".join(pulled))))
     return shown
 
 
-def _print(shown: Table, file: IO[str] | None) -> None:
+def print_table(shown: Table, file: IO[str] | None = None) -> None:
     """Print a table, in full width unless a terminal or COLUMNS limits it."""
     from rich.console import Console
 
@@ -407,15 +410,16 @@ def _width(shown: Table) -> int:
     return Console(width=10_000).measure(shown).maximum
 
 
-def _empty_table(title: str | None = None) -> Table:
+def empty_table(title: str | None = None) -> Table:
+    """A table in the style of them all."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    title_text = None if title is None else _text(in_text(title))
+    title_text = None if title is None else verbatim(in_text(title))
     return Table(title=title_text, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
 
 
-def _text(text: str) -> Text:
+def verbatim(text: str) -> Text:
     """A text for rich that is not parsed as markup."""
     from rich.text import Text
 

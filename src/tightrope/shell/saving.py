@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tightrope.errors import InputError, OutputError, TightropeError
-from tightrope.names import in_text
+from tightrope.shell.saying import say
 
 if TYPE_CHECKING:
     from tightrope.results import Results
@@ -27,10 +26,10 @@ def keep(results: Results, wanted: str) -> bool:
     try:
         results.save(path)
     except TightropeError as error:
-        _tell(f"tightrope: {error}; {_kept_elsewhere(results, path)}")
+        say(f"tightrope: {error}; {_kept_elsewhere(results, path)}")
         return False
     if not results.complete:
-        _tell(f"the finished runs are in {path}")
+        say(f"the finished runs are in {path}")
     return True
 
 
@@ -60,7 +59,3 @@ def _kept_elsewhere(results: Results, path: str) -> str:
     except (OSError, TightropeError) as error:
         return f"nor could they be kept elsewhere: {error}"
     return f"the runs are in {place}"
-
-
-def _tell(line: str) -> None:
-    print(in_text(line), file=sys.stderr, flush=True)
