@@ -1,5 +1,5 @@
 """The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
-``tightrope arena`` and ``tightrope completion``.
+``tightrope arena``, ``tightrope campaign`` and ``tightrope completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import os
 import signal
 import sys
@@ -22,13 +21,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tightrope.errors import InputError, PolicyError, TightropeError
 from tightrope.interrupts import not_dropped
 from tightrope.names import in_text
+from tightrope.shell.campaigns import add_campaign
 from tightrope.shell.commands import (
     SHELLS,
+    HelpOfCommands,
+    arranged,
     complete,
+    number,
     require_command,
     require_options,
+    whole,
     without_own_name,
 )
+from tightrope.shell.saying import print_json, say
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser = _parser()
         require_command(given, parser.commands)
         require_options(given, parser.commands)
-        options = parser.parse_args(given)
+        options = parser.parse_args(arranged(given, parser.commands))
         with warnings.catch_warnings(), _terminable(), not_dropped("interrupted"):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
@@ -236,7 +241,7 @@ def oracle(options: argparse.Namespace) -> int:
     if options.budget is not None:
         row["optimum"] = optimum(problem, options.budget)
     if options.json:
-        _print_json(row)
+        print_json(row)
     else:
         from tightrope.report.table import print_oracle
 
@@ -281,7 +286,7 @@ def theory(options: argparse.Namespace) -> int:
     for row in rows:
         row["value"], row["printed"] = _finite(row["value"]), _finite(row["printed"])
     if options.json:
-        _print_json(rows)
+        print_json(rows)
         return 0
     from tightrope.report.table import print_theory
 
@@ -303,11 +308,11 @@ def problems(options: argparse.Namespace) -> int:
     if options.name:
         text = load_problem(options.name).to_toml()
         if options.json:
-            _print_json(table_of(text))
+            print_json(table_of(text))
         else:
             print(text, end="")
     elif options.json:
-        _print_json(dict(ready_names()))
+        print_json(dict(ready_names()))
     else:
         _print_pairs(ready_names().items())
     return 0
@@ -330,7 +335,7 @@ def policies(options: argparse.Namespace) -> int:
         for name, policy in POLICIES.items()
     }
     if options.json:
-        _print_json(listed)
+        print_json(listed)
         return 0
     for name, facts in listed.items():
         print(f"{name}: {facts['summary']}")
@@ -347,7 +352,7 @@ def _explain(name: str, as_json: bool) -> int:
     from tightrope.shell.describing import describe, lines
 
     if as_json:
-        _print_json(describe(policy_class(name)))
+        print_json(describe(policy_class(name)))
     else:
         for line in lines(policy_class(name)):
             print(line)
@@ -360,7 +365,7 @@ def completion(options: argparse.Namespace) -> int:
 
     script = completion_script(options.shell)
     if options.json:
-        _print_json({"shell": options.shell, "script": script})
+        print_json({"shell": options.shell, "script": script})
     else:
         print(script)
     return 0
@@ -380,12 +385,12 @@ def reproduce(options: argparse.Namespace) -> int:
         backend=options.backend,
     )
     if options.json:
-        _print_json(report.rows)
+        print_json(report.rows)
     else:
         _print_report(report)
     shown = [str(path) for path in report.files]
     few = shown if len(report.findings) == 1 else [shown[-1], f"{len(shown) - 1} files beside it"]
-    _tell(f"wrote {', '.join(few)}")
+    say(f"wrote {', '.join(few)}")
     return 0
 
 
@@ -423,7 +428,7 @@ def tune(options: argparse.Namespace) -> int:
         )
     with _store(f"{options.out}.parts", fresh=True):  # delete what is left there
         pass
-    _tell(f"wrote {', '.join(str(path) for path in files)}")
+    say(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
 
 
@@ -445,11 +450,11 @@ def arena(options: argparse.Namespace) -> int:
             processes=options.processes,
         )
     if options.json:
-        _print_json(found.summary())
+        print_json(found.summary())
     else:
         print(f"at a budget of {found.budget:,g} times the largest cost of one pull:")
         _print_pairs(found.verdicts.items())
-    _tell(f"wrote {', '.join(str(path) for path in found.files)}")
+    say(f"wrote {', '.join(str(path) for path in found.files)}")
     return 0
 
 
@@ -467,6 +472,7 @@ def _parser() -> _Parser:
     parser = _Parser(
         prog="tightrope",
         description="Decisions under a budget and a promise: constrained budgeted bandits.",
+        formatter_class=HelpOfCommands,
     )
     parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -478,6 +484,7 @@ def _parser() -> _Parser:
     _add_reproduce(commands)
     _add_tune(commands)
     _add_arena(commands)
+    add_campaign(commands)
     _add_completion(commands)
     parser.commands = commands.choices
     return parser
@@ -505,8 +512,8 @@ def _add_problem(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
-    parser.add_argument("--runs", type=_whole, default=runs, metavar="N", help=f"default {runs}")
-    parser.add_argument("--seed", type=_whole, default=0, metavar="N", help="default 0")
+    parser.add_argument("--runs", type=whole, default=runs, metavar="N", help=f"default {runs}")
+    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="default 0")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
@@ -546,7 +553,7 @@ def _add_simulate(commands: Any) -> None:
     )
     parser.add_argument(
         "--budget",
-        type=_number,
+        type=number,
         action="append",
         required=True,
         metavar="B",
@@ -561,12 +568,12 @@ def _add_simulate(commands: Any) -> None:
         help="decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'",
     )
     parser.add_argument(
-        "--lost", type=_number, default=0.0, metavar="SHARE", help="of outcomes, never told"
+        "--lost", type=number, default=0.0, metavar="SHARE", help="of outcomes, never told"
     )
     parser.add_argument(
         "--address", metavar="HOST:PORT", help="the Ray cluster to join; default RAY_ADDRESS"
     )
-    parser.add_argument("--threads", type=_whole, metavar="N", help="default all processors")
+    parser.add_argument("--threads", type=whole, metavar="N", help="default all processors")
     parser.add_argument("--save", metavar="FILE", help="also write the runs to a file")
     parser.add_argument(
         "--checkpoint",
@@ -579,18 +586,18 @@ def _add_simulate(commands: Any) -> None:
 def _add_oracle(commands: Any) -> None:
     parser = _add(commands, oracle)
     _add_problem(parser)
-    parser.add_argument("--budget", type=_number, metavar="B", help="print the exact optimum too")
+    parser.add_argument("--budget", type=number, metavar="B", help="print the exact optimum too")
 
 
 def _add_theory(commands: Any) -> None:
     parser = _add(commands, theory)
     _add_problem(parser)
     parser.add_argument(
-        "--budget", type=_number, required=True, metavar="B", help="in the problem's cost units"
+        "--budget", type=number, required=True, metavar="B", help="in the problem's cost units"
     )
-    parser.add_argument("--v0", type=_number, default=1.0, metavar="X", help="default 1")
-    parser.add_argument("--delta0", type=_number, default=0.5, metavar="X", help="default 0.5")
-    parser.add_argument("--alpha", type=_number, default=2.0, metavar="X", help="default 2")
+    parser.add_argument("--v0", type=number, default=1.0, metavar="X", help="default 1")
+    parser.add_argument("--delta0", type=number, default=0.5, metavar="X", help="default 0.5")
+    parser.add_argument("--alpha", type=number, default=2.0, metavar="X", help="default 2")
 
 
 def _add_problems(commands: Any) -> None:
@@ -626,13 +633,13 @@ def _add_reproduce(commands: Any) -> None:
 def _add_tune(commands: Any) -> None:
     parser = _add(commands, tune)
     _add_problem(parser)
-    parser.add_argument("--budget", type=_number, required=True, metavar="B")
+    parser.add_argument("--budget", type=number, required=True, metavar="B")
     parser.add_argument(
         "--policy", default="lyon", metavar=POLICY, help="one with v0 and delta0; default lyon"
     )
     parser.add_argument(
         "--max-violation",
-        type=_number,
+        type=number,
         default=0.0,
         metavar="D",
         help="in penalty per unit of budget above the limit; default 0",
@@ -665,7 +672,7 @@ def _add_arena(commands: Any) -> None:
     )
     parser.add_argument(
         "--budget",
-        type=_number,
+        type=number,
         action="append",
         default=[],
         metavar="B",
@@ -675,26 +682,12 @@ def _add_arena(commands: Any) -> None:
     _add_backend(parser)
     parser.add_argument(
         "--processes",
-        type=_whole,
+        type=whole,
         metavar="N",
         help="default as many as processors if there is much to compile",
     )
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
     _add_fresh(parser)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
 
 
 def _require_distinct(option: str, texts: Sequence[str]) -> None:
@@ -726,7 +719,7 @@ def _finite(value: float | None) -> float | None:
 
 def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
         from tightrope.report.table import print_rows
 
@@ -747,10 +740,6 @@ def _print_report(report: Report) -> None:
         print_verdicts(report.claims)
 
 
-def _print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))
-
-
 def _print_pairs(pairs: Any) -> None:
     listed = [(name, text) for name, text in pairs]
     width = max(len(name) for name, _ in listed)
@@ -765,10 +754,6 @@ def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
     finished = min(results.runs for results in found)
     print(f"interrupted: {finished} of {wanted} runs finished{where}", file=sys.stderr)
     return _interrupted()
-
-
-def _tell(line: str) -> None:
-    print(in_text(line), file=sys.stderr, flush=True)
 
 
 def _fail(error: object, status: int) -> int:

@@ -1,0 +1,239 @@
+"""What ``tightrope campaign`` shows to people: tables of a campaign, lines of its log."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tightrope.names import in_table, in_text
+from tightrope.report.table import empty_table, print_table, verbatim
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tightrope.live.describing import Why
+    from tightrope.live.events import Row
+    from tightrope.problem import Task
+
+__all__ = ["event_words", "print_list", "print_quarantine", "print_status", "print_why"]
+
+MOST_ARMS = 20  # rows of a table of arms
+NOTHING = "–"
+COLOURS = {"open": "green", "paused": "yellow", "halted": "red"}
+MONEY = ("budget", "spent", "reserved", "free")
+Means = Sequence[Sequence[float | None]]
+
+
+def amounts(values: Sequence[float]) -> list[str]:
+    """Numbers of a column with as many decimals as the longest needs, nine digits at most.
+
+    >>> amounts([50.0, 12.0310004, 0.05]), amounts([1200.0, 3.0])
+    (['50.0000000', '12.0310004', '0.0500000'], ['1,200', '3'])
+    """
+    size = max((abs(value) for value in values), default=0.0)
+    most = min(12, max(0, 8 - math.floor(math.log10(size)))) if size else 0
+    texts = [f"{value:.{most}f}".rstrip("0") for value in values] if most else [""]
+    decimals = max(len(text.partition(".")[2]) for text in texts)
+    return [f"{value:z,.{decimals}f}" for value in values]
+
+
+def _table(headings: Sequence[str], left: int = 1, title: str | None = None) -> Table:
+    """An empty table whose first columns are aligned to the left."""
+    shown = empty_table(title)
+    for place, heading in enumerate(headings):
+        justify: Any = "left" if place < left else "right"
+        shown.add_column(verbatim(in_table(heading)), justify=justify, overflow="fold")
+    return shown
+
+
+def _add_row(shown: Table, cells: Sequence[str]) -> None:
+    shown.add_row(*(verbatim(in_table(cell)) for cell in cells))
+
+
+def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
+    """A campaign's money, tickets, limits and arms."""
+    from rich.console import Console
+    from rich.text import Text
+
+    why = f" ({status['why']})" if status["why"] else ""
+    head = Text(in_text(f"{status['name']}: "), "bold")
+    head.append(in_text(f"{status['state']}{why}"), COLOURS.get(status["state"], "red"))
+    Console(highlight=False, soft_wrap=True).print(head)
+    shadow = ", shadow: another system acts" if status["shadow"] else ""
+    print(in_text(f"policy {status['policy']}, stop {status['stop']}{shadow}"))
+    if status["pinned"] is not None:
+        print(in_text(f"arm {status['pinned']!r} is pinned"))
+    accounts = {"budget": status, **status["hard"]}
+    shown = _table(["", *MONEY, "used"])
+    for name, one in accounts.items():
+        numbers = amounts([one[key] for key in MONEY])
+        used = (one["spent"] + one["reserved"]) / one["budget"] if one["budget"] else 0.0
+        _add_row(shown, [name, *numbers, f"{100.0 * used:.1f} %"])
+    print_table(shown)
+    print(_ticket_counts(status))
+    print(f"reward {status['reward']:,.6g}")
+    for line in _troubles(status):
+        print(in_text(line))
+    _print_limits(status, task)
+    _print_arms(status["arms"], task.channels, means)
+
+
+def _ticket_counts(status: Mapping[str, Any]) -> str:
+    counts = [f"{status[key]:,} {word}" for key, word in COUNTS.items() if status[key]]
+    asked = "1 ticket" if status["asked"] == 1 else f"{status['asked']:,} tickets"
+    return f"{asked}: {', '.join(counts)}" if counts else asked
+
+
+COUNTS = {
+    "in_flight": "in flight",
+    "told": "told",
+    "voided": "voided",
+    "expired": "expired",
+}
+
+
+def _troubles(status: Mapping[str, Any]) -> list[str]:
+    found = []
+    if status["quarantined"]:
+        found.append(f"{status['quarantined']:,} reports in quarantine")
+    if status["late"]:
+        found.append(f"{status['late']:,} told late, after they had expired")
+    if status["overruns"]:
+        found.append(f"{status['overruns']:,} told above what was reserved or possible")
+    if status["refused"]:
+        found.append(f"{status['refused']:,} reports refused and not kept: the quarantine was full")
+    if status["doubtful"]:
+        found.append(
+            f"restored from a backup; {len(status['doubtful']):,} tickets in doubt:"
+            f" {', '.join(status['doubtful'][:10])}"
+        )
+    return found
+
+
+def _print_limits(status: Mapping[str, Any], task: Task) -> None:
+    """Each limit, and the rate so far of what it is on."""
+    if not task.limit_names:
+        return
+    bases = (status["spent"], float(status["told"]), status["reward"])
+    shown = _table(["limit", "bound", "so far", "penalty"], left=2)
+    for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
+        penalty = status["penalties"][name]
+        base = 1.0 if kind.total is not None else bases[kind.base]
+        rate = f"{penalty / base:,.4g}" if base else NOTHING
+        _add_row(shown, [name, _bound(kind), rate, f"{penalty:,.6g}"])
+    print_table(shown)
+
+
+def _bound(kind: Any) -> str:
+    """A limit in words."""
+    return f"at most {kind.number:,.6g} {kind.words}"
+
+
+def _print_arms(
+    arms: Sequence[Mapping[str, Any]],
+    channels: Sequence[str],
+    means: Means,
+    chosen: str | None = None,
+) -> None:
+    """The arms with their pulls and mean outcomes; of many arms those most pulled."""
+    order = list(range(len(arms)))
+    if len(arms) > MOST_ARMS:
+        order = sorted(order, key=lambda k: (arms[k]["arm"] != chosen, -arms[k]["pulls"]))
+    pulls = sum(one["pulls"] for one in arms)
+    headings = ["arm", "pulls", "share", "in flight", *(f"mean {name}" for name in channels)]
+    shown = _table(headings)
+    for k in order[:MOST_ARMS]:
+        one = arms[k]
+        name = in_table(one["arm"]) + " (retired)" * bool(one.get("retired"))
+        name += " ←" * (one["arm"] == chosen)
+        share = f"{100.0 * one['pulls'] / pulls:.1f} %" if pulls else NOTHING
+        told = [NOTHING if mean is None else f"{mean:,.4g}" for mean in means[k]]
+        _add_row(shown, [name, f"{one['pulls']:,}", share, f"{one['in_flight']:,}", *told])
+    if len(arms) > MOST_ARMS:
+        shown.caption = f"and {len(arms) - MOST_ARMS:,} arms more"
+    print_table(shown)
+
+
+def print_why(why: Why) -> None:
+    """What was known when an arm was chosen."""
+    at = why.at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    by = "because it was pinned" if why.pinned else f"by {why.policy}"
+    print(in_text(f"{why.id}: {why.arm!r} was chosen {by}, {at}, event {why.event:,}"))
+    others = [f"{name!r}" for name in why.among[:MOST_ARMS]]
+    more = f" and {len(why.among) - MOST_ARMS:,} more" * (len(why.among) > MOST_ARMS)
+    print(in_text(f"among {', '.join(others)}{more}, with {why.free:,.9g} of the budget free"))
+    channels = [key for key in why.arms[0] if key not in ("arm", "pulls", "in_flight")]
+    means = [[one[channel] for channel in channels] for one in why.arms]
+    _print_arms(why.arms, channels, means, why.arm)
+
+
+def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
+    """Campaigns in a line each."""
+    shown = _table(["campaign", "policy", "state", *MONEY, "in flight"], left=3)
+    for one in campaigns:
+        if one["state"] == "halted":
+            _add_row(shown, [one["name"], NOTHING, "halted", *[NOTHING] * 5])
+            continue
+        numbers = amounts([one[key] for key in MONEY])
+        _add_row(
+            shown, [one["name"], one["policy"], one["state"], *numbers, f"{one['in_flight']:,}"]
+        )
+    halted = [f"{one['name']}: {one['why']}" for one in campaigns if one["state"] == "halted"]
+    shown.caption = verbatim(in_text("\n".join(halted), "\n")) if halted else None
+    print_table(shown)
+
+
+def print_quarantine(reports: Sequence[Mapping[str, Any]]) -> None:
+    """Refused reports, each with why."""
+    for one in reports:
+        at = one["at"].partition(".")[0].replace("T", " ")
+        print(in_text(f"{one['number']}: {at} UTC: {one['why']}"))
+
+
+# Lines of the log.
+
+
+def event_words(row: Row, task: Task | None) -> str:
+    """An event in a line; ``task``: where the names of arms are."""
+    from tightrope.live.core import when
+
+    at = when(row.at).strftime("%Y-%m-%d %H:%M:%S")
+    words = _words(row.kind, json.loads(row.body), task)
+    ticket = f"{row.ticket}  " if row.ticket is not None else ""
+    return f"{row.seq:>6}  {at}  {row.kind:<12} {ticket}{words}".rstrip()
+
+
+def _words(kind: str, body: Mapping[str, Any], task: Task | None) -> str:
+    """What an event says, besides its kind and ticket."""
+    if kind in ("asked", "told", "pinned", "arm_retired"):
+        arm = body["arm"]
+        name = "none" if arm is None else task.names[arm] if task else f"arm {arm}"
+        return f"{name}  {_outcome(body, task)}" if kind == "told" else str(name)
+    if kind in ("arm_added", "repriced"):
+        return ", ".join(f"{key} {value}" for key, value in body["arm"].items())
+    shown = {key: body[key] for key in TOLD.get(kind, ()) if body.get(key) is not None}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+TOLD = {  # what is shown of each kind of event
+    "created": ("budget", "policy"),
+    "quarantined": ("why",),
+    "discarded": ("of", "refused"),
+    "paused": ("why",),
+    "budget_added": ("amount",),
+    "changed": ("policy",),
+    "upgraded": ("program",),
+    "restored": ("epoch",),
+    "archived": ("upto",),
+}
+
+
+def _outcome(body: Mapping[str, Any], task: Task | None) -> str:
+    cost, reward, *penalties = body["v"]
+    names = task.told_names if task else [f"penalty {m + 1}" for m in range(len(penalties))]
+    told = [f"{name} {value:g}" for name, value in zip(names, penalties, strict=False)]
+    late = [f"was {body['was']}"] if "was" in body else []
+    over = ["overrun"] if body.get("over") else []
+    return ", ".join([f"cost {cost:g}", f"reward {reward:g}", *told, *late, *over])
