@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks import page
 from tightrope import arena
+from tightrope.experiments.arena import BUDGETS
 from tightrope.experiments.arena_rows import ArenaRow
 
 __all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
@@ -109,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = arena(
         asked.problem,
         asked.policy,
-        asked.budget,
+        asked.budget or BUDGETS,  # named, so that very long runs are made too
         runs=asked.runs,
         seed=asked.seed,
         out=folder,

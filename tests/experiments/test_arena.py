@@ -25,10 +25,15 @@ from tightrope.experiments.arena import (
     PROBLEMS,
     arena,
     default_policies,
+    facts_of,
+    matches_of,
+    policies_of,
     runs_at,
+    scenes_of,
+    without_long_runs,
 )
 from tightrope.experiments.arena_ranking import ranked, standings, verdict
-from tightrope.experiments.arena_report import headline, panels
+from tightrope.experiments.arena_report import headline, panels, verdicts
 from tightrope.experiments.arena_rows import FAR, ArenaRow, Scene, row_of
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies import parse_policy
@@ -497,6 +502,34 @@ def test_verdicts():
     assert told(line[0]) == "a keeps the limit."
     assert told(broken) == "c breaks the limit, by 25 %."
     assert told(noisy) == "The runs do not show whether n keeps the limit."
+
+
+def test_a_problem_without_the_verdicts_budget_is_judged_at_its_largest():
+    rows = [on("x", "a", budget=1e4), on("x", "a", budget=1e3), on("y", "a", budget=1e3)]
+    found = verdicts(rows, 1e4)
+    assert not found["x"].startswith("At ")
+    assert found["y"] == f"At 1,000: {found['x']}"
+
+
+def test_very_long_runs_are_left_out_of_the_usual_arena():
+    scenes, named = scenes_of(["paper", "arena-cheap"]), policies_of(["lyon", "resolve"])
+    matches, _ = matches_of(scenes, named, BUDGETS, ())
+    kept, told = without_long_runs(matches)
+    gone = {(one.scene.name, one.budget) for one in set(matches) - set(kept)}
+    assert gone == {("arena-cheap", 10_000.0)}
+    assert told == [
+        "arena-cheap is left out at 10,000: a run takes 1,000,000 pulls; name the budgets to have"
+        " it."
+    ]
+
+
+def test_the_page_says_how_to_have_it_again():
+    places = [(name, budget) for name in PROBLEMS for budget in BUDGETS]
+    rows = [on(name, "lyon", budget=budget) for name, budget in places]
+    usual = [row for row in rows if (row.problem, row.budget) != ("arena-cheap", 10_000.0)]
+    budgets = "--budget 100 --budget 1000 --budget 10000"
+    assert budgets in dict(facts_of(rows, 75, 0))["Again"]
+    assert "--budget" not in dict(facts_of(usual, 75, 0))["Again"]
 
 
 def test_the_headline_names_policies_and_problems():

@@ -12,6 +12,7 @@ import numpy as np
 from tightrope.experiments.arena_ranking import (
     Standing,
     at_place,
+    judged,
     percent,
     standings,
     verdict,
@@ -108,9 +109,17 @@ def _told(row: ArenaRow, scenes: Mapping[str, Scene]) -> dict[str, Any]:
 
 
 def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
-    """A sentence or two on each problem at the budget."""
-    problems = dict.fromkeys(row.problem for row in rows)
-    return {name: verdict(at_place(rows, name, budget)) for name in problems}
+    """A sentence or two on each problem at the budget, or at its largest, and then it says so."""
+    found = {}
+    for name in dict.fromkeys(row.problem for row in rows):
+        there = _judged(rows, name, budget)
+        told = "" if there == budget else f"At {there:,g}: "
+        found[name] = told + verdict(at_place(rows, name, there))
+    return found
+
+
+def _judged(rows: Sequence[ArenaRow], problem: str, budget: float) -> float:
+    return judged([row for row in rows if row.problem == problem], budget)
 
 
 def panels(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Panel]:
@@ -271,7 +280,7 @@ def _size(scene: Scene) -> str:
 
 
 def _best(rows: Sequence[ArenaRow], problem: str, budget: float) -> str:
-    there = at_place(rows, problem, budget)
+    there = at_place(rows, problem, _judged(rows, problem, budget))
     first = [row.policy for row in there if row.rank == 1 and row.keeps]
     return ", ".join(first) or "none"
 
