@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from tightrope.shell import campaign_commands as do
+from tightrope.shell.campaigns import changing, deciding, looking
+from tightrope.shell.campaigns.opening import Named
 from tightrope.shell.commands import HelpOfCommands, number, whole
 
 __all__ = ["add_campaign"]
@@ -63,7 +64,7 @@ def _add(
 
 
 def _add_create(commands: Any) -> None:
-    parser = _add(commands, do.create)
+    parser = _add(commands, deciding.create)
     parser.add_argument(
         "--task",
         required=True,
@@ -111,7 +112,7 @@ def _add_create(commands: Any) -> None:
 
 
 def _add_decisions(commands: Any) -> None:
-    parser = _add(commands, do.ask)
+    parser = _add(commands, deciding.ask)
     parser.add_argument("--id", metavar="ID", help="your own id for this decision")
     parser.add_argument(
         "--eligible",
@@ -123,14 +124,14 @@ def _add_decisions(commands: Any) -> None:
     parser.add_argument(
         "--count", type=whole, metavar="N", help="so many tickets at once; fewer if the budget ends"
     )
-    parser = _add(commands, do.tell)
+    parser = _add(commands, deciding.tell)
     _add_ticket(parser)
     _add_outcome(parser)
     parser.add_argument(
         "--arm", metavar="ARM", help="the arm that was pulled, in a campaign with --shadow"
     )
-    _add_ticket(_add(commands, do.void))
-    parser = _add(commands, do.amend)
+    _add_ticket(_add(commands, deciding.void))
+    parser = _add(commands, deciding.amend)
     parser.add_argument("id", nargs="?", metavar="ID", help="a ticket that was told")
     _add_prices(parser, "what it cost in truth", "its penalty in truth")
     parser.add_argument(
@@ -139,7 +140,7 @@ def _add_decisions(commands: Any) -> None:
         help="amend many: columns id, cost, and the names of penalties; all rows or none",
     )
     _add_note(parser)
-    parser = _add(commands, do.quarantine)
+    parser = _add(commands, deciding.quarantine)
     parser.add_argument(
         "action",
         nargs="?",
@@ -177,7 +178,7 @@ def _add_prices(parser: argparse.ArgumentParser, cost: str, penalty: str) -> Non
     )
 
 
-def named(text: str) -> do.Named:
+def named(text: str) -> Named:
     """``NAME=X``, or a number alone."""
     name, equals, value = text.rpartition("=")
     try:
@@ -191,10 +192,10 @@ def _add_note(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_looks(commands: Any) -> None:
-    _add(commands, do.status)
-    _add(commands, do.tickets)
-    _add_ticket(_add(commands, do.why))
-    parser = _add(commands, do.outlook)
+    _add(commands, looking.status)
+    _add(commands, looking.tickets)
+    _add_ticket(_add(commands, looking.why))
+    parser = _add(commands, looking.outlook)
     parser.add_argument(
         "--doubt",
         type=number,
@@ -202,26 +203,26 @@ def _add_looks(commands: Any) -> None:
         metavar="P",
         help="chance that a bound is wrong, at most; default 0.01",
     )
-    parser = _add(commands, do.events)
+    parser = _add(commands, looking.events)
     parser.add_argument(
         "--after", type=whole, default=0, metavar="N", help="from event N + 1 on; default 0"
     )
     parser.add_argument("--count", type=whole, metavar="N", help="at most so many; default all")
-    parser = _add(commands, do.export)
+    parser = _add(commands, looking.export)
     parser.add_argument("--out", metavar="FILE", help="default standard output")
-    _add(commands, do.verify)
-    _add(commands, do.list_campaigns, name="list", campaign=False)
+    _add(commands, looking.verify)
+    _add(commands, looking.list_campaigns, name="list", campaign=False)
 
 
 def _add_changes(commands: Any) -> None:
-    parser = _add(commands, do.pause)
+    parser = _add(commands, changing.pause)
     parser.add_argument("--why", default="by hand", metavar="TEXT", help="default 'by hand'")
     _add_note(parser)
-    _add(commands, do.resume)
-    _add(commands, do.close)
-    parser = _add(commands, do.pin)
+    _add(commands, changing.resume)
+    _add(commands, changing.close)
+    parser = _add(commands, changing.pin)
     parser.add_argument("arm", metavar="ARM|none", help="an arm's name or number, or none")
-    parser = _add(commands, do.add_arm)
+    parser = _add(commands, changing.add_arm)
     parser.add_argument("arm", metavar="ARM", help="its name")
     parser.add_argument(
         "--like", metavar="ARM", help="another arm, whose mean outcomes are expected of it"
@@ -230,13 +231,13 @@ def _add_changes(commands: Any) -> None:
         "--weight", type=number, metavar="X", help="as if seen in so many pulls; default 10"
     )
     _add_prices(parser, "its price, where the task knows costs", "one that the task knows")
-    for command in (do.retire_arm, do.reprice):
+    for command in (changing.retire_arm, changing.reprice):
         parser = _add(commands, command)
         parser.add_argument("arm", metavar="ARM", help="an arm's name or number")
     _add_prices(parser, "its cost from here on", "one that the task knows")
-    parser = _add(commands, do.add_budget)
+    parser = _add(commands, changing.add_budget)
     parser.add_argument("amount", type=number, metavar="AMOUNT", help="in the task's cost units")
-    parser = _add(commands, do.change)
+    parser = _add(commands, changing.change)
     parser.add_argument(
         "--limit",
         type=named,
@@ -255,12 +256,12 @@ def _add_changes(commands: Any) -> None:
 
 
 def _add_keeping(commands: Any) -> None:
-    parser = _add(commands, do.backup, campaign=False)
+    parser = _add(commands, changing.backup, campaign=False)
     parser.add_argument("file", metavar="FILE", help="a new file")
-    parser = _add(commands, do.restore, campaign=False, store=False)
+    parser = _add(commands, changing.restore, campaign=False, store=False)
     parser.add_argument("backup", metavar="BACKUP", help="a file that backup wrote")
     parser.add_argument("store", metavar="STORE", help="a new one")
-    parser = _add(commands, do.archive)
+    parser = _add(commands, changing.archive)
     parser.add_argument("file", metavar="FILE", help="a new file, of JSON lines")
     parser.add_argument(
         "--before",

@@ -13,11 +13,19 @@ from tightrope.report.table import empty_table, print_table, verbatim
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tightrope.live import Ticket
     from tightrope.live.describing import Why
     from tightrope.live.events import Row
     from tightrope.problem import Task
 
-__all__ = ["event_words", "print_list", "print_quarantine", "print_status", "print_why"]
+__all__ = [
+    "event_words",
+    "print_list",
+    "print_quarantine",
+    "print_status",
+    "print_why",
+    "ticket_words",
+]
 
 MOST_ARMS = 20  # rows of a table of arms
 NOTHING = "–"
@@ -190,6 +198,15 @@ def print_quarantine(reports: Sequence[Mapping[str, Any]]) -> None:
     for one in reports:
         at = one["at"].partition(".")[0].replace("T", " ")
         print(in_text(f"{one['number']}: {at} UTC: {one['why']}"))
+
+
+def ticket_words(ticket: Ticket) -> str:
+    """A ticket in a line."""
+    if ticket.state != "open":
+        return f"{ticket.id}: was {ticket.arm!r}, and is {ticket.state}"
+    held = f"{ticket.reserved:,g} is reserved" if ticket.reserved else "nothing is reserved"
+    by = ticket.expires_at.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{ticket.id}: pull {ticket.arm!r}; {held}, tell by {by}"
 
 
 # Lines of the log.

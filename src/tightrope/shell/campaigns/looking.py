@@ -1,0 +1,249 @@
+"""Commands that look at campaigns, and change nothing."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from tightrope.errors import HaltedError, InputError, PolicyError
+from tightrope.names import in_text
+from tightrope.shell.campaigns.opening import (
+    opened,
+    require_campaign,
+    stored,
+)
+from tightrope.shell.saying import print_json, say
+
+if TYPE_CHECKING:
+    from tightrope.live.events import Row
+    from tightrope.live.stores import Store
+    from tightrope.problem import Task
+
+
+__all__ = [
+    "events",
+    "export",
+    "list_campaigns",
+    "outlook",
+    "status",
+    "tickets",
+    "verify",
+    "why",
+]
+AT_ONCE = 1000  # events that are read at once
+
+
+def status(options: argparse.Namespace) -> int:
+    """Show where a campaign stands: money, tickets, limits, arms."""
+    with opened(options) as campaign:
+        found, controller = campaign.status(), campaign.refreshed().controller
+        task, means = controller.task, controller.means
+    if options.json:
+        print_json(found)
+    else:
+        from tightrope.shell.campaigns.tables import print_status
+
+        print_status(found, task, means)
+    return 0
+
+
+def tickets(options: argparse.Namespace) -> int:
+    """List the tickets in flight, the oldest first."""
+    with opened(options) as campaign:
+        found = [campaign.ticket(one) for one in list(campaign.refreshed().ledger.tickets)]
+    if options.json:
+        print_json([one.table() for one in found])
+        return 0
+    from tightrope.shell.campaigns.tables import ticket_words
+
+    for one in found:
+        print(in_text(ticket_words(one)))
+    if not found:
+        print("no ticket is in flight")
+    return 0
+
+
+def why(options: argparse.Namespace) -> int:
+    """Show what was known when a ticket's arm was chosen."""
+    with opened(options) as campaign:
+        found = campaign.why(options.id)
+    if options.json:
+        print_json(found.table())
+    else:
+        from tightrope.shell.campaigns.tables import print_why
+
+        print_why(found)
+    return 0
+
+
+def outlook(options: argparse.Namespace) -> int:
+    """Show what can be said now about the end: chances that are proved, and projections."""
+    with opened(options) as campaign:
+        found = campaign.outlook(options.doubt)
+    if options.json:
+        limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
+        print_json(finite({**asdict(found), "limits": limits, "facts": found.facts()}))
+    else:
+        for line in str(found).splitlines():
+            print(in_text(line))
+    return 0
+
+
+def finite(value: Any) -> Any:
+    """The value with null in place of infinite numbers, which JSON does not have."""
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def events(options: argparse.Namespace) -> int:
+    """Print the log: a line for each event, oldest first."""
+    with stored(options) as store:
+        require_campaign(store, options.campaign)
+        rows = _rows(store, options.campaign, options.after, options.count)
+        if options.json:
+            before = "[\n"
+            for line in _lines(store, options.campaign, rows):
+                print(f"{before}  {line}", end="")
+                before = ",\n"
+            print("[]" if before == "[\n" else "\n]")
+        else:
+            from tightrope.shell.campaigns.tables import event_words
+
+            task = _task_of(store, options.campaign)
+            for row in rows:
+                print(in_text(event_words(row, task)))
+    return 0
+
+
+def _task_of(store: Store, name: str) -> Task | None:
+    """The campaign's task, for the names of its arms; None if it cannot be followed here."""
+    from tightrope.live import open_campaign
+
+    try:
+        with redirect_stdout(sys.stderr):
+            return open_campaign(store, name).refreshed().controller.task
+    except (HaltedError, PolicyError) as error:
+        say(f"warning: {error}")
+        return None
+
+
+def _rows(store: Store, name: str, after: int = 0, count: int | None = None) -> Iterator[Row]:
+    """The events as they are stored, also those that nobody here could follow."""
+    if count is not None and count < 1:
+        raise InputError(f"--count {count}: must be at least 1")
+
+    def all_rows() -> Iterator[Row]:
+        last = after
+        while rows := store.read(name, last, min(count or AT_ONCE, AT_ONCE)):
+            yield from rows
+            last = rows[-1].seq
+
+    return itertools.islice(all_rows(), count)
+
+
+def _lines(store: Store, name: str, rows: Iterator[Row]) -> Iterator[str]:
+    """Events as JSON, with all that is stored of them; the body verbatim, as its hash has it."""
+    from tightrope.live.core import when
+
+    notes = store.notes(name)
+    for row in rows:
+        head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat(), "kind": row.kind}
+        head |= {"ticket": row.ticket, "who": row.who, "version": row.version}
+        tail = {"hash": row.hash.hex()}
+        if row.seq in notes:
+            tail["note"] = notes[row.seq]
+        yield f'{json.dumps(head)[:-1]}, "body": {row.body}, {json.dumps(tail)[1:]}'
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write the whole log as JSON lines, an event each, with its hash."""
+    from tightrope.files import whole_file
+
+    with stored(options) as store:
+        require_campaign(store, options.campaign)
+        lines = _lines(store, options.campaign, _rows(store, options.campaign))
+        if options.out is None:
+            for line in lines:
+                print(line)
+            return 0
+        if os.path.realpath(options.out) == os.path.realpath(options.store):
+            raise InputError(f"--out {options.out}: is the store; must be another file")
+        count = 0
+        with whole_file(options.out) as file:
+            for line in lines:
+                file.write(line.encode() + b"\n")
+                count += 1
+    say(f"wrote {count:,} events to {options.out}")
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Follow the log again, and compare it with every snapshot; status 1 if anything differs."""
+    from tightrope.engine.progress import reporting
+    from tightrope.live.verifying import verified
+
+    with stored(options) as store, redirect_stdout(sys.stderr):
+        require_campaign(store, options.campaign)
+        saved = store.saved(options.campaign)
+        total = max(saved.seq if saved else 1, 1)
+        done = 0
+        with reporting(None, total, "verifying") as report:
+
+            def progress(events: int) -> None:
+                nonlocal done
+                report(events - done)
+                done = events
+
+            found = verified(store, options.campaign, None, progress)
+    if options.json:
+        print_json(found.table())
+    else:
+        for line in found.wrong:
+            print(in_text(line))
+        if found.good:
+            print(_verified_words(found))
+    return 0 if found.good else 1
+
+
+def _verified_words(found: Any) -> str:
+    how = {
+        "to the bit": found.to_the_bit,
+        "within rounding": found.within_rounding,
+        "as to money, from before the last change of version": found.money_only,
+    }
+    told = ", ".join(f"{count:,} {words}" for words, count in how.items() if count)
+    snapshots = "1 snapshot" if found.snapshots == 1 else f"{found.snapshots:,} snapshots"
+    return f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
+
+
+def list_campaigns(options: argparse.Namespace) -> int:
+    """List the campaigns of a store."""
+    from tightrope.live import open_campaign
+
+    found = []
+    with stored(options) as store, redirect_stdout(sys.stderr):
+        for name in store.names():
+            try:
+                found.append(open_campaign(store, name).status())
+            except (HaltedError, PolicyError) as error:  # the others can be listed
+                found.append({"name": name, "state": "halted", "why": str(error)})
+    if options.json:
+        print_json(found)
+    elif found:
+        from tightrope.shell.campaigns.tables import print_list
+
+        print_list(found)
+    else:
+        print("there is no campaign yet")
+    return 0

@@ -1,0 +1,157 @@
+"""What the commands have in common: opening a campaign, numbers with names, the closing line.
+
+What a user's policy prints goes to standard error, so results are printed after it is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+from tightrope.errors import InputError
+from tightrope.names import in_text
+from tightrope.shell.saying import print_json, say
+
+if TYPE_CHECKING:
+    from tightrope.live import Campaign
+    from tightrope.live.stores import Store
+
+__all__ = [
+    "Named",
+    "arm_of",
+    "by_name",
+    "free",
+    "lasting",
+    "money",
+    "opened",
+    "patience",
+    "penalty_of",
+    "print_status_after",
+    "require_campaign",
+    "state",
+    "stored",
+]
+
+PATIENCE = 5.0  # seconds
+Named = tuple[str | None, float]  # a number, and its name if it was given one
+
+
+@contextmanager
+def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Store]:
+    """The store that a command names."""
+    from tightrope.live.stores import open_store
+
+    if options.store == "memory:":
+        raise InputError("store 'memory:': ends with the command; must be a file or a database")
+    store = open_store(options.store, create=create)
+    try:
+        yield store
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            raise
+        text = "interrupted; the campaign's status says whether it was recorded"
+        raise KeyboardInterrupt(text) from stop
+    finally:
+        store.close()
+
+
+@contextmanager
+def opened(options: argparse.Namespace) -> Iterator[Campaign]:
+    """The campaign that a command names."""
+    from tightrope.live import open_campaign
+
+    with stored(options) as store, redirect_stdout(sys.stderr), patience():
+        yield open_campaign(store, options.campaign)
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Tell a person at a terminal why a first decision or report takes so long."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    text = "still at work: a policy is compiled when it is first used on a machine"
+    timer = threading.Timer(PATIENCE, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def require_campaign(store: Store, name: str) -> None:
+    """Raise unless the store has the campaign, whether or not it can be followed."""
+    from tightrope.live.campaign import unknown_campaign
+
+    if name not in store.names():
+        raise unknown_campaign(store, name)
+
+
+def arm_of(campaign: Campaign, text: str) -> int | str:
+    """An arm by its name, or by its number where no arm has that name."""
+    names = campaign.refreshed().controller.task.names
+    return int(text) if text.isdecimal() and text not in names else text
+
+
+def penalty_of(given: Sequence[Named]) -> float | dict[str, float] | None:
+    """Penalties by name; one alone may be without."""
+    if not given:
+        return None
+    if len(given) == 1 and given[0][0] is None:
+        return given[0][1]
+    return by_name(given, "--penalty")
+
+
+def by_name(given: Sequence[Named], option: str, alone: Sequence[str] = ()) -> dict[str, float]:
+    """Numbers by name; the name may be left out where there is one ``alone``."""
+    found: dict[str, float] = {}
+    for name, value in given:
+        if name is None and len(alone) == 1:
+            name = alone[0]
+        if name is None:
+            raise InputError(f"{option} {value:g}: must read NAME={value:g}")
+        if name in found:
+            raise InputError(f"{option} {name}={value:g}: must be given once for each name")
+        found[name] = value
+    return found
+
+
+def lasting(policy: str | None) -> str | None:
+    """A policy's text that means the same in another working folder."""
+    place, found, rest = (policy or "").partition(".py:")
+    return f"{os.path.abspath(place)}.py:{rest}" if found else policy
+
+
+def print_status_after(
+    options: argparse.Namespace, status: Mapping[str, Any], what: str = ""
+) -> int:
+    """Say what was done to a campaign, and what it has left."""
+    if options.json:
+        print_json(status)
+    else:
+        told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
+        print(in_text(f"{status['name']!r}: {told}"))
+    return 0
+
+
+def state(status: Mapping[str, Any]) -> str:
+    """A campaign's state, with why it is paused."""
+    why = f" ({status['why']})" if status["why"] else ""
+    return f"{status['state']}{why}"
+
+
+def free(status: Mapping[str, Any]) -> str:
+    """What is left of a campaign's budget."""
+    return f"{status['free']:,.9g} of {status['budget']:,.9g} is free"
+
+
+def money(status: Mapping[str, Any]) -> str:
+    """What is left of a campaign's budget, and whether it has stopped."""
+    stopped = "" if status["state"] == "open" else f"; the campaign is {state(status)}"
+    return free(status) + stopped
