@@ -208,15 +208,16 @@ def _read(connection: sqlite3.Connection, campaign: int, after: int, count: int)
 
 def _find(connection: sqlite3.Connection, campaign: int, tickets: Sequence[str]) -> list[Row]:
     rows: list[Row] = []
-    for start in range(0, len(tickets), 500):
-        some = tickets[start : start + 500]
+    wanted = list(dict.fromkeys(tickets))
+    for start in range(0, len(wanted), 500):
+        some = wanted[start : start + 500]
         marks = ", ".join("?" * len(some))
         found = connection.execute(
-            f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND ticket IN ({marks}) ORDER BY seq",
+            f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND ticket IN ({marks})",
             (campaign, *some),
         )
         rows.extend(map(Row._make, found.fetchall()))
-    return rows
+    return sorted(rows)
 
 
 class SQLiteStore(Store):
