@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def pull(campaign, *ids):
 
 def append(store, name, count):
     with store.turn(name) as turn:
-        rows = turn.read(0, 10_000)
+        rows = turn.read(0, 100_000)
         turn.append(_rows(count, len(rows)), {})
 
 
@@ -53,6 +54,15 @@ def only_once(campaign, *ids):
 def store(postgres_url):
     with closing(open_store(postgres_url)) as made:
         yield made
+
+
+def test_with_several_hosts_the_one_that_leads_is_taken(postgres_url):
+    host = postgres_url.partition("host=")[2].partition("&")[0]
+    with closing(open_store(postgres_url.replace(host, f"/nowhere,{host}"))) as store:
+        append(store, "a", 2)
+        assert len(store.read("a")) == 2
+        given = store._writer.connection.info.get_parameters()
+        assert given["target_session_attrs"] == "read-write"
 
 
 def test_many_may_make_the_tables_at_once(postgres_url):
@@ -98,6 +108,7 @@ def test_tables_of_others_are_left_alone(postgres_url):
         "postgresql://me:s3cret@[::1/base",
         "postgresql://me:s3cret@host/base?unknown=1",
     ],
+    ids=["no socket", "no server", "in the query", "wrong port", "no bracket", "unknown word"],
 )
 def test_a_failure_is_told_in_one_line_without_the_password(url):
     with pytest.raises((StoreError, InputError), match=r"^store .*postgresql://") as caught:
@@ -304,6 +315,43 @@ def test_a_stopped_holder_is_ended_and_others_go_on(store, start_holder):
     holder.stdin.flush()
     assert holder.stdout.readline() == "refused\n"
     assert store.read("a") == _rows(2)
+
+
+BUSY = """
+import sys
+from tightrope.errors import StoreError
+from tightrope.live.stores import open_store
+from tightrope.testing import _rows
+
+store = open_store(sys.argv[1])
+store.deadline, head = float(sys.argv[2]), 0
+print("holds", flush=True)
+while True:
+    try:
+        with store.turn("a") as turn:
+            rows = turn.read(max(head - 1, 0))
+            head = rows[-1].seq if rows else 0
+            turn.append(_rows(40, head), {})
+    except StoreError:
+        continue
+    head += 40
+"""
+
+
+def test_a_process_that_is_stopped_at_any_moment_is_ended(store, start_holder):
+    """Its messages are whole, so that the server never waits for the rest of one with the lock."""
+    moments = random.Random(5)
+    busy = start_holder(0.4, BUSY)
+    for _ in range(15):
+        time.sleep(0.03 * moments.random())
+        busy.send_signal(signal.SIGSTOP)
+        with store.turn("a") as turn:
+            turn.append(_rows(1, turn.head or 0), {})
+        busy.send_signal(signal.SIGCONT)
+    busy.kill()
+    append(store, "a", 1)
+    rows = store.read("a", 0, 100_000)
+    assert rows == _rows(len(rows))
 
 
 def test_who_waits_for_a_stopped_holder_is_told_after_the_deadline(store, start_holder):

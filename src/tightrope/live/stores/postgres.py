@@ -341,7 +341,7 @@ class PostgresStore(Store):
     def _connect(self) -> Connection:
         """A new connection that has all it needs; a vanished server is noticed in time."""
         seconds = max(int(self.deadline), 2)
-        usual = {
+        usual: dict[str, Any] = {
             "application_name": "tightrope",
             "connect_timeout": seconds,
             "keepalives_idle": max(seconds // 2, 1),
@@ -349,6 +349,8 @@ class PostgresStore(Store):
             "keepalives_count": 3,
             "tcp_user_timeout": 1000 * seconds,
         }
+        if "," in str(self._address.get("host")):  # one of them leads, and another may tomorrow
+            usual["target_session_attrs"] = "read-write"
         made = Connection.connect(
             **{**usual, **self._address, "client_encoding": "UTF8"},
             autocommit=True,
