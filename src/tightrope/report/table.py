@@ -39,6 +39,7 @@ __all__ = [
     "empty_table",
     "flat",
     "footnotes",
+    "full_width",
     "is_limited",
     "print_oracle",
     "print_rows",
@@ -138,7 +139,7 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
     console, without = Console(file=file), [column.heading for column in columns(rows)][-1:3:-1]
     for dropped in range(len(without) + 1):
         shown = table(rows, without=without[:dropped])
-        if not is_limited(console) or _width(shown) <= console.width:
+        if not is_limited(console) or full_width(shown) <= console.width:
             break
     print_table(shown, file)
 
@@ -187,7 +188,7 @@ def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None
     console, without = Console(file=file), ["note", "as printed", "paper"]
     for dropped in range(len(without) + 1):
         shown = _theory_table(rows, budget, without[:dropped])
-        if not is_limited(console) or _width(shown) <= console.width:
+        if not is_limited(console) or full_width(shown) <= console.width:
             break
     print_table(shown, file)
 
@@ -394,7 +395,7 @@ def print_table(shown: Table, file: IO[str] | None = None) -> None:
 
     console = Console(file=file, highlight=False)
     if not is_limited(console):
-        console = Console(file=file, width=_width(shown), highlight=False)
+        console = Console(file=file, width=full_width(shown), highlight=False)
     console.print(shown)
 
 
@@ -403,7 +404,7 @@ def is_limited(console: Console) -> bool:
     return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
-def _width(shown: Table) -> int:
+def full_width(shown: Table) -> int:
     """The unlimited width of a table, in characters."""
     from rich.console import Console
 

@@ -193,7 +193,10 @@ def archive(options: argparse.Namespace) -> int:
     from tightrope.live.keeping import archive_events
 
     with opened(options) as campaign:
-        count = archive_events(campaign, options.file, options.before - 1)
+        try:
+            count = archive_events(campaign, options.file, options.before - 1)
+        except InputError as error:
+            raise InputError(f"--before {options.before}: {error}") from None
     if options.json:
         print_json({"file": options.file, "events": count})
     else:

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tightrope.names import in_table, in_text
-from tightrope.report.table import empty_table, print_table, verbatim
+from tightrope.report.table import empty_table, full_width, is_limited, print_table, verbatim
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tightrope.live import Ticket
     from tightrope.live.describing import Why
     from tightrope.live.events import Row
@@ -47,17 +45,33 @@ def amounts(values: Sequence[float]) -> list[str]:
     return [f"{value:z,.{decimals}f}" for value in values]
 
 
-def _table(headings: Sequence[str], left: int = 1, title: str | None = None) -> Table:
-    """An empty table whose first columns are aligned to the left."""
-    shown = empty_table(title)
-    for place, heading in enumerate(headings):
-        justify: Any = "left" if place < left else "right"
-        shown.add_column(verbatim(in_table(heading)), justify=justify, overflow="fold")
-    return shown
+def _print(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    left: int = 1,
+    lines: Sequence[str] = (),
+) -> None:
+    """Print a table whose first columns are aligned to the left, and lines below it.
 
+    On a narrow terminal its last columns are left out, and a line names them.
+    """
+    from rich.console import Console
 
-def _add_row(shown: Table, cells: Sequence[str]) -> None:
-    shown.add_row(*(verbatim(in_table(cell)) for cell in cells))
+    console = Console()
+    for count in range(len(headings), left, -1):
+        shown = empty_table()
+        for place, heading in enumerate(headings[:count]):
+            justify: Any = "left" if place < left else "right"
+            shown.add_column(verbatim(in_table(heading)), justify=justify, overflow="fold")
+        for row in rows:
+            shown.add_row(*(verbatim(in_table(cell)) for cell in row[:count]))
+        if not is_limited(console) or full_width(shown) <= console.width:
+            break
+    below = list(lines)
+    if count < len(headings):
+        below.append(f"not shown, too little width: {', '.join(headings[count:])}")
+    shown.caption = verbatim("\n".join(map(in_text, below))) if below else None
+    print_table(shown)
 
 
 def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
@@ -74,12 +88,12 @@ def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
     if status["pinned"] is not None:
         print(in_text(f"arm {status['pinned']!r} is pinned"))
     accounts = {"budget": status, **status["hard"]}
-    shown = _table(["", *MONEY, "used"])
+    rows = []
     for name, one in accounts.items():
-        numbers = amounts([one[key] for key in MONEY])
         used = (one["spent"] + one["reserved"]) / one["budget"] if one["budget"] else 0.0
-        _add_row(shown, [name, *numbers, f"{100.0 * used:.1f} %"])
-    print_table(shown)
+        numbers = amounts([one[key] for key in MONEY])
+        rows.append([name, *numbers, f"{100.0 * used:.1f} %"])
+    _print(["", *MONEY, "used"], rows)
     print(_ticket_counts(status))
     print(f"reward {status['reward']:,.6g}")
     for line in _troubles(status):
@@ -89,7 +103,10 @@ def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
 
 
 def _ticket_counts(status: Mapping[str, Any]) -> str:
+    """Tickets by what has become of them."""
+    held = status["asked"] - sum(status[key] for key in COUNTS)
     counts = [f"{status[key]:,} {word}" for key, word in COUNTS.items() if status[key]]
+    counts += [f"{held:,} charged after a refused report"] if held else []
     asked = "1 ticket" if status["asked"] == 1 else f"{status['asked']:,} tickets"
     return f"{asked}: {', '.join(counts)}" if counts else asked
 
@@ -125,18 +142,13 @@ def _print_limits(status: Mapping[str, Any], task: Task) -> None:
     if not task.limit_names:
         return
     bases = (status["spent"], float(status["told"]), status["reward"])
-    shown = _table(["limit", "bound", "so far", "penalty"], left=2)
+    rows = []
     for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
         penalty = status["penalties"][name]
         base = 1.0 if kind.total is not None else bases[kind.base]
         rate = f"{penalty / base:,.4g}" if base else NOTHING
-        _add_row(shown, [name, _bound(kind), rate, f"{penalty:,.6g}"])
-    print_table(shown)
-
-
-def _bound(kind: Any) -> str:
-    """A limit in words."""
-    return f"at most {kind.number:,.6g} {kind.words}"
+        rows.append([name, f"{kind.number:,.6g} {kind.words}", rate, f"{penalty:,.6g}"])
+    _print(["limit", "at most", "so far", "penalty"], rows, left=2)
 
 
 def _print_arms(
@@ -151,17 +163,16 @@ def _print_arms(
         order = sorted(order, key=lambda k: (arms[k]["arm"] != chosen, -arms[k]["pulls"]))
     pulls = sum(one["pulls"] for one in arms)
     headings = ["arm", "pulls", "share", "in flight", *(f"mean {name}" for name in channels)]
-    shown = _table(headings)
+    rows = []
     for k in order[:MOST_ARMS]:
         one = arms[k]
         name = in_table(one["arm"]) + " (retired)" * bool(one.get("retired"))
         name += " ←" * (one["arm"] == chosen)
         share = f"{100.0 * one['pulls'] / pulls:.1f} %" if pulls else NOTHING
         told = [NOTHING if mean is None else f"{mean:,.4g}" for mean in means[k]]
-        _add_row(shown, [name, f"{one['pulls']:,}", share, f"{one['in_flight']:,}", *told])
-    if len(arms) > MOST_ARMS:
-        shown.caption = f"and {len(arms) - MOST_ARMS:,} arms more"
-    print_table(shown)
+        rows.append([name, f"{one['pulls']:,}", share, f"{one['in_flight']:,}", *told])
+    more = [f"and {len(arms) - MOST_ARMS:,} arms more"] if len(arms) > MOST_ARMS else []
+    _print(headings, rows, lines=more)
 
 
 def print_why(why: Why) -> None:
@@ -179,18 +190,16 @@ def print_why(why: Why) -> None:
 
 def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
     """Campaigns in a line each."""
-    shown = _table(["campaign", "policy", "state", *MONEY, "in flight"], left=3)
+    rows, halted = [], []
     for one in campaigns:
         if one["state"] == "halted":
-            _add_row(shown, [one["name"], NOTHING, "halted", *[NOTHING] * 5])
-            continue
-        numbers = amounts([one[key] for key in MONEY])
-        _add_row(
-            shown, [one["name"], one["policy"], one["state"], *numbers, f"{one['in_flight']:,}"]
-        )
-    halted = [f"{one['name']}: {one['why']}" for one in campaigns if one["state"] == "halted"]
-    shown.caption = verbatim(in_text("\n".join(halted), "\n")) if halted else None
-    print_table(shown)
+            halted.append(f"{one['name']}: {one['why']}")
+            rows.append([one["name"], "halted", *[NOTHING] * 6])
+        else:
+            numbers = amounts([one[key] for key in MONEY])
+            flying = f"{one['in_flight']:,}"
+            rows.append([one["name"], one["state"], *numbers, flying, one["policy"]])
+    _print(["campaign", "state", *MONEY, "in flight", "policy"], rows, left=2, lines=halted)
 
 
 def print_quarantine(reports: Sequence[Mapping[str, Any]]) -> None:
