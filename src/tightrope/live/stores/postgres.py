@@ -114,12 +114,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             wanted = next(gen)
             while True:
                 poll.register(file, wanted_events(wanted))
-                found = poll.poll(1000.0 * interval)
-                if not found and time.monotonic() > until:
+                found = poll.poll(max(1000.0 * (until - time.monotonic()), 0.0))
+                if not found:
                     gen.close()
                     self.close()
                     raise errors.ConnectionTimeout(f"no answer within {self.patience:g} s")
-                wanted = gen.send(ready_for(found[0][1], wanted) if found else 0)
+                wanted = gen.send(ready_for(found[0][1], wanted))
         except StopIteration as end:
             return end.value
 
