@@ -72,6 +72,24 @@ def announced() -> Iterator[None]:
         _on_compiling.reset(token)
 
 
+class NotOnDiskError(Exception):
+    """A kernel that would have to be compiled."""
+
+
+def _refuse() -> None:
+    raise NotOnDiskError
+
+
+@contextmanager
+def only_from_disk() -> Iterator[None]:
+    """Raise ``NotOnDiskError`` instead of compiling a kernel that is not on the disk."""
+    token = _on_compiling.set(_refuse)
+    try:
+        yield
+    finally:
+        _on_compiling.reset(token)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def select(_context: Any, condition: Any, yes: Any, no: Any) -> Any:
     """``yes if condition else no`` without a branch: both sides are evaluated.

@@ -135,6 +135,8 @@ class Results:
     records: tuple[Record, ...]
     version: str
     complete: bool = True  # False if interrupted: only the finished runs are here
+    delay: tuple[int, ...] = (0,)  # decisions before an outcome was told, equally likely ones
+    lost: float = 0.0  # the share of outcomes that were never told
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", int(self.seed))  # JSON cannot hold a numpy.int64
@@ -145,7 +147,15 @@ class Results:
         if not isinstance(other, Results):
             return NotImplemented
         mine, theirs = (
-            (one.problem.to_toml(), one.budgets, one.seed, one.labels, one.complete)
+            (
+                one.problem.to_toml(),
+                one.budgets,
+                one.seed,
+                one.labels,
+                one.complete,
+                one.delay,
+                one.lost,
+            )
             for one in (self, other)
         )
         return (
@@ -234,6 +244,8 @@ class Results:
             f"budgets: {listed([f'{budget:g}' for budget in self.budgets])}",
             f"runs: {self.runs:,}" + ", interrupted" * (not self.complete),
             f"seed: {self.seed}",
+            *([f"delay: {listed([str(one) for one in self.delay])}"] if any(self.delay) else []),
+            *([f"lost: {self.lost:g}"] if self.lost else []),
         ]
         return f"Results({'; '.join(parts)})"
 
@@ -263,7 +275,7 @@ class Results:
     def _require_same_work(self, other: Results) -> None:
         if self.problem != other.problem:
             raise ResultsError("cannot merge: the problem differs")
-        for what in ("budgets", "seed", "labels", "version"):
+        for what in ("budgets", "seed", "labels", "version", "delay", "lost"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
                 raise ResultsError(f"cannot merge: {what} differs ({theirs!r}, not {mine!r})")
@@ -291,6 +303,8 @@ class Results:
             "seed": self.seed,
             "budgets": self.budgets,
             "complete": self.complete,
+            "delay": self.delay,
+            "lost": self.lost,
             "problem": self.problem.to_toml(),
             "records": [
                 {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in NOT_IN_HEADER}
@@ -322,6 +336,8 @@ class Results:
             records=tuple(records),
             version=header["version"],
             complete=header["complete"],
+            delay=tuple(header.get("delay", (0,))),  # not in older files
+            lost=header.get("lost", 0.0),
         )
 
 
@@ -345,6 +361,11 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
     _require(type(header["seed"]) is int, "seed")
     _require(type(header["complete"]) is bool, "complete")
     _require(isinstance(budgets, list) and all(map(_is_amount, budgets)), "budgets")
+    delay = header.get("delay", [0])
+    _require(
+        isinstance(delay, list) and all(type(one) is int and one >= 0 for one in delay), "delay"
+    )
+    _require(_is_amount(header.get("lost", 0.0)), "lost")
     _require(isinstance(records, list) and len(records) > 0, "records")
     for facts in records:
         _check_record(facts, len(budgets))

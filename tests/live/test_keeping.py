@@ -201,7 +201,7 @@ def test_amendments_move_money_and_are_all_or_none(campaign):
     assert campaign.notes() == {status["events"]: "the bill was wrong"}
     assert campaign.notes(forget=[status["events"]]) == {}
     bill = [{"id": tickets[1].id, "cost": 0.1}, {"id": "unknown", "cost": 0.1}]
-    with pytest.raises(InputError, match="no such ticket was told"):
+    with pytest.raises(InputError, match="is unknown; must be told"):
         campaign.amend_many(bill)
     assert campaign.status()["spent"] == 1.25
     assert campaign.amend_many(bill[:1], note="november") == 1

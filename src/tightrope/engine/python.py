@@ -129,9 +129,9 @@ class _StateRun(PlainRun):
             count = float(flight[arm])
             assume(view._state, told, arm, count, outcomes)
             view.learn_again(policy, arm)
-            if not self.exploring:
-                view._move_queues(outcomes.tolist(), count)
             view.step += int(count)
+        if not self.exploring and flight.any():
+            view._move_queues(outcomes.tolist(), float(flight.sum()))
         self._take_carried(policy, view)
         for arm, other in enumerate(stand_ins.astype(int).tolist()):
             if other != arm:

@@ -286,4 +286,6 @@ def _results(
         records=tuple(records),
         version=__version__,
         complete=len(kept) == len(request.numbers),
+        delay=jobs[0].delays.table,
+        lost=jobs[0].delays.lost,
     )

@@ -35,17 +35,21 @@ def views(spec: Any, target: Any, part: Any, wrap: Any, learn: Any) -> Views:
         part(made) for made in (_copier(spec), _keeper(spec), _arm_copier(spec))
     )  # fmt: skip
     copy_terms, indexed = part(_copy_terms), spec.method != CHOICE
-    term_rows = 2 * spec.penalties + 3
+    penalties, term_rows = spec.penalties, 2 * spec.penalties + 3
 
     def look(memory, view, flight, stand_ins, counting):
         copy(view, memory)
+        for channel in range(2 + penalties):
+            view.outcome[channel] = number(0.0)
+        flying = 0.0
         for arm in range(len(flight)):
             count = flight[arm]
             if count > 0.0:
                 expect(view.state, memory.state, arm, count, view.outcome)
                 learn(view.wide, view.state, view.scratch, arm)
-                if counting:
-                    move(view, number(count))
+                flying += count
+        if counting and flying > 0.0:
+            move(view, number(flying))
         keep(view, memory, stand_ins, True)
         for arm in range(len(flight)):
             other = int(stand_ins[arm])

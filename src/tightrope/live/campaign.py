@@ -42,7 +42,7 @@ from tightrope.errors import (
 )
 from tightrope.live.changing import Relearning
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.core import STOPS, Core, Settings, uncapped, when
+from tightrope.live.core import PATIENCE, STOPS, Core, Settings, uncapped, when
 from tightrope.live.events import START, Event, Row, event_of
 from tightrope.live.ledger import Account, tick_digits
 from tightrope.live.outlook import Outlook
@@ -745,7 +745,7 @@ def _create(
     who: str | None,
 ) -> None:
     """Write a campaign's first event, unless another process is faster."""
-    controller = Controller(task, policy, budget, seed=seed)
+    controller = Controller(task, policy, budget, seed=seed, patience=PATIENCE)
     known = controller.task
     loose = uncapped(known)
     if loose and settings.stop == "hard":

@@ -9,7 +9,7 @@ from typing import Any
 
 from tightrope.errors import InputError, nearest
 from tightrope.live.controller import Controller
-from tightrope.live.core import Core
+from tightrope.live.core import PATIENCE, Core
 from tightrope.live.events import Row, event_of
 from tightrope.live.stores import Store
 from tightrope.policies.base import Policy
@@ -18,6 +18,8 @@ from tightrope.problem import Task
 from tightrope.problem.limits import as_limit
 
 __all__ = ["Relearning"]
+
+FEW = 1000  # reports that are learned again without compiling
 
 
 class Relearning:
@@ -28,7 +30,9 @@ class Relearning:
     ) -> None:
         task = _with_limits(core.controller.task, limits or {})
         chosen = policy or core.given or parse_policy(core.policy_text)
-        self.controller = Controller(task, chosen, core.controller.budget, seed=seed)
+        patience = PATIENCE if core.ledger.told < FEW else 0
+        budget = core.controller.budget
+        self.controller = Controller(task, chosen, budget, seed=seed, patience=patience)
         self.seq = 0
 
     def follow_log(self, store: Store, name: str) -> None:

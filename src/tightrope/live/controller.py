@@ -7,17 +7,21 @@ controller can be copied, compared, pickled, and saved with ``snapshot``.
 
 from __future__ import annotations
 
+import atexit
 import math
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from numbers import Real
 from operator import index
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.compiled import NotOnDiskError, only_from_disk
 from tightrope.engine.arguments import seed_number
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
@@ -26,6 +30,7 @@ from tightrope.errors import ExhaustedError, InputError, nearest
 from tightrope.kernels.live import NOTHING, REFUSED, call_beside, calls
 from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState, aligned_copy
+from tightrope.kernels.spec import Spec
 from tightrope.live import snapshots
 from tightrope.live.beside import Beside
 from tightrope.live.outlook import Outlook, outlook_of
@@ -36,6 +41,7 @@ from tightrope.live.rebuild import (
     new_state,
     rebuilt,
     reprice_statistics,
+    stateful,
     with_record,
 )
 from tightrope.policies.base import IndexPolicy, Policy
@@ -51,6 +57,38 @@ PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
 EMPTY: Mapping[int, float] = MappingProxyType({})
 
 Penalty = float | Sequence[float] | Mapping[str, float] | None
+
+
+class CompiledAside:
+    """Kernels that are being compiled in a thread, for a spec with and without a ``State``."""
+
+    running: ClassVar[set[CompiledAside]] = set()
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec, self.done, self.failed = spec, False, False
+        self._thread = threading.Thread(target=self._compile, daemon=True)
+        self.running.add(self)
+        self._thread.start()
+
+    def _compile(self) -> None:
+        try:
+            for spec in {self._spec, stateful(self._spec)}:
+                calls(spec)
+            call_beside(stateful(self._spec))
+        except Exception:
+            self.failed = True
+        finally:
+            self.running.discard(self)
+            self.done = True
+
+    @classmethod
+    def wait(cls) -> None:
+        """Wait for what is still compiled: a process that ends meanwhile could crash."""
+        for one in list(cls.running):
+            one._thread.join(60.0)
+
+
+atexit.register(CompiledAside.wait)
 
 
 class Controller:
@@ -73,12 +111,20 @@ class Controller:
     """
 
     def __init__(
-        self, task: Task | Problem, policy: Policy, budget: float, *, seed: int = 0
+        self,
+        task: Task | Problem,
+        policy: Policy,
+        budget: float,
+        *,
+        seed: int = 0,
+        patience: int = 0,
     ) -> None:
         """``budget`` in the task's cost units; ``seed`` is for policies that toss coins.
 
         Of a problem a learning policy sees the task alone; one that knows the laws needs a problem.
+        ``patience``: see :meth:`restore`.
         """
+        self._patience = patience
         if not isinstance(task, Task | Problem):
             raise InputError(f"task = {shown(task)}: must be a Task or a Problem")
         if not isinstance(policy, Policy):
@@ -90,6 +136,9 @@ class Controller:
             warn_infeasible(task, [float(budget)])
         state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
         self._hold(task.task, policy, float(budget), state)
+
+    _aside: CompiledAside | None = None
+    _plain_choices = 0
 
     def _hold(
         self,
@@ -119,15 +168,28 @@ class Controller:
 
     def _calls(self) -> tuple[Any, Any]:
         """What takes an outcome and what decides: compiled, or plain where that cannot be."""
-        state, self._plain = self._state, None
+        state, self._compilable = self._state, True
+        self._plain: PlainCalls | None = None
         reason = "it is neither an IndexPolicy nor a ChoicePolicy"
         if isinstance(self.policy, IndexPolicy | ChoicePolicy):
-            tell, ask, reason = why_not_compiled(lambda: calls(state.spec))
-            if not reason:
-                return partial(tell, state.block), partial(ask, state.block)
-            warn_not_compiled(self.policy.label, reason, stacklevel=5)
-        self._plain = PlainCalls(self.policy, state)
-        return self._plain.tell, self._plain.ask
+            try:
+                with self._loading():
+                    tell, ask, reason = why_not_compiled(lambda: calls(state.spec))
+                if not reason:
+                    return partial(tell, state.block), partial(ask, state.block)
+                warn_not_compiled(self.policy.label, reason, stacklevel=5)
+            except NotOnDiskError:
+                reason = ""
+        return self._plain_calls(compilable=not reason)
+
+    def _loading(self) -> AbstractContextManager[None]:
+        """With patience, kernels are loaded, but none is compiled while one waits for it."""
+        return only_from_disk() if self._patience else nullcontext()
+
+    def _plain_calls(self, compilable: bool) -> tuple[Any, Any]:
+        made = PlainCalls(self.policy, self._state)
+        self._plain, self._compilable = made, compilable
+        return made.tell, made.ask
 
     def ask(self, eligible: Iterable[int | str] | None = None) -> int:
         """The arm to pull next, numbered from 0: it is in flight until it is told, or voided.
@@ -148,9 +210,23 @@ class Controller:
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
+        if self._patience and self._plain is not None and self._compilable:
+            self._warm_up()
         if self._arm < 0 or self._asides or eligible is not None:
             return self._decide(eligible)
         return self._arm
+
+    def _warm_up(self) -> None:
+        """After some decisions in plain Python, have kernels compiled aside; then use them."""
+        self._plain_choices += 1
+        if self._aside is None:
+            if self._plain_choices >= self._patience:
+                self._aside = CompiledAside(self._state.spec)
+        elif self._aside.done:
+            failed, self._aside, self._plain_choices = self._aside.failed, None, 0
+            self._compilable = not failed
+            held = self.task, self.policy, self.budget, self._state, self._arm, self._beside
+            self._hold(*held) if not failed else None
 
     def launch(self, arm: int) -> None:
         """Take a pull of ``arm`` for one in flight, whoever decided it."""
@@ -219,11 +295,11 @@ class Controller:
     def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
         """The next arm, with pulls in flight or arms that may not be pulled."""
         stand_ins = self._stand_ins(eligible)
+        if self._view is None and self._compilable:
+            self._make_view()
         if self._plain is not None:
             arm = self._plain.ask_beside(self._flying, stand_ins)
         else:
-            if self._view is None:
-                self._make_view()
             arm = int(self._ask_beside(self._state.block, self._view, self._flying, stand_ins))
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         return arm
@@ -233,8 +309,14 @@ class Controller:
         if not self._state.spec.remembers:
             state = with_record(self._state, self.task, self.policy, self.budget)
             self._hold(self.task, self.policy, self.budget, state, self._arm, self._beside)
-        self._ask_beside = call_beside(self._state.spec)
-        self._view = aligned_copy(self._state.block)
+        if self._plain is not None:
+            return
+        try:
+            with self._loading():
+                self._ask_beside = call_beside(self._state.spec)
+            self._view = aligned_copy(self._state.block)
+        except NotOnDiskError:
+            self._tell, self._choose = self._plain_calls(compilable=True)
 
     def _require_unspent(self) -> None:
         if self.exhausted:
@@ -650,12 +732,18 @@ class Controller:
         )
 
     @classmethod
-    def restore(cls, saved: bytes, policy: Policy | None = None) -> Controller:
+    def restore(
+        cls, saved: bytes, policy: Policy | None = None, *, patience: int = 0
+    ) -> Controller:
         """The controller that a ``snapshot`` was of: the same decisions from here on, to the bit.
 
-        A ``policy`` has to be given if its class is not known in this process.
+        A ``policy`` has to be given if its class is not known in this process. ``patience``: so
+        many decisions (``choose``) are made in plain Python, with the same bits, before kernels
+        that are not on the disk are compiled, and that in another thread: for processes that make
+        only a few decisions, or must not wait.
         """
         made = cls.__new__(cls)
+        made._patience = patience
         task, found, budget, state, arm, beside = snapshots.unpack(saved, policy)
         made._hold(task, found, budget, state, arm, Beside.of_table(beside, task.arm_count))
         return made
@@ -663,6 +751,7 @@ class Controller:
     def copy(self) -> Controller:
         """Another controller that goes on from here on its own."""
         made = type(self).__new__(type(self))
+        made._patience = self._patience
         arm = NOTHING if self._asides else self._arm
         made._hold(
             self.task, self.policy, self.budget, self._state.copy(), arm, self._beside.copy()

@@ -45,6 +45,7 @@ from tightrope.problem.laws import LARGEST, shown
 __all__ = ["Choice", "Core", "Outcome", "Settings", "reservations", "when"]
 
 STOPS = ("hard", "paper", "soft")
+PATIENCE = 200  # decisions of a process before kernels are compiled that are not on the disk
 
 
 def when(at: int) -> datetime:
@@ -392,7 +393,7 @@ def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
     if policy is None or policy.label != text:
         with suppress(PolicyError):
             policy = parse_policy(text)
-    return Controller.restore(state, policy)
+    return Controller.restore(state, policy, patience=PATIENCE)
 
 
 def reservations(

@@ -47,7 +47,9 @@ def restore_store(backup: str, store: str) -> dict[str, list[str]]:
     try:
         taken = set(source.names()) & set(target.names())
         if taken:
-            raise InputError(f"campaign {min(taken)!r}: is in {target.url!r} already; must be new there")
+            raise InputError(
+                f"campaign {min(taken)!r}: is in {target.url!r} already; must be new there"
+            )
         for name in source.names():
             copy_campaign(source, target, name)
             found[name] = _start_epoch(target, name)

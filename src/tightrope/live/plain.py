@@ -90,8 +90,11 @@ class PlainCalls:
         seen = told.copy()
         self._state = seen
         try:
+            expected = np.zeros(2 + told.spec.penalties)
             for arm in np.flatnonzero(flight).tolist():
-                self._expect(told, arm, float(flight[arm]))
+                expected += self._expect(told, arm, float(flight[arm]))
+            if flight.any() and counts[STEP] >= counts[EXPLORE]:
+                self._move_queues(expected, float(flight.sum()))
             _keep_carried(self._policy, told, seen)
             for arm, other in enumerate(stand_ins.astype(int).tolist()):
                 if other != arm:
@@ -110,10 +113,9 @@ class PlainCalls:
             counts[ASKED] += 1
         return arm
 
-    def _expect(self, told: RunState, arm: int, count: float) -> None:
-        """Add pulls of an arm to the state, as they are expected."""
-        state, run, layout = self._state, self._state["run"], self._state.layout
-        outcome = run[layout.outcome : layout.outcome + 2 + state.spec.penalties]
+    def _expect(self, told: RunState, arm: int, count: float) -> Any:
+        """Add pulls of an arm to the state, as they are expected; returns what they come to."""
+        state, outcome = self._state, np.zeros(2 + self._state.spec.penalties)
         if state.spec.remembers:
             assume(state.record, told.record, arm, count, outcome)
             if isinstance(self._policy, ChoicePolicy):
@@ -126,8 +128,7 @@ class PlainCalls:
                 mean = totals[arm, 1:] / totals[arm, 0]
             outcome[:] = count * mean
         state["totals"][arm] += [count, *outcome]
-        if told["counts"][STEP] >= told["counts"][EXPLORE]:
-            self._move_queues(outcome, count)
+        return outcome
 
     def _least_pulled(self, stand_ins: Any) -> int:
         """An arm with too few pulls, told or in flight, to have been explored; -1 if none has."""

@@ -29,6 +29,7 @@ __all__ = [
     "new_state",
     "rebuilt",
     "reprice_statistics",
+    "stateful",
     "with_record",
 ]
 

@@ -4,7 +4,8 @@ A decision with n pulls of an arm in flight is made as if the arm had been pulle
 time with its mean outcome so far: its mean stays, its width shrinks, and budget and allowances are
 charged. When an outcome is told it takes the place of what was expected, and nothing is left of the
 guess; a voided pull is no longer expected. So what was told and what is in flight are all that
-matters, not the order in which either came.
+matters, not the order in which either came, nor the arms' numbers: virtual queues move once, by
+what all pulls in flight come to together.
 
 - *No herd.* An arm that is asked for again and again without a tell gets narrower bounds, hence a
   less optimistic index or posterior, until another arm is worth more; an arm never told about
@@ -30,20 +31,20 @@ UNTOLD = 0.5  # of the largest outcome: what is expected before anything was tol
 def assume(view: State, told: State, arm: int, count: float, outcomes: Array) -> None:
     """Add ``count`` pulls of an arm to ``view``, a copy of ``told``, as they are expected.
 
-    Writes what they come to together to ``outcomes`` [C]: cost, reward, penalties.
+    Adds what they come to together to ``outcomes`` [C]: cost, reward, penalties.
     """
     penalties = len(told.remaining) - 1
     channels, pulls = 2 + penalties, told.pulls[arm]
     for channel in range(channels):
         at, total = arm * channels + channel, count * expected_outcome(told, arm, channel)
-        outcomes[channel] = total
+        outcomes[channel] += total
         view.totals[at] += total
         view.squares[at] += count / pulls * told.squares[at] if pulls > 0.0 else total
-    cost, reward = outcomes[0], outcomes[1]
+    cost = count * expected_outcome(told, arm, 0)
+    reward = count * expected_outcome(told, arm, 1)
     for m in range(penalties):
-        at, penalty, base, limit = (
-            arm * penalties + m, outcomes[2 + m], told.bases[m], told.limits[m]
-        )  # fmt: skip
+        at, base, limit = arm * penalties + m, told.bases[m], told.limits[m]
+        penalty = count * expected_outcome(told, arm, 2 + m)
         net = net_sum(base, limit, count, reward, penalty)
         if pulls > 0.0:
             view.products[at] += count / pulls * told.products[at]
