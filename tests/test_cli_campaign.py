@@ -514,6 +514,19 @@ def test_a_store_that_is_not_there_is_not_made(world):
     assert [path.name for path in world.folder.iterdir()] == ["task.toml"]
 
 
+def test_what_is_not_a_store_stays_as_it_is(world):
+    text, folder = world.folder / "notes.txt", world.folder / "folder"
+    text.write_text("not a database")
+    folder.mkdir()
+    before = sorted(world.folder.iterdir())
+    for path in (text, folder):
+        world.store = str(path)
+        words = ("--task", world.task, "--budget", 5, "--policy", "uniform-random")
+        for command in (["status"], ["create", *words]):
+            assert "must be a file of campaigns" in world.bad(*command)
+    assert sorted(world.folder.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

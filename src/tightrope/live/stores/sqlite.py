@@ -27,6 +27,7 @@ from tightrope.live.stores.memory import wall_clock
 __all__ = ["SQLiteStore"]
 
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
+BESIDE = (".queue", ".turn")  # the files of the locks
 CHECKPOINT = 4000  # rows after which the log is moved into the file
 TABLES = """
 CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -54,7 +55,7 @@ class Locks:
 
     def __init__(self, path: str) -> None:
         self._files = [os.open(path + end, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                       for end in (".queue", ".turn")]  # fmt: skip
+                       for end in BESIDE]  # fmt: skip
         self._waiting: threading.Thread | None = None
         self._got = threading.Event()
         self._wanted = self._closed = False
@@ -243,6 +244,21 @@ class SQLiteStore(Store):
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise InputError(f"store {path!r}: the folder {folder!r} must exist")
+        if os.path.isdir(path):
+            raise InputError(f"store {path!r}: is a folder; must be a file of campaigns")
+        new = [path + end for end in BESIDE if not os.path.exists(path + end)]
+        try:
+            self._open_in_turn(path)
+        except InputError:  # of others: leave nothing beside it
+            self._locks.close()
+            for one in new:
+                with suppress(OSError):
+                    os.remove(one)
+            raise
+        self._ids = dict[str, int]()
+        self._since = 0  # rows written since the last checkpoint
+
+    def _open_in_turn(self, path: str) -> None:
         try:
             self._locks = Locks(path)
             if not self._locks.acquire(self.deadline):
@@ -254,8 +270,6 @@ class SQLiteStore(Store):
                 self._locks.release()
         except (sqlite3.Error, OSError) as error:
             raise self._failed("opened", error) from error
-        self._ids = dict[str, int]()
-        self._since = 0  # rows written since the last checkpoint
 
     def _connect_again(self) -> sqlite3.Connection:
         if self._closed:
