@@ -390,10 +390,16 @@ STATEFUL = frozenset(["created", "changed", "upgraded"])
 
 def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
     """A controller from its snapshot; the policy's class is looked for by its name."""
+    missing = None
     if policy is None or policy.label != text:
-        with suppress(PolicyError):
+        try:
             policy = parse_policy(text)
-    return Controller.restore(state, policy, patience=PATIENCE)
+        except PolicyError as error:
+            missing = error
+    try:
+        return Controller.restore(state, policy, patience=PATIENCE)
+    except InputError as error:
+        raise missing or error from None
 
 
 def reservations(
