@@ -460,8 +460,12 @@ def test_change_keeps_what_a_limit_is_per(campaign):
     campaign.good("change", "--limit", "bad=0.04", "--expire-after", 60)
     assert "0.04 per pull" in campaign.good("status")
     campaign.good("change", "--policy", "fixed-arm:arm=opus", "--per-day", 3)
+    campaign.json("ask")
+    assert [event["kind"] for event in campaign.json("events")] == (
+        ["created", "changed", "changed", "asked"]
+    )
     assert campaign.json("status")["policy"] == "fixed-arm:arm=opus"
-    assert len(campaign.run("ask", "--count", 9, "--json")[1].split('"id"')) == 4
+    assert len(campaign.run("ask", "--count", 9, "--json")[1].split('"id"')) == 3
     assert "did you mean 'bad'?" in campaign.bad("change", "--limit", "bda=0.1")
     assert "NAME=0.1" in campaign.bad("change", "--limit", 0.1)
     assert "must have --limit" in campaign.bad("change")
@@ -672,6 +676,10 @@ def test_a_policy_in_a_file_is_found_from_another_folder(world, monkeypatch):
     world.good("change", "--policy", "mine.py:Mine")
     monkeypatch.chdir(elsewhere)
     assert world.json("status")["policy"] == f"{world.folder / 'mine.py'}:Mine"
+    (world.folder / "mine.py").unlink()
+    child = world.process("ask")
+    assert "mine.py': there is no such file\n" in child.communicate(timeout=60)[1]
+    assert child.returncode == 2
 
 
 # Several processes.

@@ -144,7 +144,7 @@ class Campaign:
                 event = event_of(row, self._hash)
                 core.follow(event)
                 self._hash = row.hash
-                if event.kind == "upgraded" and core.digest != digest_of(core):
+                if event.kind == "upgraded" and core.digest != digest_of(core.controller):
                     raise HaltedError(
                         f"event {row.seq}: another version of the program took over; restart"
                         " this process"
@@ -259,7 +259,7 @@ class Campaign:
         now = turn.now()
         writer = Writer(core, self._hash, now, self.who, turn.find, sorted(wanted))
         writer.read = turn.read
-        if core.digest != (own := digest_of(core)):
+        if core.digest != (own := digest_of(core.controller)):
             core.digest = own
             writer.emit("upgraded", None, {**core.state(), "program": __version__})
         self._watch_clock(writer, now)
@@ -487,7 +487,8 @@ class Campaign:
 
             def act(writer: Writer) -> None:
                 rest = [] if learning is None else writer.read(learning.seq, 10**9)
-                writer.change(learning, rest, text, settings)
+                changed = core.controller if learning is None else learning.controller
+                writer.change(learning, rest, text, settings, digest_of(changed))
 
             self.do(act)
 
@@ -605,9 +606,9 @@ def _policy_source(kind: type) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def digest_of(core: Core) -> str:
+def digest_of(controller: Controller) -> str:
     """What the learned state belongs to: the program's sources and the policy's."""
-    source = _policy_source(type(core.controller.policy))
+    source = _policy_source(type(controller.policy))
     return hashlib.sha256(f"{source_digest()} {source}".encode()).hexdigest()[:16]
 
 
@@ -758,7 +759,7 @@ def _create(
         )
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
-    core.digest = digest_of(core)
+    core.digest = digest_of(core.controller)
     accounts = [("cost", float(budget))]
     for m, hard in enumerate(known.hard):
         if hard:

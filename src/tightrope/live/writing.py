@@ -490,11 +490,12 @@ class Writer:
         rest: Sequence[Row],
         text: str,
         settings: Settings,
+        digest: str,
     ) -> None:
         """Go on with a policy that has learned again, or with other settings."""
         core, ledger = self.core, self.ledger
         trial = Core(core.given)
-        trial.controller, trial.policy_text, trial.digest = core.controller, text, core.digest
+        trial.controller, trial.policy_text, trial.digest = core.controller, text, digest
         trial.settings = settings
         moves = [0] * (3 * len(ledger.accounts))
         if learning is not None:
