@@ -230,6 +230,22 @@ def test_a_turn_that_only_reads_may_lose_its_connection(store, postgres_server):
     assert store.read("a") == _rows(2)
 
 
+def test_a_turn_that_was_lost_does_not_deny_what_others_wrote(store, postgres_url, postgres_server):
+    append(store, "a", 1)
+
+    def act():
+        with store.turn("a") as turn:
+            end_sessions(postgres_server)
+            with closing(open_store(postgres_url)) as other:
+                append(other, "a", 2)
+            last = store.read("a")[-1]
+            assert turn.read(last.seq - 1) == [last]
+
+    with pytest.raises(StoreError, match=r"terminating connection|closed"):
+        act()
+    assert store.read("a") == _rows(3)
+
+
 def test_a_failed_statement_is_not_committed(store):
     """Not even if its error was caught within the turn."""
     append(store, "a", 1)

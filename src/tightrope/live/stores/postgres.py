@@ -189,6 +189,7 @@ class PostgresTurn(Turn):
             answers = self._begin(new)
         (self._clock, head), self._since = answers[1][0], time.monotonic_ns()
         self.head: int | None = head  # the last event's number
+        self._end = head or 0  # the same, before anything is appended
         self._tail = None if after is None else as_rows(answers[2])
         self._pending: list[Row] = []
         self._notes: dict[int, str] = {}
@@ -205,7 +206,8 @@ class PostgresTurn(Turn):
         return int(self._clock) + (time.monotonic_ns() - self._since) // 1000
 
     def read(self, after: int, count: int = 1000) -> list[Row]:
-        if self._tail is not None and self._after is not None and after >= self._after:
+        # Who knows of later events than the turn does has to hear that the turn was lost.
+        if self._tail is not None and self._after is not None and self._after <= after < self._end:
             found = [row for row in self._tail if row.seq > after]
             if len(self._tail) < TAIL or len(found) >= count:
                 return found[:count]
