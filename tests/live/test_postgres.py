@@ -384,6 +384,25 @@ def test_who_waits_for_a_stopped_holder_is_told_after_the_deadline(store, start_
     assert store.read("a") == _rows(2)
 
 
+def test_a_holder_that_does_not_read_its_answer_is_ended(store, postgres_url):
+    """As one that was stopped while a long answer was on its way; the buffers between are full."""
+    rows = [row._replace(body="x" * 2000) for row in _rows(1000)]
+    with store.turn("a") as turn:
+        turn.append(rows, {})
+    with closing(open_store(postgres_url)) as deaf:
+        holding = f"{postgres.BEGIN} EXECUTE tr_lock('a'); EXECUTE tr_read('a', 0, 1000)"
+        deaf._writer.connection.pgconn.send_query(holding.encode())
+        while deaf._writer.connection.pgconn.flush():
+            time.sleep(0.001)
+        store.deadline = 0.5
+        for _ in range(2):  # the second only if the first was before the lock was taken
+            with suppress(StoreBusyError):
+                append(store, "a", 1)
+        store.deadline = base.DEADLINE
+        append(store, "a", 1)
+        assert 1001 <= len(store.read("a", 0, 5000)) <= 1003
+
+
 def test_a_turn_ends_with_its_process_though_a_forked_one_lives(store, start_holder):
     fork = "        if __import__('os').fork() == 0:\n            sys.exit(sys.stdin.readline())\n"
     holder = start_holder(

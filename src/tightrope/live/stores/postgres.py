@@ -5,7 +5,8 @@ of PostgreSQL's own queue; a later statement reads the log, so that it sees what
 committed (READ COMMITTED). Each message is a list of statements that the server receives as a
 whole: one to begin (lock, clock, the end of the log), one to end (append, commit). So a process
 that is stopped holds the lock only while the server waits for its next message, and
-``idle_in_transaction_session_timeout`` ends it after half the deadline.
+``idle_in_transaction_session_timeout`` ends it after half the deadline; or while it does not take
+an answer that is too long for the buffers between, and then who waits in vain ends it.
 
 The tables are in the schema that the connection's ``search_path`` gives. Sessions hold prepared
 statements and settings: a pooler between must give whole sessions, not single transactions.
@@ -94,6 +95,12 @@ PLANS = (
 )
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
 MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+# Sessions that hold a turn, and that the server cannot tell its answer.
+DEAF = """
+SELECT pid, state_change FROM pg_stat_activity WHERE wait_event = 'ClientWrite'
+    AND datname = current_database() AND usename = current_user
+    AND backend_xid IS NOT NULL AND query LIKE '%EXECUTE tr\\_%'
+"""
 
 Found = TypeVar("Found")
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -418,7 +425,8 @@ class PostgresStore(Store):
         told = error.diag.message_primary or next(iter(str(error).splitlines()), "no reason given")
         if password := self._address.get("password"):
             told = told.replace(str(password), "***")
-        return StoreError(f"store {self.url!r}: cannot be {what} ({told})")
+        done = "written" if what == "begun" else what
+        return StoreError(f"store {self.url!r}: cannot be {done} ({told})")
 
     def _busy(self) -> StoreBusyError:
         return StoreBusyError(f"store {self.url!r}: no turn within {self.deadline:g} s")
@@ -445,10 +453,21 @@ class PostgresStore(Store):
                 lost = session.is_lost(error)
                 session.undo()
                 if fresh or not lost:
-                    raise self._failed(what, error) from error
+                    failed = self._failed(what, error)
+                    if isinstance(failed, StoreBusyError) and session.connection is not None:
+                        self._end_deaf(session.connection)
+                    raise failed from error
             except BaseException:
                 session.undo()
                 raise
+
+    def _end_deaf(self, connection: Connection) -> None:
+        """End who held the turn all the time and does not read; no time-out of the server does."""
+        with suppress(psycopg.Error):
+            before = set(asked(connection, DEAF)[0])
+            time.sleep(min(0.2, self.deadline / 4) if before else 0.0)
+            for process, _ in before & set(asked(connection, DEAF)[0]):
+                asked(connection, "SELECT pg_terminate_backend(%(process)s)", process=process)
 
     def _look(self, text: str, **given: Any) -> list[tuple[Any, ...]]:
         """Committed rows."""
