@@ -210,6 +210,9 @@ def test_impossible_numbers_are_refused_and_kept(campaign, cost):
     assert "3: 2" in campaign.good("quarantine")
     status = campaign.json("status")
     assert (status["quarantined"], status["spent"], status["reserved"]) == (1, 1.0, 0.0)
+    campaign.good("tell", ticket, *OUTCOME)
+    status = campaign.json("status")
+    assert (status["quarantined"], status["spent"], status["told"]) == (0, 0.5, 1)
 
 
 def test_the_quarantine_is_corrected_and_emptied(campaign):
@@ -228,6 +231,10 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
     assert campaign.good("quarantine") == "no report is in quarantine\n"
     notes = [event["note"] for event in campaign.json("events") if "note" in event]
     assert notes == ["their mistake"]
+    (number,) = campaign.json("notes")
+    assert campaign.good("notes") == f"{number}: their mistake\n"
+    assert campaign.good("notes", "--forget", number, 99) == "there is no note\n"
+    campaign.good("verify")
 
 
 def test_void_and_amend(campaign):

@@ -18,6 +18,7 @@ from tightrope.shell.campaigns.opening import (
     lasting,
     opened,
     print_status_after,
+    require_campaign,
     stored,
 )
 from tightrope.shell.saying import print_json
@@ -33,6 +34,7 @@ __all__ = [
     "backup",
     "change",
     "close",
+    "notes",
     "pause",
     "pin",
     "reprice",
@@ -112,6 +114,21 @@ def _prices(campaign: Campaign, options: argparse.Namespace) -> dict[str, Any]:
         names = campaign.refreshed().controller.task.limit_names
         found["penalty"] = by_name(options.penalty, "--penalty", names)
     return found
+
+
+def notes(options: argparse.Namespace) -> int:
+    """Show the notes that were left beside the log, or delete some of them."""
+    with stored(options) as store:
+        require_campaign(store, options.campaign)
+        found = store.notes(options.campaign, options.forget)
+    if options.json:
+        print_json(found)
+    else:
+        for number, text in found.items():
+            print(in_text(f"{number}: {text}"))
+        if not found:
+            print("there is no note")
+    return 0
 
 
 def add_budget(options: argparse.Namespace) -> int:

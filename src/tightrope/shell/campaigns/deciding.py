@@ -63,7 +63,7 @@ def create(options: argparse.Namespace) -> int:
             warnings.simplefilter("ignore")
             open_campaign("memory:", name, **wanted)  # so that a mistake leaves no file behind
         with stored(options, create=True) as store:
-            exists = f"campaign {name!r}: exists already in {options.store!r}; must be a new name"
+            exists = f"campaign {name!r}: exists already; must be a new name"
             if store.read(name, 0, 1) or store.saved(name):
                 raise InputError(exists)
             campaign = open_campaign(store, name, **wanted)

@@ -237,6 +237,16 @@ def _add_changes(commands: Any) -> None:
     _add_prices(parser, "its cost from here on", "one that the task knows")
     parser = _add(commands, changing.add_budget)
     parser.add_argument("amount", type=number, metavar="AMOUNT", help="in the task's cost units")
+    parser = _add(commands, changing.notes)
+    parser.add_argument(
+        "--forget",
+        nargs="+",
+        action="extend",
+        type=whole,
+        default=[],
+        metavar="NUMBER",
+        help="delete the notes of these events; the log stays as it is",
+    )
     parser = _add(commands, changing.change)
     parser.add_argument(
         "--limit",
