@@ -488,6 +488,8 @@ def test_backup_and_restore(campaign):
     status, out, _ = campaign.shell("campaign", "backup", campaign.store, copy)
     assert (status, out) == (0, f"copied 1 campaign to {copy}\n")
     assert "exists" in campaign.shell("campaign", "backup", campaign.store, copy)[2]
+    status, _, err = campaign.shell("campaign", "backup", campaign.store, "/no/such/copy.db")
+    assert (status, "cannot write '/no/such/copy.db'" in err) == (2, True)
     status, out, _ = campaign.shell("campaign", "restore", copy, new)
     assert (status, out.count("\n"), ticket in out) == (0, 1, True)
     campaign.store = new
@@ -509,7 +511,8 @@ def test_archive(campaign):
     assert len(file.read_text().splitlines()) == 3
     campaign.good("verify")
     campaign.good("tell", campaign.json("ask")["id"], *OUTCOME)
-    assert "must be" in campaign.bad("archive", campaign.folder / "x", "--before", 999)
+    assert "--before 999: " in campaign.bad("archive", campaign.folder / "x", "--before", 999)
+    assert "exists" in campaign.bad("archive", file, "--before", 5)
 
 
 # What is wrong, and where.

@@ -175,10 +175,12 @@ def _limits(campaign: Campaign, given: Sequence[Named]) -> dict[str, Any]:
 
 def backup(options: argparse.Namespace) -> int:
     """Copy a store to a new SQLite file, as of one moment, while its campaigns go on."""
+    from tightrope.files import require_writable
     from tightrope.live.keeping import backup_store
 
     with stored(options) as store:
         names = store.names()
+        require_writable(options.file)
         backup_store(store, options.file)
     if options.json:
         print_json({"file": options.file, "campaigns": names})
@@ -213,7 +215,8 @@ def archive(options: argparse.Namespace) -> int:
         try:
             count = archive_events(campaign, options.file, options.before - 1)
         except InputError as error:
-            raise InputError(f"--before {options.before}: {error}") from None
+            before = f"--before {options.before}: " * str(error).startswith("upto")
+            raise InputError(f"{before}{error}") from None
     if options.json:
         print_json({"file": options.file, "events": count})
     else:
