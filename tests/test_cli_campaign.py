@@ -144,6 +144,21 @@ def test_fewer_tickets_than_were_asked_for_are_said_to_be_so(world):
     assert err == "only 2 of 5: 0 of 2 is free\n"
 
 
+def test_a_ticket_is_printed_whatever_happens_after_it(campaign, monkeypatch):
+    from tightrope.errors import StoreError
+    from tightrope.live.stores.sqlite import SQLiteStore
+
+    def broken(self):
+        close(self)
+        raise StoreError("the disk is gone")
+
+    close = SQLiteStore.close
+    monkeypatch.setattr(SQLiteStore, "close", broken)
+    status, out, err = campaign.run("ask", "--json")
+    assert (status, json.loads(out)["id"]) == (1, "1-00000001")
+    assert err == "tightrope: the disk is gone\n"
+
+
 def test_lines_for_people(campaign):
     line = campaign.good("ask", "--id", "mine", "--eligible", "opus")
     assert line.startswith("mine: pull 'opus'; 1 is reserved, tell by 2")

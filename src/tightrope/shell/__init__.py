@@ -1,4 +1,4 @@
-"""Helpers of ``tightrope.cli``: command names and completion, saving runs, describing policies.
+"""Helpers of ``tightrope.cli``: commands' names and completion, what they print, live campaigns.
 
 Only ``cli`` imports this package.
 """

@@ -87,7 +87,14 @@ def ask(options: argparse.Namespace) -> int:
             tickets = [campaign.ask(options.id, eligible=eligible)]
         else:
             tickets = campaign.ask_many(options.count, eligible=eligible)
-        status = campaign.status()
+        with redirect_stdout(options.stdout):  # before anything else can go wrong
+            _print_tickets(options, tickets)
+        if len(tickets) < (options.count or 1):
+            say(f"only {len(tickets):,} of {options.count:,}: {money(campaign.status())}")
+    return 0
+
+
+def _print_tickets(options: argparse.Namespace, tickets: Sequence[Ticket]) -> None:
     if options.json:
         tables = [one.table() for one in tickets]
         print_json(tables[0] if options.count is None else tables)
@@ -96,9 +103,7 @@ def ask(options: argparse.Namespace) -> int:
 
         for one in tickets:
             print(in_text(ticket_words(one)))
-    if len(tickets) < (options.count or 1):
-        say(f"only {len(tickets):,} of {options.count:,}: {money(status)}")
-    return 0
+    sys.stdout.flush()
 
 
 def tell(options: argparse.Namespace) -> int:

@@ -62,9 +62,10 @@ def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Sto
 
 @contextmanager
 def opened(options: argparse.Namespace) -> Iterator[Campaign]:
-    """The campaign that a command names."""
+    """The campaign that a command names; ``options.stdout`` is for what is printed meanwhile."""
     from tightrope.live import open_campaign
 
+    options.stdout = sys.stdout
     with stored(options) as store, redirect_stdout(sys.stderr), patience():
         yield open_campaign(store, options.campaign)
 
