@@ -28,7 +28,7 @@ from tightrope.live import campaign as campaign_module
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
 TASK = Task(list(ARMS), {"bad": 0.4})
-START, MORE, EVERY = 60.0, 60.0, 4  # the budget, and what is added to it every so many kills
+START, MORE, EVERY = 10.0, 8.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 
 
@@ -97,6 +97,7 @@ class Worker:
         if self.told and roll < 0.05:  # again the same
             name, values = rng.choice(self.told[-20:])
             self.campaign.tell(name, *values)
+            assert self.campaign.ask(name).state == "told", name
         elif self.told and roll < 0.07:  # something else
             name, values = rng.choice(self.told[-20:])
             try:

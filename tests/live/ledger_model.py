@@ -38,6 +38,7 @@ class Model:
         self.told = self.voided = self.expired = self.late = self.overruns = 0
         self.spent = [0 for _ in budgets]
         self.reserved = [0 for _ in budgets]
+        self.excess = [0 for _ in budgets]  # what was paid beyond reservations, or billed later
         self.paused, self.closed, self.pinned = None, False, None
 
     def free(self):
@@ -50,6 +51,8 @@ class Model:
         for i in range(len(self.spent)):
             self.reserved[i] += reserved[i] - held[i]
             self.spent[i] += charged[i] - paid[i]
+            was = paid[i] if slip.state in ("told", "voided") else slip.reserved[i]
+            self.excess[i] += max(charged[i] - was, 0)
         slip.state, slip.charged = state, tuple(charged)
 
     def need(self, arm):
