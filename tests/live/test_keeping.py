@@ -21,6 +21,7 @@ from tightrope import (
 from tightrope.live import Campaign
 from tightrope.live.keeping import archive_events, archived_rows, backup_store, restore_store
 from tightrope.live.stores import open_store
+from tightrope.live.stores.memory import MemoryStore
 from tightrope.problem import Arm
 from tightrope.problem.laws import Bernoulli
 
@@ -229,3 +230,26 @@ def test_a_campaign_of_a_problem_sees_the_task_alone(path):
     problem = Problem(arms, limit=0.5)
     with open_campaign(path, "p", task=problem, budget=10, policy=UniformRandom()) as campaign:
         assert campaign.refreshed().controller.task == problem.task
+
+
+def test_tickets_expire_in_the_order_of_their_times_not_of_their_decisions():
+    clock = [10**15]
+    store = MemoryStore(lambda: clock[0])
+    policy = UniformRandom()
+    campaign = open_campaign(store, "e", task=TASK, budget=1e6, policy=policy, expire_after=100)
+    slow = campaign.ask("slow")
+    quick = campaign.ask("quick", expire_after=5)
+    assert (slow.expires_at - quick.expires_at).total_seconds() == 95
+    with pytest.raises(InputError, match="another expiry"):
+        campaign.ask("quick", expire_after=6)
+    clock[0] += 6 * 10**6
+    campaign.void(campaign.ask().id)
+    assert campaign.ticket("quick").state == "expired"
+    assert campaign.ticket("slow").state == "open"
+    for _ in range(500):  # closed tickets are forgotten, long before they would expire
+        pull(campaign)
+    assert len(campaign.refreshed().ledger.due) < 150
+    clock[0] += 100 * 10**6
+    campaign.void(campaign.ask().id)
+    assert campaign.ticket("slow").state == "expired"
+    assert campaign.verify().good

@@ -308,12 +308,20 @@ class Campaign:
 
     # The public half.
 
-    def ask(self, id: str | None = None, *, eligible: Sequence[int | str] | None = None) -> Ticket:
+    def ask(
+        self,
+        id: str | None = None,
+        *,
+        eligible: Sequence[int | str] | None = None,
+        expire_after: timedelta | float | None = None,
+    ) -> Ticket:
         """Which arm to pull now. The same ``id`` again gives the same ticket, and its state.
 
-        ``eligible``: the arms that may be pulled this time, by name or number.
+        ``eligible``: the arms that may be pulled this time, by name or number. ``expire_after``:
+        how long this ticket is waited for, if not as long as the campaign's.
         """
-        return self.do(lambda w: w.ask(id, eligible), () if id is None else (str(id),))  # type: ignore[no-any-return]
+        ttl = None if expire_after is None else _microseconds(expire_after)
+        return self.do(lambda w: w.ask(id, eligible, ttl), () if id is None else (str(id),))  # type: ignore[no-any-return]
 
     def ask_many(
         self,
@@ -321,18 +329,20 @@ class Campaign:
         *,
         ids: Sequence[str] | None = None,
         eligible: Sequence[int | str] | None = None,
+        expire_after: timedelta | float | None = None,
     ) -> list[Ticket]:
         """As many tickets in one turn, or one for each of ``ids``; fewer if the budget ends."""
+        ttl = None if expire_after is None else _microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
             raise InputError(f"count = {shown(count)}: must be positive, and as many as the ids")
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
-            writer.check_ids(names, eligible)
+            writer.check_ids(names, eligible, ttl)
             for one in names:
                 try:
-                    found.append(writer.ask(one, eligible))
+                    found.append(writer.ask(one, eligible, ttl))
                 except CampaignError:
                     if not found:
                         raise

@@ -15,9 +15,9 @@ amounts below 10^13 ticks at the start, so that sums stay exact whole numbers be
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from tightrope.errors import InputError
@@ -78,6 +78,7 @@ class Open(NamedTuple):
     asked_at: int
     expires_at: int
     eligible: tuple[int, ...] | None  # as it was asked for
+    ttl: int | None  # likewise
 
 
 @dataclass
@@ -85,7 +86,7 @@ class Ledger:
     """What the log says about money and tickets; no statistics, no decisions."""
 
     accounts: list[Account] = field(default_factory=list)
-    tickets: OrderedDict[str, Open] = field(default_factory=OrderedDict)  # in flight, oldest first
+    tickets: dict[str, Open] = field(default_factory=dict)  # in flight, oldest first
     quarantine: dict[int, str | None] = field(default_factory=dict)  # open reports: seq, ticket
     seq: int = 0
     at: int = 0
@@ -102,10 +103,10 @@ class Ledger:
     paused: str | None = None  # why
     closed: bool = False
     pinned: int | None = None
-    expires_last: int = 0  # the latest expiry given; a later ticket never expires before
     day: int = 0  # number of the day that log time is in
     day_start: int = 0  # ticks of the budget that were spent or reserved when it began
     doubtful: list[str] = field(default_factory=list)  # tickets that a restored store lists
+    due: list[tuple[int, str]] = field(default_factory=list, compare=False)  # a heap by expiry
 
     def follow(self, event: Event) -> Open | None:
         """Take an event; returns the ticket in flight that it closed."""
@@ -156,9 +157,28 @@ class Ledger:
             event.at,
             expires,
             None if eligible is None else tuple(eligible),
+            body.get("t"),
         )
         self.asked += 1
-        self.expires_last = max(self.expires_last, expires)
+        self._wait_for(expires, event.ticket)  # type: ignore[arg-type]
+
+    def _wait_for(self, expires: int, ticket: str) -> None:
+        """Remember when a ticket expires; tickets that are closed are forgotten now and then."""
+        if len(self.due) > 2 * len(self.tickets) + 100:
+            self.due = [(one.expires_at, name) for name, one in self.tickets.items()]
+            heapify(self.due)
+        else:
+            heappush(self.due, (expires, ticket))
+
+    def first_due(self, now: int) -> str | None:
+        """The ticket in flight that expires first, if it is due; of several the smallest id."""
+        while self.due and self.due[0][0] <= now:
+            expires, ticket = self.due[0]
+            one = self.tickets.get(ticket)
+            if one is not None and one.expires_at == expires:
+                return ticket
+            heappop(self.due)
+        return None
 
     def _tell(self, body: dict[str, Any]) -> None:
         values = body["v"]
@@ -212,7 +232,7 @@ class Ledger:
 
     def table(self) -> dict[str, Any]:
         """All of it as plain values, for a snapshot."""
-        made = {name: value for name, value in vars(self).items() if name not in ("tickets",)}
+        made = {name: value for name, value in vars(self).items() if name != "due"}
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
         made["tickets"] = [[ticket, *one] for ticket, one in self.tickets.items()]
@@ -224,11 +244,13 @@ class Ledger:
         made = dict(table)
         made["accounts"] = [Account(*account) for account in table["accounts"]]
         made["quarantine"] = dict(table["quarantine"])
-        tickets = OrderedDict()
-        for ticket, seq, arm, reserved, asked_at, expires_at, eligible in table["tickets"]:
+        tickets: dict[str, Open] = {}
+        for ticket, seq, arm, reserved, asked_at, expires_at, eligible, ttl in table["tickets"]:
             allowed = None if eligible is None else tuple(eligible)
-            tickets[ticket] = Open(seq, arm, tuple(reserved), asked_at, expires_at, allowed)
+            tickets[ticket] = Open(seq, arm, tuple(reserved), asked_at, expires_at, allowed, ttl)
         made["tickets"] = tickets
+        made["due"] = [(one.expires_at, name) for name, one in tickets.items()]
+        heapify(made["due"])
         return cls(**made)
 
 

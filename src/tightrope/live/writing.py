@@ -70,6 +70,7 @@ class Past:
     reserved: tuple[int, ...]
     expires_at: int
     eligible: tuple[int, ...] | None
+    ttl: int | None
     told: dict[str, Any] | None = None  # the body of the report that was taken
     settled: tuple[int, ...] = ()  # ticks spent on it, per account
     incurred: tuple[float, ...] = ()  # its penalties [M]
@@ -91,6 +92,7 @@ class Past:
                     tuple(moves[2::3]),
                     body["x"],
                     None if eligible is None else tuple(eligible),
+                    body.get("t"),
                 )
             elif past is not None:
                 past._follow(row, body)
@@ -160,16 +162,12 @@ class Writer:
         return event
 
     def expire(self) -> None:
-        """Expire tickets that are due, the oldest first."""
-        tickets, now = self.ledger.tickets, self.now
+        """Expire tickets that are due, in the order of their times."""
         for _ in range(MOST_EXPIRIES):
-            if not tickets:
+            name = self.ledger.first_due(self.now)
+            if name is None:
                 return
-            name = next(iter(tickets))
-            one = tickets[name]
-            if one.expires_at > now:
-                return
-            self.emit("expired", name, {"m": self._charged(one)})
+            self.emit("expired", name, {"m": self._charged(self.ledger.tickets[name])})
 
     def _charged(self, one: Open) -> list[int]:
         """The money moved when a reservation is charged in full."""
@@ -186,11 +184,19 @@ class Writer:
 
     # Decisions.
 
-    def ask(self, ticket: str | None, eligible: Sequence[int | str] | None) -> Ticket:
-        """A decision, or the one that was made for the same id before."""
+    def ask(
+        self,
+        ticket: str | None,
+        eligible: Sequence[int | str] | None,
+        ttl: int | None = None,
+    ) -> Ticket:
+        """A decision, or the one that was made for the same id before.
+
+        ``ttl``: how long it is waited for, in microseconds, if not as long as usual.
+        """
         allowed = None if eligible is None else self._numbers(eligible)
         if ticket is not None:
-            found = self._repeated(ticket, allowed)
+            found = self._repeated(ticket, allowed, ttl)
             if found is not None:
                 return found
             ticket = str(ticket)
@@ -198,8 +204,10 @@ class Writer:
         ledger = self.ledger
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
-        expires = max(self.now + self.core.settings.expire_after, ledger.expires_last)
+        expires = self.now + (self.core.settings.expire_after if ttl is None else ttl)
         body: dict[str, Any] = {"arm": choice.arm, "x": expires}
+        if ttl is not None:
+            body["t"] = ttl
         if any(choice.reserved):
             body["m"] = [ticks for amount in choice.reserved for ticks in (0, 0, amount)]
         if allowed is not None:
@@ -211,7 +219,9 @@ class Writer:
         self.emit("asked", ticket, body, chosen=ledger.pinned is None)
         return self._ticket(ticket, choice.arm, choice.reserved, expires, "open")
 
-    def _repeated(self, ticket: str, allowed: tuple[int, ...] | None) -> Ticket | None:
+    def _repeated(
+        self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
+    ) -> Ticket | None:
         """The ticket that an id was given before, if its arguments are the same."""
         if not good_id(ticket):
             allowed_ids = "1 to 128 visible ASCII characters"
@@ -223,15 +233,22 @@ class Writer:
             return None
         if found.eligible != allowed:
             raise ConflictError(f"id = {ticket!r}: was asked for with other eligible arms")
+        if found.ttl != ttl:
+            raise ConflictError(f"id = {ticket!r}: was asked for with another expiry")
         state = "open" if isinstance(found, Open) else found.state
         return self._ticket(ticket, found.arm, found.reserved, found.expires_at, state)
 
-    def check_ids(self, ids: Iterable[str | None], eligible: Sequence[int | str] | None) -> None:
+    def check_ids(
+        self,
+        ids: Iterable[str | None],
+        eligible: Sequence[int | str] | None,
+        ttl: int | None = None,
+    ) -> None:
         """Raise unless all of these ids can be asked for."""
         allowed = None if eligible is None else self._numbers(eligible)
         for one in ids:
             if one is not None:
-                self._repeated(one, allowed)
+                self._repeated(one, allowed, ttl)
 
     def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
         if isinstance(eligible, str) or not isinstance(eligible, Iterable) or not len(eligible):
