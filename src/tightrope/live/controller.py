@@ -63,6 +63,7 @@ class CompiledAside:
     """Kernels that are being compiled in a thread, for a spec with and without a ``State``."""
 
     running: ClassVar[set[CompiledAside]] = set()
+    wanted: ClassVar[bool] = True  # whether a process lives long enough to gain from it
 
     def __init__(self, spec: Spec) -> None:
         self._spec, self.done, self.failed = spec, False, False
@@ -83,9 +84,9 @@ class CompiledAside:
 
     @classmethod
     def wait(cls) -> None:
-        """Wait for what is still compiled: a process that ends meanwhile could crash."""
+        """Wait for what is still compiled: a process that ends meanwhile would crash."""
         for one in list(cls.running):
-            one._thread.join(60.0)
+            one._thread.join()
 
 
 atexit.register(CompiledAside.wait)
@@ -220,7 +221,7 @@ class Controller:
         """After some decisions in plain Python, have kernels compiled aside; then use them."""
         self._plain_choices += 1
         if self._aside is None:
-            if self._plain_choices >= self._patience:
+            if self._plain_choices >= self._patience and CompiledAside.wanted:
                 self._aside = CompiledAside(self._state.spec)
         elif self._aside.done:
             failed, self._aside, self._plain_choices = self._aside.failed, None, 0
