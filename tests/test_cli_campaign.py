@@ -765,6 +765,21 @@ def test_an_interrupted_command_ends_with_130(campaign, monkeypatch):
     assert err == "tightrope: interrupted; the campaign's status says whether it was recorded\n"
 
 
+def test_a_command_compiles_nothing_for_later(campaign, monkeypatch):
+    from tightrope.live.campaign import Campaign
+    from tightrope.live.controller import CompiledAside
+
+    ask, wanted = Campaign.ask, []
+
+    def watched(self, *words, **options):
+        wanted.append(CompiledAside.wanted)
+        return ask(self, *words, **options)
+
+    monkeypatch.setattr(Campaign, "ask", watched)
+    campaign.json("ask")
+    assert (wanted, CompiledAside.wanted) == ([False], True)
+
+
 def test_a_busy_store_is_status_one(campaign, monkeypatch):
     import fcntl
 

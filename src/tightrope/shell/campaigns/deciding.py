@@ -14,11 +14,11 @@ from tightrope.errors import InputError, nearest
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
     arm_of,
+    brief,
     by_name,
     lasting,
     money,
     opened,
-    patience,
     penalty_of,
     print_status_after,
     stored,
@@ -58,7 +58,7 @@ def create(options: argparse.Namespace) -> int:
         "shadow": options.shadow,
     }
     name = options.campaign
-    with redirect_stdout(sys.stderr), patience():
+    with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             open_campaign("memory:", name, **wanted)  # so that a mistake leaves no file behind

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tightrope.errors import HaltedError, InputError, PolicyError
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
+    brief,
     opened,
     require_campaign,
     stored,
@@ -131,7 +132,7 @@ def _task_of(store: Store, name: str) -> Task | None:
     from tightrope.live import open_campaign
 
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), brief():
             return open_campaign(store, name).refreshed().controller.task
     except (HaltedError, PolicyError) as error:
         say(f"warning: {error}")
@@ -241,7 +242,7 @@ def list_campaigns(options: argparse.Namespace) -> int:
     from tightrope.live import open_campaign
 
     found = []
-    with stored(options) as store, redirect_stdout(sys.stderr):
+    with stored(options) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:
                 found.append(open_campaign(store, name).status())

@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import InputError
 from tightrope.names import in_text
-from tightrope.shell.saying import print_json, say
+from tightrope.shell.saying import print_json
 
 if TYPE_CHECKING:
     from tightrope.live import Campaign
@@ -24,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Named",
     "arm_of",
+    "brief",
     "by_name",
     "free",
     "lasting",
     "money",
     "opened",
-    "patience",
     "penalty_of",
     "print_status_after",
     "require_campaign",
@@ -37,7 +36,6 @@ __all__ = [
     "stored",
 ]
 
-PATIENCE = 5.0  # seconds
 Named = tuple[str | None, float]  # a number, and its name if it was given one
 
 
@@ -66,24 +64,21 @@ def opened(options: argparse.Namespace) -> Iterator[Campaign]:
     from tightrope.live import open_campaign
 
     options.stdout = sys.stdout
-    with stored(options) as store, redirect_stdout(sys.stderr), patience():
+    with stored(options) as store, redirect_stdout(sys.stderr), brief():
         yield open_campaign(store, options.campaign)
 
 
 @contextmanager
-def patience() -> Iterator[None]:
-    """Tell a person at a terminal why a first decision or report takes so long."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    text = "still at work: a policy is compiled when it is first used on a machine"
-    timer = threading.Timer(PATIENCE, say, [text])
-    timer.daemon = True
-    timer.start()
+def brief() -> Iterator[None]:
+    """A block that takes a moment, in which no kernels are compiled for later decisions."""
+    from tightrope.live.controller import CompiledAside
+
+    before = CompiledAside.wanted
+    CompiledAside.wanted = False
     try:
         yield
     finally:
-        timer.cancel()
+        CompiledAside.wanted = before
 
 
 def require_campaign(store: Store, name: str) -> None:
