@@ -128,7 +128,8 @@ class Model:
         return "voided"
 
     def expire(self, now, most=256):
-        due = [name for name, slip in list(self.open.items())[:most] if slip.expires <= now]
+        due = sorted((s.expires, name) for name, s in self.open.items() if s.expires <= now)[:most]
+        due = [name for _, name in due]
         for name in due:
             slip = self.open.pop(name)
             self._move(slip, "expired", self.nothing, slip.reserved)

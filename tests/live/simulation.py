@@ -59,7 +59,7 @@ class Simulation:
         self.model = Model(budgets, most, reserves=stop == "hard", keeps=KEEPS)
         self.units = [10 ** (one.digits - 3) for one in self.core.ledger.accounts]
         self.known, self.count, self.last, self.refused = [], 0, 0, 0
-        self.wait, self.expiry, self.now = WAIT, 0, 0
+        self.wait, self.now = WAIT, 0
         self.plan, weights = zip(*PLAN, strict=True)
         self.weights = list(weights)
 
@@ -188,8 +188,7 @@ class Simulation:
             return
         assert got.number in may, (got, may)
         assert name is None or got.id == name
-        self.expiry = max(self.now + self.wait, self.expiry)  # not before those asked before it
-        model.ask(got.id, got.number, self.expiry)
+        model.ask(got.id, got.number, self.now + self.wait)
         self.known.append(got.id)
 
     def ask_again(self):

@@ -1,0 +1,88 @@
+"""The ledger's fold is frozen: old logs lead to the same ledger for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.live.ledger_model import Model, follow
+from tightrope.errors import HaltedError
+from tightrope.live.events import KINDS, START, VERSION, Row, event_of, row_of
+from tightrope.live.ledger import Ledger
+
+LOGS = sorted(Path(__file__).parent.glob("golden/*.jsonl"))
+
+
+def read(path):
+    """The rows of a golden log, and the table of its ledger."""
+    *lines, last = map(json.loads, path.read_text().splitlines())
+    rows = [Row(**{**line, "hash": bytes.fromhex(line["hash"])}) for line in lines]
+    return rows, last["ledger"]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_an_old_log_leads_to_the_same_ledger(path):
+    rows, table = read(path)
+    ledger, before = Ledger(), START
+    for row in rows:
+        event = event_of(row, before)
+        ledger.follow(event)
+        before = row.hash
+        for account in ledger.accounts:
+            assert account.budget == account.spent + account.reserved + account.free
+    assert json.loads(json.dumps(ledger.table())) == table
+    assert Ledger.of_table(table) == ledger
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+def test_an_event_is_written_as_it_was(path):
+    rows, _ = read(path)
+    before = START
+    for row in rows:
+        assert row_of(event_of(row), before) == row
+        before = row.hash
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("tickets-1", [(1000,)] * 2), ("limits-1", [(1000, 1000)] * 2)],
+)
+def test_the_model_agrees_with_an_old_log(name, most):
+    rows, table = read(next(path for path in LOGS if path.stem == name))
+    model = None
+    for row in rows:
+        event = event_of(row)
+        if event.kind == "created":
+            digits = [digits for _, digits in event.body["accounts"]]
+            ticks = event.body["m"][::3]
+            unit = [10 ** (number - 3) for number in digits]
+            model = Model([t // u for t, u in zip(ticks, unit, strict=True)], most)
+        elif event.kind == "amended":
+            told = {"d": [300], "a": [None, 700]}[event.ticket]
+            assert model.amend(event.ticket, told)
+        else:
+            follow(model, event, lambda amount: amount * 1000)
+    for i, (_, _, *ticks) in enumerate(table["accounts"]):
+        wanted = model.budgets[i], model.spent[i], model.reserved[i]
+        assert [t / unit[i] for t in ticks] == pytest.approx(wanted, rel=1e-12)
+    counted = [table[key] for key in ("told", "voided", "expired", "late", "overruns")]
+    assert counted == [model.told, model.voided, model.expired, model.late, model.overruns]
+
+
+def test_every_kind_of_event_is_in_a_golden_log():
+    assert {row.kind for path in LOGS for row in read(path)[0]} == KINDS
+
+
+@pytest.mark.parametrize("columns", [{"kind": "gifted"}, {"version": VERSION + 1}], ids=str)
+def test_an_unknown_kind_or_a_newer_version_halts(columns):
+    rows, _ = read(LOGS[0])
+    with pytest.raises(HaltedError, match=r"event 3: kind .* a newer program wrote it"):
+        event_of(rows[2]._replace(**columns), rows[1].hash)
+
+
+def test_a_broken_chain_halts():
+    rows, _ = read(LOGS[0])
+    with pytest.raises(HaltedError, match="event 3: its hash does not follow"):
+        event_of(rows[2], rows[0].hash)
