@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -90,6 +91,7 @@ class CompiledAside:
 
 
 atexit.register(CompiledAside.wait)
+os.register_at_fork(before=CompiledAside.wait)  # a child would wait for ever for numba's locks
 
 
 class Controller:
