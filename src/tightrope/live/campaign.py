@@ -687,6 +687,7 @@ def open_campaign(
 ) -> Campaign:
     """Create a campaign, or go on with the one of this name.
 
+    There are many arguments because all that a campaign keeps to is said here, once.
     ``store``: the path of a SQLite file, or ``postgresql://...``. ``task`` and ``budget`` are
     needed to create it; to go on they may be left out, and have to agree if they are given.
     ``stop``: "hard" reserves each arm's largest cost before it is pulled and never overspends;
