@@ -315,6 +315,9 @@ def test_expiry_and_release(world):
     time.sleep(0.05)
     world.json("ask")
     assert world.json("status")["expired"] == 1
+    longer = world.json("ask", "--expire-after", 1e6)["expires_at"]
+    assert longer > world.json("ask", "--count", 1)[0]["expires_at"]
+    assert "expire_after" in world.bad("ask", "--expire-after", -1)
     world.store = str(world.folder / "other.db")
     dates = ("--starts", "2199-01-01", "--ends", "2199-02-01T00:00:00+01:00")
     world.create("--release", "even", *dates)

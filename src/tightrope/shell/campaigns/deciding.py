@@ -83,10 +83,11 @@ def ask(options: argparse.Namespace) -> int:
         eligible = None
         if options.eligible is not None:
             eligible = [arm_of(campaign, text) for text in options.eligible]
+        wanted: dict[str, Any] = {"eligible": eligible, "expire_after": options.expire_after}
         if options.count is None:
-            tickets = [campaign.ask(options.id, eligible=eligible)]
+            tickets = [campaign.ask(options.id, **wanted)]
         else:
-            tickets = campaign.ask_many(options.count, eligible=eligible)
+            tickets = campaign.ask_many(options.count, **wanted)
         with redirect_stdout(options.stdout):  # before anything else can go wrong
             _print_tickets(options, tickets)
         if len(tickets) < (options.count or 1):

@@ -124,6 +124,12 @@ def _add_decisions(commands: Any) -> None:
     parser.add_argument(
         "--count", type=whole, metavar="N", help="so many tickets at once; fewer if the budget ends"
     )
+    parser.add_argument(
+        "--expire-after",
+        type=number,
+        metavar="SECONDS",
+        help="how long to wait for its report; default as the campaign's",
+    )
     parser = _add(commands, deciding.tell)
     _add_ticket(parser)
     _add_outcome(parser)
