@@ -22,6 +22,7 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
+from tightrope.live import controller as controller_module
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import Locks, SQLiteStore
@@ -482,6 +483,18 @@ def test_a_child_goes_on_after_its_parent_has_let_go(tmp_path):
     with open_campaign(path, "one") as again:
         assert again.status()["asked"] == 6
         assert again.verify().good
+
+
+def test_a_fork_waits_for_what_is_being_compiled(monkeypatch):
+    """The child would have numba's locks, and not the thread that lets go of them."""
+    monkeypatch.setattr(controller_module, "calls", lambda _: time.sleep(0.2))
+    monkeypatch.setattr(controller_module, "call_beside", lambda _: None)
+    monkeypatch.setattr(controller_module, "stateful", lambda spec: spec)
+    controller_module.CompiledAside("a spec")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(len(controller_module.CompiledAside.running))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_closed_store_says_so(tmp_path):
