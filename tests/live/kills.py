@@ -29,7 +29,7 @@ from tightrope.live import campaign as campaign_module
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
 TASK = Task(list(ARMS), {"bad": 0.4})
-START, MORE, EVERY = 10.0, 8.0, 4  # the budget, and what is added to it every so many kills
+START, MORE, EVERY = 20.0, 20.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 
 
@@ -178,7 +178,7 @@ def run(url, folder, cycles, workers=3, seed=0, longest=0.4, progress=None):
     campaign_module.SNAPSHOT_EVERY = SNAPSHOTS
     rng, folder = random.Random(seed), Path(folder)
     with open_campaign(
-        url, NAME, task=TASK, budget=START, policy=Rotation(), expire_after=2.0, seed=seed
+        url, NAME, task=TASK, budget=START, policy=Rotation(), expire_after=0.4, seed=seed
     ):
         pass
     began, seeds = time.monotonic(), iter(range(10**9))
