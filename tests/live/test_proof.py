@@ -77,6 +77,13 @@ def test_kill_9_under_load_loses_and_doubles_nothing(tmp_path):
     assert found["asks"] > 50
 
 
+def test_kill_9_under_load_on_postgresql(postgres_url, tmp_path):
+    found = kills.run(postgres_url, tmp_path, cycles=12, workers=4)
+    assert (found["lost"], found["doubled"], found["overspent"]) == (0, 0, 0)
+    assert found["verified"]
+    assert found["asks"] > 30
+
+
 # Errors of the disk.
 
 
