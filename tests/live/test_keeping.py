@@ -35,7 +35,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def campaign(path):
-    with open_campaign(path, "spring", task=TASK, budget=100, policy=UniformRandom()) as made:
+    with open_campaign(path, "spring", task=TASK, budget=1000, policy=UniformRandom()) as made:
         yield made
 
 
@@ -151,6 +151,8 @@ def test_other_limits_keep_their_names(campaign):
         campaign.change(limits={"complaint": 0.2})
     campaign.change(limits={"complaints": Limit(0.2, per="pull")})
     assert campaign.status()["limits"] == {"complaints": "limit 'complaints' = 0.2 per pull"}
+    campaign.change(limits={"complaints": 0.3})
+    assert campaign.status()["limits"] == {"complaints": "limit 'complaints' = 0.3 per pull"}
     pull(campaign, 4)
     assert campaign.verify().good
 
@@ -168,7 +170,7 @@ def test_a_hard_limit_that_changes_moves_its_account(path):
             "free": 7.0,
         }
         with pytest.raises(InputError, match="must stay hard"):
-            campaign.change(limits={"harm": 0.5})
+            campaign.change(limits={"harm": Limit(0.5)})
         assert campaign.verify().good
 
 
@@ -187,7 +189,7 @@ def test_arms_and_budget_change_by_events(campaign, path):
         campaign.add_arm("post")
     with open_campaign(path, "spring") as again:
         assert again.status() == campaign.status()
-        assert again.status()["budget"] == 150.0
+        assert again.status()["budget"] == 1050.0
         assert again.verify().good
 
 
@@ -253,3 +255,14 @@ def test_tickets_expire_in_the_order_of_their_times_not_of_their_decisions():
     campaign.void(campaign.ask().id)
     assert campaign.ticket("slow").state == "expired"
     assert campaign.verify().good
+
+
+def test_who_followed_many_events_to_open_a_campaign_keeps_a_snapshot(campaign, path):
+    for _ in range(6):
+        pull(campaign, 100)
+    assert campaign.store.saved("spring").seq == 1
+    with open_campaign(path, "spring") as again:
+        ticket = again.ask()
+        assert again.store.saved("spring").seq == again.status()["events"]
+        again.void(ticket.id)
+        assert again.verify().to_the_bit == 2

@@ -59,6 +59,7 @@ from tightrope.version import __version__
 __all__ = ["Campaign", "SoftBudgetWarning", "open_campaign"]
 
 SNAPSHOT_EVERY = 10_000  # events
+LONG_REPLAY = 1000  # events that were followed to open a campaign
 MOST_TOGETHER = 256  # requests of one turn
 MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
 LONGEST_JUMP = 3600.0  # seconds by which a clock may run ahead of the process's own
@@ -109,6 +110,7 @@ class Campaign:
         self._queue: deque[Request] = deque()
         self._turn_taken = threading.RLock()
         self._core: Core | None = None
+        self._replayed = 0  # events that were followed to open it
         self._hash = START
         self._clocks: tuple[int, float] | None = None  # the store's and our own, at the last turn
 
@@ -129,6 +131,7 @@ class Campaign:
         self._follow_committed()
         if core.ledger.seq == 0:
             raise unknown_campaign(self.store, self.name)
+        self._replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
 
     def _follow_committed(self) -> None:
@@ -268,7 +271,7 @@ class Campaign:
 
     def _watch_clock(self, writer: Writer, now: int) -> None:
         """Pause after a jump of the clock: it would expire tickets and release budget."""
-        before, own = self._clocks or (None, 0.0), time.monotonic()
+        before, own = self._clocks or (None, 0.0), uptime()
         self._clocks = now, own
         last, bound = writer.ledger.at, LONGEST_SILENCE
         if before[0] is not None:
@@ -300,7 +303,9 @@ class Campaign:
         if not writer.rows:
             return
         first, last = writer.rows[0].seq, writer.rows[-1]
-        if first == 1 or first // SNAPSHOT_EVERY != (last.seq + 1) // SNAPSHOT_EVERY:
+        due = first // SNAPSHOT_EVERY != (last.seq + 1) // SNAPSHOT_EVERY
+        if due or self._replayed > LONG_REPLAY:  # the next process need not follow as many
+            self._replayed = 0
             try:
                 self.store.save(self.name, Saved(last.seq, last.hash, writer.core.snapshot()))
             except StoreError as error:  # the log is the truth
@@ -629,6 +634,11 @@ def as_policy(policy: Policy | str) -> tuple[Policy, str]:
     if not isinstance(policy, Policy):
         raise InputError(f"policy = {shown(policy)}: must be a policy, such as Resolve()")
     return policy, policy.label
+
+
+def uptime() -> float:
+    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def own_name() -> str:

@@ -15,7 +15,7 @@ from tightrope.live.stores import Store
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
-from tightrope.problem.limits import as_limit
+from tightrope.problem.limits import Limit, as_limit
 
 __all__ = ["Relearning"]
 
@@ -78,7 +78,11 @@ def _with_limits(task: Task, limits: Mapping[str, Any]) -> Task:
     for name, limit in limits.items():
         if name not in made:
             raise InputError(f"limit {name!r}: is unknown; {nearest(name, made)}")
-        before, after = as_limit(made[name]), as_limit(limit)
+        before = as_limit(made[name])
+        if isinstance(before, Limit) and isinstance(limit, int | float):  # still per what it was
+            total = before.total is not None
+            limit = replace(before, total=limit) if total else replace(before, at_most=limit)
+        after = as_limit(limit)
         if (before.hard, before.of) != (after.hard, after.of):
             raise InputError(f"limit {name!r}: must stay {'hard' if before.hard else 'as it is'}")
         made[name] = limit

@@ -232,6 +232,7 @@ class SQLiteStore(Store):
         self._mutex, self._reading = threading.Lock(), threading.Lock()
         self._suspended: list[threading.Lock] = []
         self._closed = False
+        self._locks: Any = None
         self._writer: Any = None  # connections; None after a fork, until they are needed
         self._reader: Any = None
         self._open()
@@ -249,12 +250,15 @@ class SQLiteStore(Store):
         new = [path + end for end in BESIDE if not os.path.exists(path + end)]
         try:
             self._open_in_turn(path)
-        except InputError:  # of others: leave nothing beside it
-            self._locks.close()
-            for one in new:
-                with suppress(OSError):
+        except BaseException as error:
+            self._hang_up()
+            if self._locks is not None:
+                self._locks.close()
+            for one in new if isinstance(error, InputError) else ():
+                with suppress(OSError):  # a file of others: leave nothing beside it
                     os.remove(one)
             raise
+        self._file = self._file_now()
         self._ids = dict[str, int]()
         self._since = 0  # rows written since the last checkpoint
 
@@ -270,6 +274,21 @@ class SQLiteStore(Store):
                 self._locks.release()
         except (sqlite3.Error, OSError) as error:
             raise self._failed("opened", error) from error
+
+    def _file_now(self) -> tuple[int, int] | None:
+        """Which file is at the path now."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _require_own_file(self) -> None:
+        """Raise if the file was deleted or replaced: what is written to it would be lost."""
+        found = self._file_now()
+        if found != self._file:
+            what = "the file is gone" if found is None else "another file is in its place"
+            raise StoreError(f"store {self._path!r}: {what}; open it again")
 
     def _connect_again(self) -> sqlite3.Connection:
         if self._closed:
@@ -382,6 +401,7 @@ class SQLiteStore(Store):
             if not self._locks.acquire(max(until - time.monotonic(), 0.0)):
                 raise StoreBusyError(busy)
             try:
+                self._require_own_file()
                 with self._transaction() as connection:
                     yield connection
                 if self._since >= CHECKPOINT:
