@@ -22,6 +22,7 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
+from tightrope.live import campaign as campaign_module
 from tightrope.live import controller as controller_module
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores.memory import MemoryStore
@@ -310,6 +311,15 @@ def test_a_clock_that_is_set_right_again_was_never_followed(store, clock):
     assert campaign.status()["expired"] == 0
 
 
+def test_a_machine_that_slept_has_no_jump_of_the_clock(store, clock, monkeypatch):
+    campaign, hours = start(store), 3
+    campaign.ask()
+    awake = campaign_module.uptime()
+    monkeypatch.setattr(campaign_module.time, "clock_gettime", lambda _: awake + hours * 3600)
+    clock.at += hours * 3600 * 1_000_000
+    assert campaign.ask().state == "open"
+
+
 # Failing stores, threads, interrupts, forks.
 
 
@@ -495,6 +505,39 @@ def test_a_fork_waits_for_what_is_being_compiled(monkeypatch):
     if pid == 0:
         os._exit(len(controller_module.CompiledAside.running))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_file_that_is_gone_takes_no_decision(tmp_path, how):
+    """Otherwise they would go to a file that nobody can open any more."""
+    path = tmp_path / "x.db"
+    campaign = open_campaign(path, "one", task=TASK, budget=100, policy=Rotation())
+    campaign.ask()
+    campaign.store.backup(str(tmp_path / "copy.db"))
+    path.rename(tmp_path / "away.db")
+    if how == "replaced":
+        (tmp_path / "copy.db").rename(path)
+    with pytest.raises(StoreError, match=r"the file is gone|another file is in its place"):
+        campaign.ask()
+    (tmp_path / "away.db").rename(path)
+    assert campaign.ask().state == "open"
+    campaign.disconnect()
+
+
+def test_a_store_that_is_busy_leaves_no_file_open(tmp_path, monkeypatch):
+    path = str(tmp_path / "x.db")
+    holder = SQLiteStore(path)
+    monkeypatch.setattr(SQLiteStore, "deadline", 0.02)
+    with holder.turn("x"):
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            with pytest.raises(StoreError, match="no turn within"):
+                SQLiteStore(path)
+    deadline = time.monotonic() + 5
+    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+        time.sleep(0.01)  # the threads that were in line have to end
+    assert len(os.listdir("/proc/self/fd")) <= before
+    holder.close()
 
 
 def test_a_closed_store_says_so(tmp_path):
