@@ -25,6 +25,7 @@ from tightrope.errors import (
 from tightrope.live import campaign as campaign_module
 from tightrope.live import controller as controller_module
 from tightrope.live.campaign import Campaign
+from tightrope.live.keeping import archive_events
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import Locks, SQLiteStore
 
@@ -563,6 +564,31 @@ def test_verify_notices_a_log_that_was_cut(store):
     else:
         store._writer.execute("DELETE FROM events WHERE seq > 3")
     assert not campaign.verify().good
+
+
+def test_an_archive_does_not_halt_who_slept_meanwhile(store, tmp_path):
+    campaign = start(store)
+    idle, looking = Campaign(store, "one"), Campaign(store, "one")
+    for number in range(20):
+        campaign.ask(f"t{number}")
+        campaign.tell(f"t{number}", 0.5, 1, 0)
+    archive_events(campaign, str(tmp_path / "old.jsonl"), 30)
+    assert looking.status()["asked"] == 20
+    assert idle.ask().state == "open"
+    assert campaign.status() == idle.status() == looking.status()
+    assert idle.verify().good
+
+
+def test_a_long_bill_takes_no_longer_than_its_length(clock):
+    campaign, spans = start(MemoryStore(clock), budget=10_000), []
+    names = [f"t{number}" for number in range(4000)]
+    campaign.ask_many(ids=names)
+    campaign.tell_many({"id": name, "cost": 0.5, "reward": 1, "penalty": 0} for name in names)
+    for count in (500, 4000):
+        began = time.process_time()
+        campaign.amend_many({"id": name, "cost": 0.25 * count / 500} for name in names[:count])
+        spans.append(time.process_time() - began)
+    assert spans[1] < 20 * spans[0]  # eight times as long, with room for a busy machine
 
 
 def test_hard_limits_are_reserved_to_the_last_pull(store):

@@ -128,16 +128,30 @@ class Campaign:
                 )
             core, seen = Core.restore(saved.body, self._policy), saved.hash
         self._core, self._hash = core, seen
-        self._follow_committed()
+        core = self._follow_committed()
         if core.ledger.seq == 0:
             raise unknown_campaign(self.store, self.name)
         self._replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
 
-    def _follow_committed(self) -> None:
+    def _follow_committed(self) -> Core:
         assert self._core is not None
         while rows := self.store.read(self.name, self._core.ledger.seq, 1000):
-            self._follow(rows)
+            if rows[0].seq > self._core.ledger.seq + 1:
+                self._skip_archived()
+            else:
+                self._follow(rows)
+        return self._core
+
+    def _skip_archived(self) -> Core:
+        """Go on from a snapshot: events that were not followed here are archived."""
+        assert self._core is not None
+        saved, seq = self.store.saved(self.name), self._core.ledger.seq
+        if saved is None or saved.seq <= seq:
+            self._core = None
+            raise HaltedError(f"campaign {self.name!r}: event {seq + 1} is missing")
+        self._core, self._hash = Core.restore(saved.body, self._policy), saved.hash
+        return self._core
 
     def _follow(self, rows: Sequence[Row]) -> None:
         core = self._core
@@ -161,13 +175,17 @@ class Campaign:
         core = self._core or self._load()
         seq = core.ledger.seq
         rows = turn.read(max(seq - 1, 0))
-        if seq and (not rows or rows[0].seq != seq or rows[0].hash != self._hash):
+        if rows and rows[0].seq > seq:  # that one is archived
+            if rows[0].seq > seq + 1:
+                core = self._skip_archived()
+            rows = [rows[0], *turn.read(core.ledger.seq)]  # the first was followed already
+        elif not rows or rows[0].seq != seq or rows[0].hash != self._hash:
             self._core = None
             raise HaltedError(
                 f"campaign {self.name!r}: event {seq}, which was followed here, is not in the"
                 " store any more; was it restored from a backup? Open the campaign again"
             )
-        self._follow(rows[1:] if seq else rows)
+        self._follow(rows[1:])
         while len(rows) >= 1000:
             rows = turn.read(core.ledger.seq)
             self._follow(rows)

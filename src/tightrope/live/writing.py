@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -140,6 +141,8 @@ class Writer:
             self._known = {ticket: [] for ticket in wanted}
             for row in find(wanted):
                 self._known[row.ticket or ""].append(row)
+        self._mine: dict[str, list[Row]] = defaultdict(list)  # this turn's rows by ticket
+        self._sorted = 0  # how many of them are there
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -179,8 +182,11 @@ class Writer:
             return None
         if ticket not in self._known:
             self._known[ticket] = self._find([ticket])
-        rows = self._known[ticket]
-        return Past.of_rows([*rows, *(row for row in self.rows if row.ticket == ticket)])
+        for row in self.rows[self._sorted :]:
+            if row.ticket is not None:
+                self._mine[row.ticket].append(row)
+        self._sorted = len(self.rows)
+        return Past.of_rows([*self._known[ticket], *self._mine.get(ticket, ())])
 
     # Decisions.
 
