@@ -103,7 +103,7 @@ class Simulation:
     def restart(self, compare=True):
         """Follow the log from the last snapshot, or from the start."""
         before = self.core
-        saved = self.store.saved(NAME) if self.rng.random() < 0.9 else None
+        saved = self.store.saved(NAME) if self.rng.random() < 0.96 else None
         core, seen = Core(), START
         if saved is not None:
             core, seen = Core.restore(saved.body), saved.hash
@@ -183,7 +183,7 @@ class Simulation:
         got = self.try_(self.writer.ask, name, eligible)
         if isinstance(got, Exception):
             assert not may, (got, may)
-            if not model.paused and not model.closed and rng.random() < 0.02:
+            if not model.paused and not model.closed and rng.random() < 0.005:
                 self.add_budget()
             return
         assert got.number in may, (got, may)
@@ -316,7 +316,7 @@ class Simulation:
             self.model.retired.add(arm)
 
     def add_budget(self):
-        amount = self.rng.randrange(1, 100_001)
+        amount = self.rng.randrange(1, 500_001)
         self.writer.add_budget(amount / 1000)
         self.model.budgets[0] += amount
 
@@ -347,7 +347,7 @@ PLAN = [
     (Simulation.pin, 0.5),
     (Simulation.add_arm, 0.05),
     (Simulation.retire, 0.05),
-    (Simulation.add_budget, 1.0),
+    (Simulation.add_budget, 0.2),
     (Simulation.change, 0.2),
     (Simulation.close, 0.1),
 ]
