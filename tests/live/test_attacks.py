@@ -278,6 +278,49 @@ def test_a_retired_arm_buys_no_hope(store):
         campaign.ask(eligible=["a"])
 
 
+def test_a_price_is_the_one_of_the_ask(store):
+    """What is in flight when a price changes is paid as it was reserved; so is what is repeated."""
+    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    for price, name in ((0.5, "dearer"), (0.2, "cheaper")):
+        campaign = open_campaign(store, name, task=task, budget=10, policy=Rotation())
+        for ticket in "xyz":
+            campaign.ask(ticket, eligible=["a"])
+        campaign.tell("x", 0.3, 1, 0)
+        campaign.reprice("a", cost=price)
+        campaign.tell("x", 0.3, 1, 0)
+        campaign.tell("x", reward=1, penalty=0)
+        campaign.tell("y", 0.3, 1, 0)
+        campaign.tell("z", reward=1, penalty=0)
+        campaign.tell(campaign.ask("w", eligible=["a"]).id, price, 1, 0)
+        status = campaign.status()
+        assert (status["spent"], status["overruns"]) == (pytest.approx(0.9 + price), 0)
+        assert (status["state"], status["quarantined"]) == ("open", 0)
+        controller = campaign.refreshed().controller
+        assert controller.spent == pytest.approx(0.9 + price)
+        learned = (0.3 + 3 * price) / 4  # from then on at the new price
+        assert controller.means[0][0] == pytest.approx(learned)
+        with pytest.raises(ReportError, match="which is known"):
+            campaign.tell(campaign.ask("v", eligible=["a"]).id, 0.3, 1, 0)
+        require_good(campaign)
+
+
+def test_a_promise_without_its_safe_arm_is_exhausted(store):
+    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.1, "b": 1.0}, safe="b", slack=0.2)
+    options = {"task": task, "budget": 1.5, "policy": "resolve:risk=0.05"}
+    campaign = open_campaign(store, "one", **options)
+    with pytest.raises(InputError, match="must leave the safe arm 'b'"):
+        campaign.ask(eligible=["a"])
+    campaign.pin("b")
+    ticket = campaign.ask()
+    campaign.pin(None)
+    with pytest.raises(WaitError, match="1 pulls in flight"):
+        campaign.ask()
+    campaign.tell(ticket.id, reward=1, penalty=0)
+    with pytest.raises(ExhaustedError):  # the other arm could be paid for
+        campaign.ask()
+    assert campaign.status()["state"] == "exhausted"
+
+
 # The clock.
 
 

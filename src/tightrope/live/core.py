@@ -86,6 +86,7 @@ class Outcome(NamedTuple):
     penalties: list[float] | None  # [M], where these are not the told ones
     kept: list[float]  # the part of the values that is learned from
     settled: tuple[int, ...]  # ticks, per account
+    over: bool = False  # whether it is above what is possible
 
 
 class Usual(NamedTuple):
@@ -235,8 +236,10 @@ class Core:
             named = [self.controller.arm_name(arm) for arm in eligible or ()]
             raise InputError(f"eligible = {shown(named)}: must name an arm that is not retired")
         fits = tuple(arm for arm in arms if all(map(int.__le__, self._reserved[arm], free)))
-        safe = self.controller.task.safe_arm
-        if not fits or (safe is not None and safe not in fits and self._guarded):
+        safe = self._safe
+        if safe is not None and safe in arms and safe not in fits:
+            raise self._nothing_fits(now, [safe])
+        if not fits:
             raise self._nothing_fits(now, arms)
         return fits
 
@@ -247,8 +250,10 @@ class Core:
         return [arm for arm in range(len(self._reserved)) if arm not in retired]
 
     @property
-    def _guarded(self) -> bool:
-        return type(self.controller.policy).__name__ == "GuardedResolve"
+    def _safe(self) -> int | None:
+        """The arm without which the policy decides nothing, if there is one."""
+        guarded = type(self.controller.policy).__name__ == "GuardedResolve"
+        return self.controller.task.safe_arm if guarded else None
 
     def _released(self, now: int) -> int:
         """What may be spent or reserved of the budget by now, beyond what is already."""
@@ -304,15 +309,18 @@ class Core:
         if self.ledger.tickets:
             return False
         free = [account.free for account in accounts]
-        return not any(all(map(int.__le__, self._reserved[arm], free)) for arm in self._left)
+        arms = self._left if self._safe is None else [self._safe]
+        return not any(all(map(int.__le__, self._reserved[arm], free)) for arm in arms)
 
     # Reports.
 
-    def outcome(self, arm: int, cost: Any, reward: Any, penalty: Any) -> Outcome:
+    def outcome(
+        self, arm: int, cost: Any, reward: Any, penalty: Any, reserved: Sequence[int] = ()
+    ) -> Outcome:
         """A report that was checked; raises an ``InputError`` that names what is wrong.
 
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
-        learns from the part that is possible.
+        learns from the part that is possible. A known price is the one that was ``reserved``.
         """
         usual, accounts = self._usual, self.ledger.accounts
         if usual is not None:  # nothing is known or grows: three plain numbers within the scales
@@ -329,13 +337,20 @@ class Core:
             except (TypeError, ValueError):
                 pass
         given = self.controller.in_order(arm, cost, reward, penalty)
-        possible = list(given)
-        for place, most, known in self._caps[arm]:
+        possible, over = list(given), False
+        for place, most, known, account in self._caps[arm]:
             value = given[place]
+            if known and reserved and reserved[account] != self._reserved[arm][account]:
+                price = accounts[account].amount(reserved[account])
+                if value is None or _close(value, price):  # as when it was asked for
+                    given[place], possible[place] = price, most
+                    continue
             if isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
-                if known and isclose(cast(float, value), most, rel_tol=1e-9):
+                if known and _close(value, most):
                     given[place] = most  # the noise of floats is no overrun
+                else:
+                    over = True
         values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
         kept = values
         if possible != given:
@@ -348,7 +363,7 @@ class Core:
         incurred = values[2:] if penalties is None else penalties
         paid = [values[0], *(incurred[m] for m in self._hard)]
         settled = tuple(one.ticks(amount) for one, amount in zip(accounts, paid, strict=True))
-        return Outcome(values, penalties, kept, settled)
+        return Outcome(values, penalties, kept, settled, over)
 
     # Snapshots.
 
@@ -421,23 +436,28 @@ def reservations(
     return found
 
 
-def _caps(task: Task) -> list[list[tuple[int, float, bool]]]:
+def _close(value: object, price: float) -> bool:
+    """Whether a value is a price, but for the noise of floats."""
+    return isinstance(value, Real) and isclose(cast(float, value), price, rel_tol=1e-9)
+
+
+def _caps(task: Task) -> list[list[tuple[int, float, bool, int]]]:
     """For each arm, the told places whose values may be above what is possible, and that [K].
 
-    Third whether it is a known price, and not only the largest one.
+    Third whether it is a known price, and not only the largest one; last the account.
     """
     grows = cast(Mapping[str, float], task.scales.grow)
-    hard = {m for m, hard in enumerate(task.hard) if hard}
-    places = [(0, 0), *((2 + i, 2 + m) for i, m in enumerate(task.told) if m in hard)]
+    hard = [m for m, hard in enumerate(task.hard) if hard]
+    told_hard = [(2 + i, 2 + m, 1 + hard.index(m)) for i, m in enumerate(task.told) if m in hard]
     scales, found = task.scales.channels, []
     for arm in range(task.arm_count):
         known = task.known_outcomes[arm]
         mine = []
-        for told, place in places:
+        for told, place, account in [(0, 0, 0), *told_hard]:
             if not isnan(known[place]):
-                mine.append((told, float(known[place]), True))
+                mine.append((told, float(known[place]), True, account))
             elif task.channels[place] not in grows:
-                mine.append((told, scales[place], False))
+                mine.append((told, scales[place], False, account))
         found.append(mine)
     return found
 

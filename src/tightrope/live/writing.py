@@ -285,7 +285,8 @@ class Writer:
             raise self._refused(ReportError, None, error, given, cost, reward, penalty)
         try:
             number = found.arm if arm is None else self._acted(arm, found.arm)
-            outcome = self.core.outcome(number, cost, reward, penalty)
+            reserved = found.reserved if number == found.arm else ()
+            outcome = self.core.outcome(number, cost, reward, penalty, reserved)
         except InputError as error:
             if past is not None and past.state == "told":
                 error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")
@@ -336,7 +337,7 @@ class Writer:
         body["m"] = [ticks for s, c, r in moves for ticks in (0, s - c, -r)]
         voided = past is not None and past.state == "voided"
         above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
-        if voided or above or outcome.kept is not outcome.values:
+        if voided or above or outcome.over:
             body["over"] = 1
         self.emit("told", ticket, body)
         short = any(account.free < 0 for account in self.ledger.accounts)
