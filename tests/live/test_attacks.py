@@ -300,7 +300,7 @@ def test_a_price_is_the_one_of_the_ask(store):
         learned = (0.3 + 3 * price) / 4  # from then on at the new price
         assert controller.means[0][0] == pytest.approx(learned)
         with pytest.raises(ReportError, match="which is known"):
-            campaign.tell(campaign.ask("v", eligible=["a"]).id, 0.3, 1, 0)
+            campaign.tell(campaign.ask("v", eligible=["a"]).id, 0.1, 1, 0)
         require_good(campaign)
 
 
@@ -456,19 +456,28 @@ def test_one_callers_mistake_is_not_the_others(store):
         except Exception as error:
             found[name] = error
 
+    def break_it():
+        try:
+            campaign.do(lambda writer: [writer.ask("half", None), 1 / 0])
+        except Exception as error:
+            found["broken"] = error
+
     with campaign._turn_taken:
         threads = [
+            threading.Thread(target=break_it, daemon=True),
             threading.Thread(target=act, args=("good",), daemon=True),
             threading.Thread(target=act, args=("bad",), kwargs={"eligible": 3}, daemon=True),
             threading.Thread(target=act, args=("\ud800",), daemon=True),
         ]
         for thread in threads:
             thread.start()
-        while len(campaign._queue) < 3:
+        while len(campaign._queue) < 4:
             time.sleep(0.001)
     for thread in threads:
         thread.join(10)
+    assert isinstance(found["broken"], StoreError)
     assert found["good"].state == "open"
+    assert campaign.status()["asked"] == 1
     assert isinstance(found["bad"], InputError)
     assert isinstance(found["\ud800"], InputError)
 

@@ -223,6 +223,7 @@ class Campaign:
     def _perform(self, batch: Sequence[Request]) -> None:
         """Do a batch in one turn; each request ends with its result or its error."""
         writer: Writer | None = None
+        broken: Request | None = None
         try:
             with self.store.turn(self.name) as turn:
                 core = self._current(turn)
@@ -234,6 +235,9 @@ class Campaign:
                         raise
                     except TightropeError as error:
                         request.error = error
+                    except Exception:
+                        broken = request
+                        raise
                 self._refused += writer.overflow
                 self._count_refused(writer)
                 if writer.rows:
@@ -249,6 +253,12 @@ class Campaign:
                     kept = self._is_stored(rows[-1], error)
                 except StoreError as unknown:
                     error = unknown
+            if broken is not None:  # a turn is shared: the others have another one
+                rest = [request for request in batch if request is not broken]
+                for request in rest:
+                    request.error = None
+                self._queue.extendleft(reversed(rest))
+                batch = [broken]
             if not kept:
                 self._fail(batch, error)
                 if not isinstance(error, Exception):
