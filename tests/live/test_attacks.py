@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -18,6 +19,7 @@ from tightrope.errors import (
     ConflictError,
     ExhaustedError,
     InputError,
+    PolicyError,
     ReportError,
     StoreError,
     WaitError,
@@ -258,6 +260,33 @@ def test_an_expiry_has_a_date(store, seconds):
     with pytest.raises(InputError, match="expire_after"):
         start(store, expire_after=seconds)
     assert store.names() == []
+
+
+def test_a_day_must_pay_for_a_pull(store):
+    with pytest.raises(InputError, match=r"per_day = 0.5: must be at least 1"):
+        start(store, per_day=0.5)
+    assert store.names() == []
+    assert start(store, per_day=1).ask().state == "open"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost(Rotation):
+    """Chooses an arm that there is not, at its fourth pull."""
+
+    name = "lost"
+
+    def decide(self, setup, step, statistics, queues, uniform):
+        return 99 if sum(statistics.pulls) == 3 else 0
+
+
+def test_a_policy_that_fails_leaves_no_trace(store):
+    campaign = open_campaign(store, "one", task=TASK, budget=100, policy=Lost())
+    for _ in range(3):
+        campaign.tell(campaign.ask().id, 1, 1, 0)
+    for _ in range(2):
+        with pytest.raises(PolicyError, match="chose arm 99"):
+            campaign.ask()
+    assert campaign.refreshed().controller == Campaign(store, "one").refreshed().controller
 
 
 # Arms that are retired.

@@ -35,6 +35,7 @@ from tightrope.errors import (
     CampaignError,
     HaltedError,
     InputError,
+    PolicyError,
     ReportError,
     StoreError,
     TightropeError,
@@ -42,7 +43,15 @@ from tightrope.errors import (
 )
 from tightrope.live.changing import Relearning
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.core import PATIENCE, STOPS, Core, Settings, uncapped, when
+from tightrope.live.core import (
+    PATIENCE,
+    STOPS,
+    Core,
+    Settings,
+    reservations,
+    uncapped,
+    when,
+)
 from tightrope.live.events import START, Event, Row, event_of
 from tightrope.live.ledger import Account, tick_digits
 from tightrope.live.outlook import Outlook
@@ -232,6 +241,9 @@ class Campaign:
                     try:
                         request.result = request.act(writer)
                     except (HaltedError, StoreError):
+                        raise
+                    except PolicyError:  # it may have tossed coins for a decision that is none
+                        broken = request
                         raise
                     except TightropeError as error:
                         request.error = error
@@ -814,7 +826,12 @@ def _create(
         if hard:
             limit = known.limit_kinds[m]
             accounts.append((known.limit_names[m], float(limit.total or limit.number * budget)))
-    moves = [Account(one, tick_digits(total)).ticks(total) for one, total in accounts]
+    made = [Account(one, tick_digits(total)) for one, total in accounts]
+    moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
+    least = min(one[0] for one in reservations(known, made, settings))
+    if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
+        what = f"must be at least {made[0].amount(least):g}, which a pull may cost"
+        raise InputError(f"per_day = {settings.per_day:g}: {what}")
     body = {
         **core.state(),
         "name": name,
