@@ -168,6 +168,7 @@ class Controller:
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
         self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
         self._tell, self._choose = self._calls()
+        self._mindless = isinstance(policy, IndexPolicy) and not policy.random
 
     def _calls(self) -> tuple[Any, Any]:
         """What takes an outcome and what decides: compiled, or plain where that cannot be."""
@@ -230,6 +231,16 @@ class Controller:
             self._compilable = not failed
             held = self.task, self.policy, self.budget, self._state, self._arm, self._beside
             self._hold(*held) if not failed else None
+
+    def pass_over(self, eligible: Iterable[int | str] | None = None) -> None:
+        """Do to the state what ``choose`` does, for a decision that was made elsewhere."""
+        if self._mindless and self._asides:  # nothing but the count of decisions changes
+            if self._view is None and self._compilable:
+                self._make_view()
+            self._counts[ASKED] += 1
+            self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+            return
+        self.choose(eligible)
 
     def launch(self, arm: int) -> None:
         """Take a pull of ``arm`` for one in flight, whoever decided it."""

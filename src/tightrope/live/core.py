@@ -131,7 +131,7 @@ class Core:
             arm = body["arm"]
             if not chosen and "pin" not in body:
                 with suppress(InputError):  # arms that another machine's arithmetic allowed
-                    controller.choose(body.get("f", body.get("e")))
+                    controller.pass_over(body.get("f", body.get("e")))
             controller.launch(arm)
         elif kind == "told":
             self._learn_outcome(body, before)

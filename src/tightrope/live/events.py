@@ -16,6 +16,7 @@ from tightrope.errors import HaltedError
 
 __all__ = ["KINDS", "START", "VERSION", "Event", "Row", "event_of", "row_of"]
 
+_decoded = json.JSONDecoder().raw_decode
 VERSION = 1  # of the rules by which events are followed; a newer one stops an older process
 START = bytes(16)  # the hash before the first event
 
@@ -91,11 +92,16 @@ def chained(before: bytes, facts: tuple[Any, ...]) -> bytes:
 
 def event_of(row: Row, before: bytes | None = None) -> Event:
     """The event that a row holds; raises if it is unknown, or does not follow ``before``."""
-    if row.version > VERSION or row.kind not in KINDS:
+    seq, at, kind, ticket, who, version, body, own = row
+    if version > VERSION or kind not in KINDS:
         raise HaltedError(
-            f"event {row.seq}: kind {row.kind!r} of version {row.version}; must be known here, and"
+            f"event {seq}: kind {kind!r} of version {version}; must be known here, and"
             f" at most version {VERSION}: a newer program wrote it, so upgrade this one"
         )
-    if before is not None and chained(before, row[:7]) != row.hash:
-        raise HaltedError(f"event {row.seq}: its hash does not follow from the event before it")
-    return Event(*row[:6], json.loads(row.body))
+    if before is not None and chained(before, (seq, at, kind, ticket, who, version, body)) != own:
+        raise HaltedError(f"event {seq}: its hash does not follow from the event before it")
+    try:
+        table = _decoded(body)[0]  # what json.loads does, without its preparations
+    except ValueError as error:
+        raise HaltedError(f"event {seq}: its body cannot be read") from error
+    return Event(seq, at, kind, ticket, who, version, table)

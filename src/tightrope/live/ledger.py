@@ -115,14 +115,17 @@ class Ledger:
         if kind == "created":
             self.accounts = [Account(*account) for account in body["accounts"]]
             self.penalties = [0.0] * body["penalties"]
-        self._keep_time(event.at)
+        if event.at // DAY != self.day:
+            self._start_day(event.at // DAY)
+        self.at, self.seq = event.at, event.seq
         moves = body.get("m")
         if moves is not None:
-            for i, account in enumerate(self.accounts):
-                account.budget += moves[3 * i]
-                account.spent += moves[3 * i + 1]
-                account.reserved += moves[3 * i + 2]
-        self.seq = event.seq
+            at = 0
+            for account in self.accounts:
+                account.budget += moves[at]
+                account.spent += moves[at + 1]
+                account.reserved += moves[at + 2]
+                at += 3
         if kind == "asked":
             self._ask(event)
             return None
@@ -138,12 +141,9 @@ class Ledger:
         self.refused += body.get("refused", 0)
         return before
 
-    def _keep_time(self, at: int) -> None:
-        self.at = at
-        day = at // DAY
-        if day != self.day and self.accounts:
-            account = self.accounts[0]
-            self.day, self.day_start = day, account.spent + account.reserved
+    def _start_day(self, day: int) -> None:
+        account = self.accounts[0]
+        self.day, self.day_start = day, account.spent + account.reserved
 
     def _ask(self, event: Event) -> None:
         body = event.body
