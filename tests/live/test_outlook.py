@@ -8,7 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tightrope import Controller, InputError, LyOn, Problem, Resolve, Scales, Task, ready_problem
+from tightrope import (
+    Controller,
+    InputError,
+    Limit,
+    LyOn,
+    Problem,
+    Resolve,
+    Scales,
+    Task,
+    UniformRandom,
+    ready_problem,
+)
 from tightrope.live import Outlook
 from tightrope.statistics import wilson
 
@@ -171,3 +182,13 @@ def test_the_safest_arm_keeps_what_is_said_of_it(declared: Problem) -> None:
         broken += end.broken
     assert wilson(broken, runs)[0] <= np.mean(stated)
     assert np.mean(stated) < 0.9  # it says something
+
+
+def test_a_limit_in_total_is_projected_in_total():
+    task = Task(["a", "b"], {"harm": Limit(total=5)})
+    controller = Controller(task, UniformRandom(), 100)
+    for _ in range(20):
+        controller.tell(controller.ask(), 0.5, 1, 0.1)
+    (limit,) = controller.outlook().limits
+    assert (limit.limit, limit.rate) == (5, pytest.approx(20.0))
+    assert limit.low <= 20.0 <= limit.high

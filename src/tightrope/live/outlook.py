@@ -43,7 +43,7 @@ class LimitOutlook:
     ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
     policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
     ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget, or per what the
-    limit is per, at the end, if the arms go on sharing the cost as so far; ``low`` and ``high`` are
+    limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and ``high`` are
     proved to enclose it whatever is pulled, but for the outlook's ``doubt``. ``least``: where the
     limit looks infeasible, the smallest that some arm may keep, as far as is known.
     """
@@ -373,6 +373,8 @@ def _row(
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest."""
     task = controller.task
     unit = task.scales.penalties[m] / float(task.base_scales[m])
+    if task.limit_kinds[m].total is not None:
+        unit *= controller.budget
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False
