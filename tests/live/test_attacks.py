@@ -511,6 +511,38 @@ def test_one_callers_mistake_is_not_the_others(store):
     assert isinstance(found["\ud800"], InputError)
 
 
+def test_a_thread_that_is_interrupted_in_the_queue_holds_up_nobody(store):
+    campaign, busy, go_on, found = start(store), threading.Event(), threading.Event(), []
+
+    def hold():
+        with campaign._turn_taken:
+            busy.set()
+            go_on.wait(10)
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    busy.wait(10)
+    second = threading.Thread(target=lambda: found.append(campaign.ask("second")), daemon=True)
+
+    def interrupt(*_):
+        second.start()  # in the queue behind the first
+        while len(campaign._queue) < 2:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            campaign.ask("first")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    go_on.set()
+    second.join(10)
+    assert [ticket.id for ticket in found] == ["second"]
+    assert campaign.status()["asked"] == 1
+
+
 def test_an_interrupted_wait_leaves_the_turn_to_others(tmp_path):
     path = str(tmp_path / "x")
     one, two, three = Locks(path), Locks(path), Locks(path)

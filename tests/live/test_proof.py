@@ -352,7 +352,7 @@ def test_sixteen_threads_share_turns_and_lose_nothing(tmp_path):
     assert not errors
     names = [f"{thread}-{number}" for thread in range(16) for number in range(20)]
     require_whole(campaign, names, names, 1000)
-    assert len(turns) < 0.8 * 640  # requests that wait are done together
+    assert len(turns) < 640 / 3  # requests that wait are done together
     campaign.disconnect()
 
 

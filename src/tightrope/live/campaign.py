@@ -24,6 +24,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -83,13 +84,57 @@ class SoftBudgetWarning(UserWarning):
 class Request:
     """Something to be done in a turn, and what came of it."""
 
-    __slots__ = ("act", "done", "error", "result", "tickets")
+    __slots__ = ("act", "done", "error", "result", "tickets", "wake")
 
     def __init__(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> None:
         self.act, self.tickets = act, tickets
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = False
+        self.wake: threading.Lock | None = None  # locked while its thread has nothing to look at
+
+
+class Desk:
+    """One thread at a time is at it, and does the work of all whose requests are in the queue.
+
+    The others are called when their work is done; whoever leaves calls the first that still waits.
+    """
+
+    def __init__(self) -> None:
+        self.queue: deque[Request] = deque()
+        self._lock = threading.RLock()
+
+    def take(self, blocking: bool = True) -> bool:
+        """Whether it is ours now; it may be taken twice."""
+        return self._lock.acquire(blocking)
+
+    def leave(self) -> None:
+        """Let others take it."""
+        self._lock.release()
+        with suppress(IndexError):
+            call(self.queue[0].wake)
+
+    def __enter__(self) -> Desk:
+        self.take()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def withdraw(self, requests: Sequence[Request]) -> None:
+        """Take back what a thread no longer waits for."""
+        for request in requests:
+            with suppress(ValueError):
+                self.queue.remove(request)
+        with suppress(IndexError):
+            call(self.queue[0].wake)
+
+
+def call(wake: threading.Lock | None) -> None:
+    """Have a waiting thread look again."""
+    if wake is not None:
+        with suppress(RuntimeError):  # it was called already
+            wake.release()
 
 
 class Campaign:
@@ -116,8 +161,8 @@ class Campaign:
         """What belongs to one process."""
         self._pid = os.getpid()
         self.who = self._given_who or own_name()
-        self._queue: deque[Request] = deque()
-        self._turn_taken = threading.RLock()
+        self._turn_taken = Desk()
+        self._queue = self._turn_taken.queue
         self._core: Core | None = None
         self._replayed = 0  # events that were followed to open it
         self._hash = START
@@ -210,24 +255,42 @@ class Campaign:
         """Have requests done in a turn, together with those of other threads."""
         if self._pid != os.getpid():
             self._begin()
+        desk, last, wake = self._turn_taken, requests[-1], threading.Lock()
+        for request in requests:
+            request.wake = wake
+        wake.acquire()
         self._queue.extend(requests)
-        last = requests[-1]
-        while not last.done:
-            with self._turn_taken:
-                if last.done:
-                    break
-                batch: list[Request] = []
+        try:
+            while not last.done:
+                if not desk.take(blocking=False):
+                    wake.acquire()  # until this is done, or first in the queue
+                    continue
                 try:
-                    while self._queue and len(batch) < max(MOST_TOGETHER, len(requests)):
-                        batch.append(self._queue.popleft())
-                    self._perform(batch)
-                except BaseException as error:  # others must not wait for what nobody does
-                    self._fail([one for one in batch if not one.done], error)
-                    raise
+                    if not last.done:
+                        self._serve(max(MOST_TOGETHER, len(requests)))
+                finally:
+                    desk.leave()
+        except BaseException:
+            desk.withdraw(requests)
+            raise
         for request in requests:
             if request.error is not None:
                 raise request.error
         return [request.result for request in requests]
+
+    def _serve(self, most: int) -> None:
+        """Do what waits in the queue, in one turn, and call those whose work is done."""
+        batch: list[Request] = []
+        try:
+            while self._queue and len(batch) < most:
+                batch.append(self._queue.popleft())
+            self._perform(batch)
+        except BaseException as error:  # others must not wait for what nobody does
+            self._fail([one for one in batch if not one.done], error)
+            raise
+        finally:
+            for wake in {one.wake for one in batch if one.done}:
+                call(wake)
 
     def _perform(self, batch: Sequence[Request]) -> None:
         """Do a batch in one turn; each request ends with its result or its error."""
