@@ -654,6 +654,34 @@ def test_a_store_that_is_busy_leaves_no_file_open(tmp_path, monkeypatch):
     holder.close()
 
 
+@pytest.mark.parametrize("act", ["status", "ask", "quarantine"])
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(tmp_path, act):
+    campaign = open_campaign(tmp_path / "x.db", "one", task=TASK, budget=100, policy=Rotation())
+    busy, go_on = threading.Event(), threading.Event()
+
+    def hold():
+        with campaign._turn_taken:
+            busy.set()
+            go_on.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    busy.wait(10)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            signal.alarm(5)
+            getattr(campaign, act)()
+            status = 0
+        finally:
+            os._exit(status)
+    go_on.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    campaign.disconnect()
+
+
 def test_a_closed_store_says_so(tmp_path):
     campaign = open_campaign(tmp_path / "x.db", "one", task=TASK, budget=100, policy=Rotation())
     campaign.disconnect()

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -152,17 +153,17 @@ class Campaign:
         """Go on with a campaign that exists. ``owned``: whether ``disconnect`` closes the store."""
         self.name, self.store = name, store
         self._policy, self._given_who, self._owned = policy, _known_who(who), owned
-        self._refused = 0  # reports that were refused and not kept, to be counted
         self._begin()
+        _campaigns.add(self)
         with self._turn_taken:
             self._load()
 
     def _begin(self) -> None:
-        """What belongs to one process."""
-        self._pid = os.getpid()
+        """What belongs to one process; a forked one begins anew."""
         self.who = self._given_who or own_name()
         self._turn_taken = Desk()
         self._queue = self._turn_taken.queue
+        self._refused = 0  # reports that were refused and not kept, to be counted
         self._core: Core | None = None
         self._replayed = 0  # events that were followed to open it
         self._hash = START
@@ -253,8 +254,6 @@ class Campaign:
 
     def _do_all(self, requests: Sequence[Request]) -> list[Any]:
         """Have requests done in a turn, together with those of other threads."""
-        if self._pid != os.getpid():
-            self._begin()
         desk, last, wake = self._turn_taken, requests[-1], threading.Lock()
         for request in requests:
             request.wake = wake
@@ -612,8 +611,6 @@ class Campaign:
 
     def refreshed(self) -> Core:
         """The state after all events that are committed now."""
-        if self._pid != os.getpid():
-            self._begin()
         with self._turn_taken:
             if self._core is None:
                 self._load()
@@ -701,6 +698,18 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign({self.name!r} in {self.store.url!r})"
+
+
+_campaigns: weakref.WeakSet[Campaign] = weakref.WeakSet()
+
+
+def _begin_again() -> None:
+    """In a forked process: its parent's threads, and what they hold, are not here."""
+    for campaign in list(_campaigns):
+        campaign._begin()
+
+
+os.register_at_fork(after_in_child=_begin_again)
 
 
 def _telling(report: Mapping[str, Any]) -> Callable[[Writer], None]:
