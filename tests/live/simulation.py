@@ -97,8 +97,13 @@ class Simulation:
             self.restart(compare=False)
             return
         self.hash, self.refused = self.writer.hash, self.refused + self.writer.overflow
-        if self.core.ledger.seq - self.last > 4000:
-            self.restart()
+        if self.core.ledger.seq - self.last > 2000:
+            self.last = self.core.ledger.seq
+            if rng.random() < 0.4:
+                self.restart()
+            else:
+                self.check_all()
+                self.save(self.core)
 
     def restart(self, compare=True):
         """Follow the log from the last snapshot, or from the start."""
@@ -120,8 +125,10 @@ class Simulation:
         if compare:
             assert core.ledger == before.ledger, (core.ledger, before.ledger)
             assert core.controller == before.controller, "what was learned differs"
-            self.last = core.ledger.seq
-            self.store.save(NAME, Saved(core.ledger.seq, seen, core.snapshot()))
+            self.save(core)
+
+    def save(self, core):
+        self.store.save(NAME, Saved(core.ledger.seq, self.hash, core.snapshot()))
 
     # The ledger is the model's.
 
