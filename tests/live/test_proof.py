@@ -64,9 +64,10 @@ def require_ended(*pids):
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-def test_a_simulated_campaign_is_the_model_after_every_event():
-    found = simulation.simulate(200_000, seed=1)
-    assert found["events"] >= 200_000
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_simulated_campaign_is_the_model_after_every_event(seed):
+    found = simulation.simulate(400_000, seed)
+    assert found["events"] >= 400_000
     assert min(found[key] for key in ("voided", "expired", "late", "overruns", "refused")) > 100
 
 
