@@ -150,6 +150,7 @@ def start(url, number, folder, seed):
         return pid
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        campaign_module.SNAPSHOT_EVERY = SNAPSHOTS  # in this process alone
         Worker(url, number, folder / f"worker-{number}.jsonl", seed).run()
     except BaseException:
         import traceback
@@ -175,7 +176,6 @@ def more_budget(url):
 
 def run(url, folder, cycles, workers=3, seed=0, longest=0.4, progress=None):
     """So many kills; returns the figures."""
-    campaign_module.SNAPSHOT_EVERY = SNAPSHOTS
     rng, folder = random.Random(seed), Path(folder)
     with open_campaign(
         url, NAME, task=TASK, budget=START, policy=Rotation(), expire_after=0.4, seed=seed
