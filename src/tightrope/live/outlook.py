@@ -43,9 +43,10 @@ class LimitOutlook:
     ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
     policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
     ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget, or per what the
-    limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and ``high`` are
-    proved to enclose it whatever is pulled, but for the outlook's ``doubt``. ``least``: where the
-    limit looks infeasible, the smallest that some arm may keep, as far as is known.
+    limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and
+    ``high`` are proved to enclose it whatever is pulled, but for the outlook's ``doubt``.
+    ``least``: where the limit looks infeasible, the smallest that some arm may keep, as far as is
+    known.
     """
 
     name: str
