@@ -192,6 +192,8 @@ class Core:
         self._hard = [m for m, hard in enumerate(task.hard) if hard]
         self._reserved = reservations(task, self.ledger.accounts, self.settings)
         self._most = [max(column) for column in zip(*self._reserved, strict=True)]
+        paced = self.settings.per_day is not None or self.settings.starts is not None
+        self._plenty = self.settings.reserves and not paced and len(self._most) == 1
         self._caps = _caps(task)
         self._usual = None
         if len(task.told) == 1 and not (task.knows_something or task.scales.grow or self._hard):
@@ -219,9 +221,12 @@ class Core:
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
         """The arms that may be pulled: None for all; raises if there is none."""
-        accounts = self.ledger.accounts
+        accounts, settings = self.ledger.accounts, self.settings
+        if self._plenty and eligible is None:
+            account = accounts[0]
+            if self._most[0] <= account.budget - account.spent - account.reserved:
+                return None
         free = [account.free for account in accounts]
-        settings = self.settings
         if not settings.reserves:
             if any(account.spent > account.budget for account in accounts):
                 raise self._exhausted()

@@ -214,7 +214,10 @@ class Writer:
         body: dict[str, Any] = {"arm": choice.arm, "x": expires}
         if ttl is not None:
             body["t"] = ttl
-        if any(choice.reserved):
+        if len(choice.reserved) == 1:
+            if choice.reserved[0]:
+                body["m"] = [0, 0, choice.reserved[0]]
+        elif any(choice.reserved):
             body["m"] = [ticks for amount in choice.reserved for ticks in (0, 0, amount)]
         if allowed is not None:
             body["e"] = list(allowed)
@@ -322,6 +325,12 @@ class Writer:
     ) -> None:
         reserved = found.reserved or (0,) * len(outcome.settled)
         body: dict[str, Any] = {"arm": arm, "v": outcome.values, "s": list(outcome.settled)}
+        if past is None and len(reserved) == 1 and outcome.penalties is None and not outcome.over:
+            (settled,), (held,) = outcome.settled, reserved  # the usual report
+            if settled <= held:
+                body["m"] = [0, settled, -held]
+                self.emit("told", ticket, body)
+                return
         if outcome.penalties is not None:
             body["p"] = outcome.penalties
         if outcome.kept is not outcome.values:
