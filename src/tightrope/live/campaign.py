@@ -55,7 +55,7 @@ from tightrope.live.core import (
     when,
 )
 from tightrope.live.events import START, Event, Row, event_of
-from tightrope.live.ledger import Account, tick_digits
+from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.outlook import Outlook
 from tightrope.live.stores import Saved, Store, Turn, open_store
 from tightrope.live.writing import Ticket, Writer
@@ -724,7 +724,6 @@ def unknown_campaign(store: Store, name: str) -> InputError:
     return InputError(f"campaign {name!r}: does not exist; {hint}")
 
 
-@cache
 def _policy_source(kind: type) -> str:
     module = sys.modules.get(kind.__module__)
     path = getattr(module, "__file__", None)
@@ -733,10 +732,14 @@ def _policy_source(kind: type) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
+@cache
+def _digest(kind: type) -> str:
+    return hashlib.sha256(f"{source_digest()} {_policy_source(kind)}".encode()).hexdigest()[:16]
+
+
 def digest_of(controller: Controller) -> str:
     """What the learned state belongs to: the program's sources and the policy's."""
-    source = _policy_source(type(controller.policy))
-    return hashlib.sha256(f"{source_digest()} {source}".encode()).hexdigest()[:16]
+    return _digest(type(controller.policy))
 
 
 def as_policy(policy: Policy | str) -> tuple[Policy, str]:
@@ -912,7 +915,7 @@ def _create(
         "program": __version__,
         "penalties": known.penalty_count,
         "accounts": [[one, tick_digits(total)] for one, total in accounts],
-        "m": [ticks for total in moves for ticks in (total, 0, 0)],
+        "m": moved((total, 0, 0) for total in moves),
     }
     with store.turn(name) as turn:
         if turn.read(0, 1):
@@ -934,7 +937,7 @@ def _require_same(
     what = f"campaign {campaign.name!r} exists with"
     if budget is not None and isinstance(budget, int | float) and isfinite(budget):
         own = controller.budget
-        if float(budget) != own and core.ledger.accounts[0].digits is not None:
+        if float(budget) != own:
             first = next(campaign.events(0, 1)).body.get("budget")
             if float(budget) not in (own, first):
                 raise InputError(f"budget = {budget!r}: {what} {own!r}; leave it out")

@@ -38,6 +38,7 @@ from tightrope.live.controller import Controller
 from tightrope.live.events import Event
 from tightrope.live.ledger import DAY, Account, Ledger, Open
 from tightrope.policies.base import Policy
+from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
@@ -257,7 +258,7 @@ class Core:
     @property
     def _safe(self) -> int | None:
         """The arm without which the policy decides nothing, if there is one."""
-        guarded = type(self.controller.policy).__name__ == "GuardedResolve"
+        guarded = isinstance(self.controller.policy, GuardedResolve)
         return self.controller.task.safe_arm if guarded else None
 
     def _released(self, now: int) -> int:

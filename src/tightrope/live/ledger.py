@@ -15,7 +15,7 @@ amounts below 10^13 ticks at the start, so that sums stay exact whole numbers be
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from tightrope.errors import InputError
 from tightrope.live.events import Event
 
-__all__ = ["DAY", "MOST_TICKS", "Account", "Ledger", "Open", "tick_digits"]
+__all__ = ["DAY", "MOST_TICKS", "Account", "Ledger", "Open", "moved", "tick_digits"]
 
 MOST_TICKS = 2**53
 DAY = 86_400_000_000  # microseconds
@@ -210,7 +210,6 @@ class Ledger:
         self.quarantine.pop(event.body["of"], None)
 
     def _amend(self, event: Event, before: Open | None) -> None:
-        self.reward += event.body.get("reward", 0.0)
         for m, change in event.body.get("p", {}).items():
             self.penalties[int(m)] += change
 
@@ -269,6 +268,6 @@ RULES = {
 }
 
 
-def moved(*triples: Sequence[int]) -> list[int]:
+def moved(triples: Iterable[tuple[int, int, int]]) -> list[int]:
     """The money that an event moves, flat: budget, spent, reserved of each account."""
     return [ticks for triple in triples for ticks in triple]

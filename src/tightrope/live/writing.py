@@ -30,7 +30,7 @@ from tightrope.errors import (
 from tightrope.live.changing import Relearning
 from tightrope.live.core import Core, Outcome, Settings, known_amount, when
 from tightrope.live.events import VERSION, Event, Row, row_of
-from tightrope.live.ledger import MOST_TICKS, Open
+from tightrope.live.ledger import MOST_TICKS, Open, moved
 from tightrope.problem.laws import shown
 
 __all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
@@ -174,7 +174,7 @@ class Writer:
 
     def _charged(self, one: Open) -> list[int]:
         """The money moved when a reservation is charged in full."""
-        return [ticks for amount in one.reserved for ticks in (0, amount, -amount)]
+        return moved((0, amount, -amount) for amount in one.reserved)
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
@@ -218,7 +218,7 @@ class Writer:
             if choice.reserved[0]:
                 body["m"] = [0, 0, choice.reserved[0]]
         elif any(choice.reserved):
-            body["m"] = [ticks for amount in choice.reserved for ticks in (0, 0, amount)]
+            body["m"] = moved((0, 0, amount) for amount in choice.reserved)
         if allowed is not None:
             body["e"] = list(allowed)
         if choice.allowed is not None and choice.allowed != allowed:
@@ -343,7 +343,7 @@ class Writer:
                 body["u"] = list(charged)
                 body["q"] = list(past.refused)
         moves = zip(outcome.settled, charged, free_again, strict=True)
-        body["m"] = [ticks for s, c, r in moves for ticks in (0, s - c, -r)]
+        body["m"] = moved((0, s - c, -r) for s, c, r in moves)
         voided = past is not None and past.state == "voided"
         above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
         if voided or above or outcome.over:
@@ -404,7 +404,7 @@ class Writer:
             if past.state == "voided":
                 return
             raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
-        body = {"m": [ticks for amount in one.reserved for ticks in (0, 0, -amount)]}
+        body = {"m": moved((0, 0, -amount) for amount in one.reserved)}
         self.emit("voided", ticket, body)
 
     def amend(
@@ -443,7 +443,7 @@ class Writer:
         }
         if not any(changes) and not any(shifts.values()):
             return None
-        return {"m": [ticks for change in changes for ticks in (0, change, 0)], "p": shifts}
+        return {"m": moved((0, change, 0) for change in changes), "p": shifts}
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""
