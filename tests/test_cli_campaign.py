@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.test_shell import completed
+from tightrope.cli import main
 from tightrope.live.events import START, Row, chained
 
 TASK = """
@@ -801,3 +802,18 @@ def test_the_shell_imports_no_figures(campaign):
     )
     words = [sys.executable, "-c", code, "campaign", "status", campaign.store, "november"]
     subprocess.run(words, check=True, capture_output=True)
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path):
+    """`status | head -1`: the pipe is closed while the table is printed."""
+    task = tmp_path / "task.toml"
+    task.write_text("limit = 0.5\n[[arms]]\nname = 'a'\n")
+    store = str(tmp_path / "store.db")
+    create = ["campaign", "create", store, "x", "--task", str(task), "--budget", "9"]
+    assert main([*create, "--policy", "uniform-random"]) == 0
+    words = [sys.executable, "-m", "tightrope", "campaign", "status", store, "x"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")

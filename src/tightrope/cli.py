@@ -91,6 +91,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         status: int = options.command(options)
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich's way to say it
+            raise error.__context__ from None
         text = f"a policy ended the program by sys.exit({error.code!r})"
         raise PolicyError(text) from error
     return status
