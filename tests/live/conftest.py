@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.live.postgres import Server, server_programs
+from tightrope.live.stores.memory import MemoryStore
+from tightrope.live.stores.sqlite import SQLiteStore
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +22,28 @@ def postgres_server():
 def postgres_url(postgres_server):
     """The address of an empty schema on it, for ``open_store`` and ``open_campaign``."""
     return postgres_server.url()
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, at=1_700_000_000_000_000):
+        self.at = at
+
+    def __call__(self):
+        return self.at
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path, clock):
+    if request.param == "memory":
+        yield MemoryStore(clock)
+    else:
+        made = SQLiteStore(str(tmp_path / "campaigns.db"), clock=clock)
+        yield made
+        made.close()

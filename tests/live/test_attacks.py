@@ -35,31 +35,6 @@ TASK = Task(["a", "b"], {"bad": 0.4})
 DAY = 86_400_000_000
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, at=1_700_000_000_000_000):
-        self.at = at
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path, clock):
-    if request.param == "memory":
-        yield MemoryStore(clock)
-    else:
-        made = SQLiteStore(str(tmp_path / "campaigns.db"), clock=clock)
-        yield made
-        made.close()
-
-
 def start(store, budget=100, task=TASK, **options):
     return open_campaign(store, "one", task=task, budget=budget, policy=Rotation(), **options)
 

@@ -37,30 +37,6 @@ WAIT = 600  # seconds until a ticket expires
 LATER = WAIT * 1_000_000  # microseconds
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    at = 1_700_000_000_000_000
-
-    def __call__(self):
-        return self.at
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request, tmp_path, clock):
-    if request.param == "memory":
-        yield MemoryStore(clock)
-    else:
-        made = SQLiteStore(str(tmp_path / "campaigns.db"), clock=clock)
-        yield made
-        made.close()
-
-
 def start(store, budget=100, task=TASK, name="one", **options):
     options = {"policy": Rotation(), "expire_after": WAIT, **options}
     return open_campaign(store, name, task=task, budget=budget, **options)
