@@ -253,7 +253,17 @@ class Campaign:
         return self._do_all([Request(act, tickets)])[0]
 
     def _do_all(self, requests: Sequence[Request]) -> list[Any]:
-        """Have requests done in a turn, together with those of other threads."""
+        self.perform(requests)
+        for request in requests:
+            if request.error is not None:
+                raise request.error
+        return [request.result for request in requests]
+
+    def perform(self, requests: Sequence[Request]) -> None:
+        """Have requests done in a turn, together with those of other threads.
+
+        Each ends with its own ``result`` or ``error``; all that succeeded is committed by then.
+        """
         desk, last, wake = self._turn_taken, requests[-1], threading.Lock()
         for request in requests:
             request.wake = wake
@@ -272,10 +282,6 @@ class Campaign:
         except BaseException:
             desk.withdraw(requests)
             raise
-        for request in requests:
-            if request.error is not None:
-                raise request.error
-        return [request.result for request in requests]
 
     def _serve(self, most: int) -> None:
         """Do what waits in the queue, in one turn, and call those whose work is done."""
