@@ -2,13 +2,14 @@
 
     TightropeError            500  a failure that the caller did not cause
     ├── InputError            422  a value that cannot be used; also a ValueError
+    │   ├── NotFoundError     404  a campaign or a ticket that does not exist
     │   ├── ProblemError      422  an arm, a law, a limit, a scale, a TOML file
     │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   ├── ResultsError      422  a results file that cannot be read or merged
     │   └── ReportError       422  a report that a campaign refused, and kept in its quarantine
     │       └── ConflictError 409  a report, or an id, that contradicts an earlier one
-    ├── ExhaustedError        409  a decision requested after the budget was spent
+    ├── ExhaustedError        402  a decision requested after the budget was spent
     ├── CampaignError         409  a campaign that cannot do it now: paused, closed
     │   ├── WaitError         429  no decision yet: come back at its time, or after a report
     │   └── HaltedError       500  a log that cannot be followed: a broken chain, a newer version
@@ -35,6 +36,7 @@ __all__ = [
     "HaltedError",
     "InfeasibleError",
     "InputError",
+    "NotFoundError",
     "OutputError",
     "PolicyError",
     "ProblemError",
@@ -49,15 +51,27 @@ __all__ = [
 
 
 class TightropeError(Exception):
-    """The base class of all errors here; ``status`` is the HTTP status a service answers with."""
+    """The base class of all errors here; ``status`` is the HTTP status a service answers with.
+
+    ``code`` is one word for the kind of error, which programs may compare.
+    """
 
     status: ClassVar[int] = 500
+    code: str = "internal"
 
 
 class InputError(TightropeError, ValueError):
     """A value that cannot be used."""
 
     status = 422
+    code = "invalid"
+
+
+class NotFoundError(InputError):
+    """A campaign, or a ticket, that does not exist."""
+
+    status = 404
+    code = "not_found"
 
 
 class ProblemError(InputError):
@@ -68,6 +82,7 @@ class InfeasibleError(ProblemError):
     """No mixture of the arms keeps a limit."""
 
     status = 409
+    code = "conflict"
 
 
 class PolicyError(InputError):
@@ -90,18 +105,21 @@ class ConflictError(ReportError):
     """A report that contradicts an earlier one, or an id that was used for something else."""
 
     status = 409
+    code = "conflict"
 
 
 class ExhaustedError(TightropeError):
     """A decision was requested after the budget was spent."""
 
-    status = 409
+    status = 402
+    code = "exhausted"
 
 
 class CampaignError(TightropeError):
     """A campaign cannot do what was asked for now: it is paused or closed."""
 
     status = 409
+    code = "conflict"
 
 
 class WaitError(CampaignError):
@@ -112,18 +130,21 @@ class WaitError(CampaignError):
     def __init__(self, message: str, retry_at: datetime | None = None) -> None:
         super().__init__(message)
         self.retry_at = retry_at
+        self.code = "fully_reserved" if retry_at is None else "not_released"
 
 
 class HaltedError(CampaignError):
     """A campaign whose log cannot be followed any further by this process."""
 
     status = 500
+    code = "halted"
 
 
 class StoreError(TightropeError):
     """A store that cannot be read or written; nothing was decided."""
 
     status = 503
+    code = "store"
 
 
 class StoreBusyError(StoreError):

@@ -1,0 +1,28 @@
+"""Campaigns behind HTTP: ``tightrope serve`` (extra ``serve``).
+
+``desk`` opens the store and commits what requests ask for, ``wire`` has the shapes of requests and
+answers, ``app`` the routes, ``keys`` who may do what, ``metrics`` and ``openapi`` the documents
+that machines read, ``server`` the sockets, signals and limits.
+"""
+
+from __future__ import annotations
+
+from tightrope.errors import BackendError
+
+__all__ = ["require_extra"]
+
+
+def require_extra() -> None:
+    """Raise unless the packages of the extra are installed."""
+    try:
+        import httptools  # noqa: F401
+        import jinja2  # noqa: F401
+        import msgspec  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+        import uvloop  # noqa: F401
+    except ImportError as error:
+        raise BackendError(
+            f"the service needs the package {error.name}, which is not installed: pip install"
+            " 'tightrope[serve]'"
+        ) from error
