@@ -1,0 +1,234 @@
+"""What a client keeps on its disk while the service is away: spare tickets and unsent reports.
+
+A SQLite file, synced at every commit, so that it survives ``kill -9`` and power loss. It belongs to
+one process at a time and to one service. Promises:
+
+- A report is in the file before it is sent, and leaves it after the service has answered.
+- A ticket's id is in the file before it is asked for, so that no reservation is forgotten.
+- A spare leaves the file before it is used, so that it is not used twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from tightrope.client.answers import Ticket
+from tightrope.errors import InputError, StoreError
+
+__all__ = ["Entry", "Spool", "Wanted"]
+
+LATEST = 1.0  # seconds before a spare expires in which it is not used
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, campaign TEXT NOT NULL, kind TEXT NOT NULL,
+    body TEXT NOT NULL, quiet INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS refused (
+    number INTEGER PRIMARY KEY, campaign TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+    why TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS wanted (
+    id TEXT PRIMARY KEY, campaign TEXT NOT NULL, asked TEXT NOT NULL, spare INTEGER NOT NULL,
+    at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS spares (
+    id TEXT PRIMARY KEY, campaign TEXT NOT NULL, ticket TEXT NOT NULL, until REAL NOT NULL);
+"""
+
+
+class Entry(NamedTuple):
+    """Something to be sent: a report or a void."""
+
+    number: int
+    campaign: str
+    kind: str  # reports or voids
+    body: dict[str, Any]
+    quiet: bool  # nobody is told if it is refused
+
+
+class Wanted(NamedTuple):
+    """A decision that was, or will be, asked for without an answer so far."""
+
+    id: str
+    asked: dict[str, Any]  # the request's body
+    spare: bool  # to be kept as a spare; else to be voided
+    at: float  # when it was written here; a spare was not decided before
+
+
+class Spool:
+    """The file; its methods may be called from threads. All times are this machine's clock."""
+
+    def __init__(self, path: str, service: str) -> None:
+        self.path, self._pid = path, os.getpid()
+        self._lock = threading.Lock()
+        try:
+            self._file = sqlite3.connect(
+                path, timeout=0.5, isolation_level=None, check_same_thread=False
+            )
+            self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute("PRAGMA synchronous = FULL")
+            self._file.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
+        except sqlite3.Error as error:
+            busy = "locked" in str(error)
+            why = "another process uses it; each needs its own" if busy else str(error)
+            raise InputError(f"spool {path!r}: cannot be opened: {why}") from error
+        self._require_service(service)
+
+    def _require_service(self, service: str) -> None:
+        """Raise if what is in the file is for another service."""
+        with self._transaction() as file:
+            file.execute("INSERT OR IGNORE INTO about VALUES ('service', ?)", [service])
+            ((known,),) = file.execute("SELECT value FROM about WHERE name = 'service'")
+            if known != service and any(
+                file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
+                for table in ("outbox", "spares", "wanted")
+            ):
+                what = f"has reports or tickets of {known!r}; send them first, or take another file"
+                raise InputError(f"spool {self.path!r}: {what}")
+            file.execute("UPDATE about SET value = ? WHERE name = 'service'", [service])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is on the disk when the block ends."""
+        if os.getpid() != self._pid:
+            raise InputError(f"spool {self.path!r}: is its parent's; open a client after the fork")
+        with self._lock:
+            try:
+                self._file.execute("BEGIN IMMEDIATE")
+                yield self._file
+                self._file.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise StoreError(f"spool {self.path!r}: {error}") from error
+            finally:
+                if self._file.in_transaction:
+                    self._file.execute("ROLLBACK")
+
+    # Reports and voids.
+
+    def put(self, campaign: str, kind: str, body: dict[str, Any]) -> int:
+        """Keep something to be sent; returns its number."""
+        with self._transaction() as file:
+            return self._put(file, campaign, kind, body, quiet=False)
+
+    def _put(
+        self, file: sqlite3.Connection, campaign: str, kind: str, body: dict[str, Any], quiet: bool
+    ) -> int:
+        made = file.execute(
+            "INSERT INTO outbox (campaign, kind, body, quiet) VALUES (?, ?, ?, ?)",
+            [campaign, kind, json.dumps(body), quiet],
+        )
+        return int(made.lastrowid or 0)
+
+    def next_entries(self, most: int) -> list[Entry]:
+        """The first that wait, all of one campaign and kind."""
+        with self._transaction() as file:
+            rows = file.execute("SELECT * FROM outbox ORDER BY number LIMIT ?", [most]).fetchall()
+        found = [Entry(n, name, kind, json.loads(body), bool(q)) for n, name, kind, body, q in rows]
+        return list(takewhile(lambda one: one[1:3] == found[0][1:3], found))
+
+    def waiting(self) -> int:
+        """How many reports and voids wait to be sent."""
+        with self._transaction() as file:
+            return int(file.execute("SELECT count(*) FROM outbox").fetchone()[0])
+
+    def settle(self, entries: Sequence[Entry], refused: Sequence[tuple[Entry, str]] = ()) -> None:
+        """Let go of what was answered; what the service would not keep is kept here."""
+        with self._transaction() as file:
+            file.executemany("DELETE FROM outbox WHERE number = ?", [[one[0]] for one in entries])
+            file.executemany(
+                "INSERT OR REPLACE INTO refused VALUES (?, ?, ?, ?, ?)",
+                [[*one[:3], json.dumps(one.body), why] for one, why in refused],
+            )
+
+    def refused(self) -> list[dict[str, Any]]:
+        """What was refused when it was sent, and is not in the service's quarantine either."""
+        with self._transaction() as file:
+            rows = file.execute("SELECT * FROM refused ORDER BY number").fetchall()
+        keys = ("number", "campaign", "kind", "body", "why")
+        return [{**dict(zip(keys, row, strict=True)), "body": json.loads(row[3])} for row in rows]
+
+    # Spare tickets.
+
+    def want(self, campaign: str, bodies: Sequence[dict[str, Any]], *, spare: bool) -> None:
+        """Keep decisions that are about to be asked for, or whose answer did not come."""
+        with self._transaction() as file:
+            file.executemany(
+                "INSERT OR REPLACE INTO wanted VALUES (?, ?, ?, ?, ?)",
+                [[one["id"], campaign, json.dumps(one), spare, time.time()] for one in bodies],
+            )
+
+    def wanted(self, campaign: str) -> list[Wanted]:
+        """Those of a campaign, oldest first."""
+        with self._transaction() as file:
+            rows = file.execute(
+                "SELECT id, asked, spare, at FROM wanted WHERE campaign = ? ORDER BY id", [campaign]
+            ).fetchall()
+        return [Wanted(name, json.loads(asked), bool(s), at) for name, asked, s, at in rows]
+
+    def answered(
+        self,
+        campaign: str,
+        kept: Sequence[tuple[Ticket, float]],
+        voided: Sequence[str],
+        refused: Sequence[str],
+    ) -> None:
+        """What came of those wanted: spares with their last moment, tickets to void, and none."""
+        with self._transaction() as file:
+            gone = [*(ticket.id for ticket, _ in kept), *voided, *refused]
+            file.executemany("DELETE FROM wanted WHERE id = ?", [[name] for name in gone])
+            file.executemany(
+                "INSERT OR REPLACE INTO spares VALUES (?, ?, ?, ?)",
+                [[one.id, campaign, json.dumps(one.table()), until] for one, until in kept],
+            )
+            for name in voided:
+                self._put(file, campaign, "voids", {"id": name}, quiet=True)
+
+    def ready(self, campaign: str) -> int:
+        """How many spares may be used now."""
+        with self._transaction() as file:
+            found = file.execute(
+                "SELECT count(*) FROM spares WHERE campaign = ? AND until > ?",
+                [campaign, time.time() + LATEST],
+            )
+            return int(found.fetchone()[0])
+
+    def take(self, campaign: str) -> Ticket | None:
+        """The spare that expires first, to be used now; None if there is none."""
+        with self._transaction() as file:
+            row = file.execute(
+                "SELECT id, ticket FROM spares WHERE campaign = ? AND until > ?"
+                " ORDER BY until, id LIMIT 1",
+                [campaign, time.time() + LATEST],
+            ).fetchone()
+            if row is None:
+                return None
+            file.execute("DELETE FROM spares WHERE id = ?", [row[0]])
+        return Ticket.of_table(json.loads(row[1]), spare=True)
+
+    def give_back(self, before: float) -> None:
+        """Have spares that expire before this moment voided; forget those that have expired."""
+        with self._transaction() as file:
+            file.execute("DELETE FROM spares WHERE until <= ?", [time.time()])
+            rows = file.execute(
+                "SELECT id, campaign FROM spares WHERE until < ?", [before]
+            ).fetchall()
+            for name, of in rows:
+                file.execute("DELETE FROM spares WHERE id = ?", [name])
+                self._put(file, of, "voids", {"id": name}, quiet=True)
+
+    def campaigns(self) -> list[str]:
+        """Those with decisions whose answer did not come."""
+        with self._transaction() as file:
+            return [name for (name,) in file.execute("SELECT DISTINCT campaign FROM wanted")]
+
+    def close(self) -> None:
+        """Close the file; what is in it stays."""
+        with self._lock:
+            self._file.close()
