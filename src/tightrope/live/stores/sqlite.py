@@ -213,8 +213,9 @@ def _find(connection: sqlite3.Connection, campaign: int, tickets: Sequence[str])
     for start in range(0, len(wanted), 500):
         some = wanted[start : start + 500]
         marks = ", ".join("?" * len(some))
-        found = connection.execute(
-            f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND ticket IN ({marks})",
+        found = connection.execute(  # by itself SQLite would look through the campaign's whole log
+            f"SELECT {COLUMNS} FROM events INDEXED BY events_of_tickets"
+            f" WHERE campaign = ? AND ticket IN ({marks})",
             (campaign, *some),
         )
         rows.extend(map(Row._make, found.fetchall()))
