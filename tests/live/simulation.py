@@ -52,7 +52,7 @@ class Simulation:
             self.store, NAME, task=task, budget=BUDGET, policy=UniformRandom(), stop=stop,
             expire_after=WAIT / SECOND, seed=seed,
         )  # fmt: skip
-        self.core, self.hash = campaign.refreshed(), campaign._hash
+        self.core, self.hash = campaign.refreshed(), campaign._follower.hash
         self.keep_few()
         budgets = [1000 * BUDGET, 1000 * ALLOWED] if hard else [1000 * BUDGET]
         most = [(1000,) * len(budgets)] * 3
@@ -80,7 +80,7 @@ class Simulation:
             self.at += 2 * WAIT
         crash = rng.random() < 0.002
         with self.store.turn(NAME) as turn:
-            self.writer = Writer(self.core, self.hash, turn.now(), "me", turn.find)
+            self.writer = Writer(self.core, self.hash, turn, "me")
             assert self.writer.now >= self.core.ledger.at, "log time went back"
             self.writer.expire()
             if crash:  # decide and learn, and forget it all
@@ -167,7 +167,7 @@ class Simulation:
         for name in self.known[-20:]:
             past = ledger.tickets.get(name) and "open"
             with self.store.turn(NAME) as turn:
-                past = past or Writer(self.core, b"", 0, "me", turn.find).past(name).state
+                past = past or Writer(self.core, b"", turn, "me").past(name).state
             assert past == model.slips[name].state, (name, past)
 
     def try_(self, act, *arguments):

@@ -379,7 +379,7 @@ class Failing(MemoryStore):
         self.plan = []
 
     @contextmanager
-    def turn(self, name):
+    def turn(self, name, waiting=None):
         step = self.plan.pop(0) if self.plan else ""
         if step == "refuse":
             raise StoreError("no turn")
@@ -427,11 +427,11 @@ def test_threads_whose_turn_failed_do_not_wait_for_ever(clock, plan):
         except BaseException as error:
             found[name] = error
 
-    with campaign._turn_taken:  # all line up behind this
+    with campaign._desk:  # all line up behind this
         threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in "xyz"]
         for thread in threads:
             thread.start()
-        while len(campaign._queue) < 3:
+        while len(campaign._desk.queue) < 3:
             time.sleep(0.001)
         store.plan = list(plan)
     for thread in threads:
@@ -466,7 +466,7 @@ def test_one_callers_mistake_is_not_the_others(store):
         except Exception as error:
             found["broken"] = error
 
-    with campaign._turn_taken:
+    with campaign._desk:
         threads = [
             threading.Thread(target=break_it, daemon=True),
             threading.Thread(target=act, args=("good",), daemon=True),
@@ -475,7 +475,7 @@ def test_one_callers_mistake_is_not_the_others(store):
         ]
         for thread in threads:
             thread.start()
-        while len(campaign._queue) < 4:
+        while len(campaign._desk.queue) < 4:
             time.sleep(0.001)
     for thread in threads:
         thread.join(10)
@@ -490,7 +490,7 @@ def test_a_thread_that_is_interrupted_in_the_queue_holds_up_nobody(store):
     campaign, busy, go_on, found = start(store), threading.Event(), threading.Event(), []
 
     def hold():
-        with campaign._turn_taken:
+        with campaign._desk:
             busy.set()
             go_on.wait(10)
 
@@ -501,7 +501,7 @@ def test_a_thread_that_is_interrupted_in_the_queue_holds_up_nobody(store):
 
     def interrupt(*_):
         second.start()  # in the queue behind the first
-        while len(campaign._queue) < 2:
+        while len(campaign._desk.queue) < 2:
             time.sleep(0.001)
         raise KeyboardInterrupt
 
@@ -635,7 +635,7 @@ def test_a_child_does_not_wait_for_a_thread_of_its_parent(tmp_path, act):
     busy, go_on = threading.Event(), threading.Event()
 
     def hold():
-        with campaign._turn_taken:
+        with campaign._desk:
             busy.set()
             go_on.wait(20)
 
@@ -673,7 +673,7 @@ def test_verify_notices_a_log_that_was_cut(store):
     core = campaign.refreshed()
     from tightrope.live.stores import Saved
 
-    store.save("one", Saved(core.ledger.seq, campaign._hash, core.snapshot()))
+    store.save("one", Saved(core.ledger.seq, campaign._follower.hash, core.snapshot()))
     assert campaign.verify().good
     if isinstance(store, MemoryStore):
         del store._logs["one"].rows[-2:]
@@ -718,4 +718,24 @@ def test_hard_limits_are_reserved_to_the_last_pull(store):
     assert campaign.status()["hard"]["bad"]["spent"] == 1.5
     with pytest.raises(ConflictError):
         campaign.tell(asked[0].id, 1, 1, 1.25)
+    require_good(campaign)
+
+
+class Explodes(float):
+    """A number that cannot be compared."""
+
+    def __ge__(self, other):
+        raise RuntimeError("no comparison today")
+
+    __le__ = __gt__ = __lt__ = __ge__
+
+
+def test_a_report_that_breaks_a_turn_does_not_take_the_others_with_it(store):
+    campaign = start(store)
+    names = [one.id for one in campaign.ask_many(3)]
+    reports = [{"id": name, "cost": 0.5, "reward": 1, "penalty": 0} for name in names]
+    reports[1]["cost"] = Explodes(0.5)
+    with pytest.raises(StoreError, match="no comparison today"):
+        campaign.tell_many(reports)
+    assert [campaign.ticket(name).state for name in names] == ["told", "open", "told"]
     require_good(campaign)

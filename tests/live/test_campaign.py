@@ -25,7 +25,10 @@ from tightrope.errors import (
 )
 from tightrope.live import campaign as campaign_module
 from tightrope.live import controller as controller_module
-from tightrope.live.campaign import Campaign, SoftBudgetWarning
+from tightrope.live.campaign import Campaign
+from tightrope.live.core import Settings
+from tightrope.live.following import Follower
+from tightrope.live.opening import SoftBudgetWarning
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
@@ -265,7 +268,7 @@ def test_p4_nothing_lost_an_unknown_id_is_kept_and_replayed_under_the_right_one(
 
 
 def test_p4_nothing_lost_the_quarantine_is_bounded_and_counts_beyond(store, monkeypatch):
-    monkeypatch.setattr(campaign_module.Settings, "quarantine_most", 3)
+    monkeypatch.setattr(Settings, "quarantine_most", 3)
     campaign = start(store)
     core = campaign.refreshed()
     object.__setattr__(core.settings, "quarantine_most", 3)
@@ -411,7 +414,7 @@ def test_p7_constant_cost_a_turn_reads_as_much_after_many_events(store, monkeypa
     monkeypatch.setattr(campaign_module, "SNAPSHOT_EVERY", 100)
     campaign, read = start(store, budget=10_000), []
     kind = type(store)
-    original, original_turn = kind.read, campaign_module.Campaign._current
+    original, original_turn = kind.read, Follower.current
 
     def counted(self, *arguments, **options):
         found = original(self, *arguments, **options)
@@ -430,7 +433,7 @@ def test_p7_constant_cost_a_turn_reads_as_much_after_many_events(store, monkeypa
         return original_turn(self, turn)
 
     monkeypatch.setattr(kind, "read", counted)
-    monkeypatch.setattr(campaign_module.Campaign, "_current", current)
+    monkeypatch.setattr(Follower, "current", current)
 
     def cost():
         read.clear()
@@ -480,7 +483,7 @@ def test_p8_fail_closed_a_state_that_was_not_stored_is_thrown_away(clock):
     class Failing(MemoryStore):
         fails = False
 
-        def turn(self, name):
+        def turn(self, name, waiting=None):
             return self._failing(name) if self.fails else super().turn(name)
 
         from contextlib import contextmanager

@@ -331,9 +331,9 @@ def test_sixteen_threads_share_turns_and_lose_nothing(tmp_path):
     turns, errors = [], []
     original = campaign.store.turn
 
-    def counted(name):
+    def counted(name, waiting=None):
         turns.append(name)
-        return original(name)
+        return original(name, waiting)
 
     campaign.store.turn = counted
 

@@ -4,13 +4,15 @@
 (``snapshots``). ``outlook`` computes what can be said about its end. ``plain`` is the
 implementation for policies that cannot be compiled.
 
-``Campaign`` is a controller with a ledger, kept in a store. Its log is followed by ``ledger``
-(money and tickets) and ``core`` (what is learned, which arm next); ``writing`` is what happens in
-one turn, ``campaign`` takes turns, ``stores`` keep the log, ``verifying`` follows it again.
+``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events change
+``ledger`` (money and tickets) and ``core`` (what is learned, which arm next). ``writing`` is what
+happens in one turn, ``campaign`` takes turns, ``sharing`` shares them among threads, ``stores``
+keep the log, ``following`` follows it, ``verifying`` follows it again.
 """
 
-from tightrope.live.campaign import Campaign, SoftBudgetWarning, open_campaign
+from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
+from tightrope.live.opening import SoftBudgetWarning, open_campaign
 from tightrope.live.outlook import LimitOutlook, Outlook
 from tightrope.live.writing import Ticket
 

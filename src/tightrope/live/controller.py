@@ -164,9 +164,9 @@ class Controller:
         self._growing = bool(task.scales.grow)
         self._capped = any(cap < math.inf for cap in task.scales.grow.values())  # type: ignore[union-attr]
         self._usual = self._limited == 1 and self._whole and not self._capped  # four plain numbers
-        self._run, self._counts = state["run"], state["counts"]
+        self._run, self._counts = state["run"], memoryview(cast(Any, state["counts"]))
         self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
-        self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+        self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
         self._tell, self._choose = self._calls()
         self._mindless = isinstance(policy, IndexPolicy) and not policy.random
 
@@ -214,8 +214,20 @@ class Controller:
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
-        if self._patience and self._plain is not None and self._compilable:
-            self._warm_up()
+        if self._plain is not None:
+            if self._patience and self._compilable:
+                self._warm_up()
+        elif (
+            self._asides
+            and eligible is None
+            and self._view is not None
+            and not self._beside.retired
+        ):
+            arm = self._ask_beside(self._themselves)  # what a busy campaign does most of the time
+            if 0 <= arm < self._count:
+                self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
+                return int(arm)
+            raise wrong_arm(self.policy.label, int(arm), self._counts[STEP], self._count)
         if self._arm < 0 or self._asides or eligible is not None:
             return self._decide(eligible)
         return self._arm
@@ -237,8 +249,9 @@ class Controller:
         if self._mindless and self._asides:  # nothing but the count of decisions changes
             if self._view is None and self._compilable:
                 self._make_view()
-            self._counts[ASKED] += 1
-            self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+            counts = self._counts
+            counts[ASKED] += 1
+            self._explored = counts[ASKED] >= counts[EXPLORE]
             return
         self.choose(eligible)
 
@@ -314,8 +327,8 @@ class Controller:
         if self._plain is not None:
             arm = self._plain.ask_beside(self._flying, stand_ins)
         else:
-            arm = int(self._ask_beside(self._state.block, self._view, self._flying, stand_ins))
-        self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+            arm = int(self._ask_beside(stand_ins))
+        self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
         return arm
 
     def _make_view(self) -> None:
@@ -327,8 +340,9 @@ class Controller:
             return
         try:
             with self._loading():
-                self._ask_beside = call_beside(self._state.spec)
+                ask = call_beside(self._state.spec)
             self._view = aligned_copy(self._state.block)
+            self._ask_beside = partial(ask, self._state.block, self._view, self._flying)
         except NotOnDiskError:
             self._tell, self._choose = self._plain_calls(compilable=True)
 
@@ -344,16 +358,16 @@ class Controller:
         if self._asides or eligible is not None:
             arm = self._decide_beside(eligible)
             if not 0 <= arm < self._count:
-                raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
+                raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
             return arm
         arm = int(self._choose())
         if not 0 <= arm < self._count:
-            raise wrong_arm(self.policy.label, arm, int(self._counts[STEP]), self._count)
+            raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
         if self._explored:
             if not self.policy.random:
                 self._arm = arm
         else:
-            self._explored = bool(self._counts[ASKED] >= self._counts[EXPLORE])
+            self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
         return arm
 
     def tell(
@@ -794,7 +808,7 @@ class Controller:
         flying = f", {sum(self.in_flight)} in flight" if any(self._flight) else ""
         return (
             f"Controller({self.policy.label}, {self.task.arm_count} arms, budget {self.budget:g}:"
-            f" {self.spent:g} spent in {int(self._counts[STEP])} pulls{flying})"
+            f" {self.spent:g} spent in {self._counts[STEP]} pulls{flying})"
         )
 
     def _repr_html_(self) -> str:

@@ -15,14 +15,17 @@ arm, the event's arm counts.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from base64 import b85decode, b85encode
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from math import inf, isclose, isnan
 from numbers import Real
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from tightrope.errors import (
@@ -42,8 +45,9 @@ from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
+from tightrope.sources import source_digest
 
-__all__ = ["Choice", "Core", "Outcome", "Settings", "reservations", "when"]
+__all__ = ["Choice", "Core", "Outcome", "Settings", "digest_of", "reservations", "when"]
 
 STOPS = ("hard", "paper", "soft")
 PATIENCE = 200  # decisions of a process before kernels are compiled that are not on the disk
@@ -72,12 +76,7 @@ class Settings:
         return self.stop == "hard" and not self.shadow
 
 
-class Choice(NamedTuple):
-    """A decision, before its event."""
-
-    arm: int
-    reserved: tuple[int, ...]  # ticks, per account
-    allowed: tuple[int, ...] | None  # the arms among which it was made, if not all
+Choice = tuple[int, tuple[int, ...], tuple[int, ...] | None]
 
 
 class Outcome(NamedTuple):
@@ -115,28 +114,44 @@ class Core:
 
     def follow(self, event: Event, chosen: bool = False) -> None:
         """Take an event; ``chosen`` if ``choose`` has just made this decision."""
+        seq, at, kind, ticket, _, _, body = event
         try:
-            before = self.ledger.follow(event)
-            self._learn(event, before, chosen)
+            if kind == "asked":
+                self.take_ask(seq, at, ticket, body, chosen)
+            elif kind == "told":
+                self.take_tell(seq, at, ticket, body)
+            else:
+                self._take_other(event)
         except HaltedError:
             raise
         except Exception as error:
-            told = " ".join(str(error).split()) or type(error).__name__
-            raise HaltedError(
-                f"event {event.seq} ({event.kind}): cannot be followed ({told:.200})"
-            ) from error
+            raise cannot_follow(seq, kind, error) from error
 
-    def _learn(self, event: Event, before: Open | None, chosen: bool) -> None:
-        kind, body, controller = event.kind, event.body, self.controller
-        if kind == "asked":
-            arm = body["arm"]
-            if not chosen and "pin" not in body:
-                with suppress(InputError):  # arms that another machine's arithmetic allowed
-                    controller.pass_over(body.get("f", body.get("e")))
-            controller.launch(arm)
-        elif kind == "told":
+    def take_ask(
+        self, seq: int, at: int, ticket: str | None, body: dict[str, Any], chosen: bool = False
+    ) -> None:
+        """Follow an ``asked`` event; what cannot be followed raises anything."""
+        self.ledger.ask(seq, at, ticket, body)
+        controller = self.controller
+        if not chosen and "pin" not in body:
+            try:  # noqa: SIM105, a context takes longer than what is in it
+                controller.pass_over(body.get("f", body.get("e")))
+            except InputError:  # arms that another machine's arithmetic allowed
+                pass
+        controller.launch(body["arm"])
+
+    def take_tell(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> None:
+        """Follow a ``told`` event; what cannot be followed raises anything."""
+        before, values = self.ledger.tell(seq, at, ticket, body), body["v"]
+        if before is not None and len(body) == 4 and len(values) == 3 and before[1] == body["arm"]:
+            self.controller.tell(before[1], values[0], values[1], values[2])  # the usual report
+        else:
             self._learn_outcome(body, before)
-        elif before is not None:
+
+    def _take_other(self, event: Event) -> None:
+        kind, body, controller = event.kind, event.body, self.controller
+        before = self.ledger.follow(event)
+        if before is not None:
             controller.void(before.arm)
             if kind != "voided":
                 self._charge(before.reserved)
@@ -203,7 +218,11 @@ class Core:
     # Choosing.
 
     def choose(self, now: int, eligible: Sequence[int] | None = None) -> Choice:
-        """The next decision at log time ``now``; raises if there is none to be made."""
+        """The next decision at log time ``now``; raises if there is none to be made.
+
+        The arm, what is reserved for it in ticks per account, and the arms among which it was
+        chosen if not all.
+        """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
             raise CampaignError("the campaign is closed; it takes reports, but makes no decisions")
@@ -218,7 +237,7 @@ class Core:
                 )
         else:
             arm = controller.choose(allowed)
-        return Choice(arm, self._reserved[arm], allowed)
+        return arm, self._reserved[arm], allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
         """The arms that may be pulled: None for all; raises if there is none."""
@@ -320,6 +339,25 @@ class Core:
 
     # Reports.
 
+    def usual(self, cost: Any, reward: Any, penalty: Any) -> list[float] | None:
+        """The values of a usual report: three plain numbers within scales that do not grow."""
+        usual = self._usual
+        if usual is None:
+            return None
+        name, most_cost, most_reward, most_penalty = usual
+        if penalty.__class__ is dict and len(penalty) == 1:
+            penalty = penalty.get(name, penalty)
+        try:
+            if (
+                0.0 <= cost <= most_cost
+                and 0.0 <= reward <= most_reward
+                and 0.0 <= penalty <= most_penalty
+            ):
+                return [float(cost), float(reward), float(penalty)]
+        except (TypeError, ValueError):
+            pass
+        return None
+
     def outcome(
         self, arm: int, cost: Any, reward: Any, penalty: Any, reserved: Sequence[int] = ()
     ) -> Outcome:
@@ -328,20 +366,9 @@ class Core:
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
         learns from the part that is possible. A known price is the one that was ``reserved``.
         """
-        usual, accounts = self._usual, self.ledger.accounts
-        if usual is not None:  # nothing is known or grows: three plain numbers within the scales
-            if penalty.__class__ is dict and len(penalty) == 1:
-                penalty = penalty.get(usual.name, penalty)
-            try:
-                if (
-                    0.0 <= cost <= usual.cost
-                    and 0.0 <= reward <= usual.reward
-                    and 0.0 <= penalty <= usual.penalty
-                ):
-                    values = [float(cost), float(reward), float(penalty)]
-                    return Outcome(values, None, values, (accounts[0].ticks(values[0]),))
-            except (TypeError, ValueError):
-                pass
+        accounts = self.ledger.accounts
+        if (usual := self.usual(cost, reward, penalty)) is not None:
+            return Outcome(usual, None, usual, (accounts[0].ticks(usual[0]),))
         given = self.controller.in_order(arm, cost, reward, penalty)
         possible, over = list(given), False
         for place, most, known, account in self._caps[arm]:
@@ -409,6 +436,12 @@ class Core:
 STATEFUL = frozenset(["created", "changed", "upgraded"])
 
 
+def cannot_follow(seq: int, kind: str, error: Exception) -> HaltedError:
+    """The error for an event that cannot be followed."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return HaltedError(f"event {seq} ({kind}): cannot be followed ({told:.200})")
+
+
 def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
     """A controller from its snapshot; the policy's class is looked for by its name."""
     missing = None
@@ -421,6 +454,24 @@ def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
         return Controller.restore(state, policy, patience=PATIENCE)
     except InputError as error:
         raise missing or error from None
+
+
+def digest_of(controller: Controller) -> str:
+    """What the learned state belongs to: the program's sources and the policy's."""
+    return _digest(type(controller.policy))
+
+
+@cache
+def _digest(kind: type) -> str:
+    return hashlib.sha256(f"{source_digest()} {_policy_source(kind)}".encode()).hexdigest()[:16]
+
+
+def _policy_source(kind: type) -> str:
+    module = sys.modules.get(kind.__module__)
+    path = getattr(module, "__file__", None)
+    if kind.__module__.startswith("tightrope.") or not path:
+        return kind.__module__
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def reservations(

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tightrope.errors import HaltedError, InputError
+from tightrope.errors import InputError
 from tightrope.live.core import Core, when
-from tightrope.live.events import START, event_of
+from tightrope.live.events import event_of
+from tightrope.live.following import state_before
 from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.base import Policy
@@ -148,19 +149,3 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
             )
         ],
     )
-
-
-def state_before(store: Store, name: str, policy: Policy | None, seq: int) -> Core:
-    """The state just before an event, from the last snapshot before it."""
-    saved = store.saved(name, seq - 1)
-    core, seen = Core(policy), START
-    if saved is not None:
-        core, seen = Core.restore(saved.body, policy), saved.hash
-    while core.ledger.seq < seq - 1:
-        rows = store.read(name, core.ledger.seq, min(1000, seq - 1 - core.ledger.seq))
-        if not rows or rows[0].seq != core.ledger.seq + 1:
-            raise HaltedError(f"campaign {name!r}: the events before {seq} are archived")
-        for row in rows:
-            core.follow(event_of(row, seen))
-            seen = row.hash
-    return core

@@ -17,8 +17,8 @@ from typing import Any
 from tightrope.errors import InputError
 from tightrope.files import whole_file
 from tightrope.live.campaign import Campaign
-from tightrope.live.describing import state_before
 from tightrope.live.events import START, Row, chained
+from tightrope.live.following import state_before
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.writing import Writer
@@ -134,7 +134,7 @@ def archived_rows(path: str) -> list[Row]:
         raise InputError(f"archive {path!r}: cannot be read ({error})") from error
     before = START if rows and rows[0].seq == 1 else None
     for row in rows:
-        if before is not None and chained(before, row[:7]) != row.hash:
+        if before is not None and chained(before, row) != row.hash:
             raise InputError(f"archive {path!r}: event {row.seq} does not follow the one before it")
         before = row.hash
     return rows

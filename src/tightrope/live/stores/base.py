@@ -13,7 +13,7 @@ P9 *Fair turns.* One holder of a campaign's turn at a time; whoever waits is ser
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -68,8 +68,13 @@ class Store(ABC):
         """The campaigns that there are."""
 
     @abstractmethod
-    def turn(self, name: str) -> AbstractContextManager[Turn]:
-        """The turn of a campaign, new or not: committed at the end, undone after an exception."""
+    def turn(
+        self, name: str, waiting: Callable[[], None] | None = None
+    ) -> AbstractContextManager[Turn]:
+        """The turn of a campaign, new or not: committed at the end, undone after an exception.
+
+        ``waiting`` may be called while others have it: to read what is committed already.
+        """
 
     @abstractmethod
     def read(

@@ -90,7 +90,7 @@ class MemoryStore(Store):
         return [name for name, log in self._logs.items() if log.rows]
 
     @contextmanager
-    def turn(self, name: str) -> Iterator[Turn]:
+    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
         log = self._logs.setdefault(name, Log())
         if not log.lock.acquire(timeout=self.deadline):
             raise StoreBusyError(f"campaign {name!r}: no turn within {self.deadline:g} s")

@@ -489,7 +489,7 @@ class PostgresStore(Store):
         return [name for (name,) in found]
 
     @contextmanager
-    def turn(self, name: str) -> Iterator[Turn]:
+    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
         self._require_own()
         with self._held(self._writer):
             head = self._heads.get(name)

@@ -445,7 +445,7 @@ class SQLiteStore(Store):
             self._writer.execute(f"PRAGMA wal_checkpoint({how})")
 
     @contextmanager
-    def turn(self, name: str) -> Iterator[Turn]:
+    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
         with self._writes() as connection:
             turn = SQLiteTurn(connection, self._number(connection, name), self.clock)
             yield turn

@@ -1,0 +1,65 @@
+"""What is said of a campaign, checked and in the units of its log."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tightrope.errors import InputError
+from tightrope.policies.base import Policy
+from tightrope.policies.naming import parse_policy
+from tightrope.problem.laws import shown
+
+__all__ = ["as_policy", "known_who", "microseconds", "moment", "own_name", "positive"]
+
+MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
+
+
+def as_policy(policy: Policy | str) -> tuple[Policy, str]:
+    """A policy and the text that it is found by."""
+    if isinstance(policy, str):
+        return parse_policy(policy), policy
+    if not isinstance(policy, Policy):
+        raise InputError(f"policy = {shown(policy)}: must be a policy, such as Resolve()")
+    return policy, policy.label
+
+
+def own_name() -> str:
+    """Who writes, if nobody says it: this machine's name and the process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def known_who(who: str | None) -> str | None:
+    """A name as an event can hold it."""
+    if who is None or (isinstance(who, str) and 0 < len(who) <= 128 and who.isprintable()):
+        return None if who is None else str(who)
+    raise InputError(f"who = {shown(who)}: must be 1 to 128 printable characters")
+
+
+def positive(value: Any, place: str) -> float:
+    """A number above 0."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return float(value)
+    raise InputError(f"{place} = {shown(value)}: must be a positive number")
+
+
+def microseconds(value: timedelta | float) -> int:
+    """How long a ticket is waited for."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if positive(seconds, "expire_after") > MOST_WAIT:
+        raise InputError(f"expire_after = {shown(value)}: must be at most {MOST_WAIT:g} seconds")
+    return round(seconds * 1e6)
+
+
+def moment(value: datetime | str, place: str) -> int:
+    """A date, or its ISO form, in microseconds; without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=UTC)
+        return round(found.timestamp() * 1e6)
+    except (ValueError, AttributeError, TypeError):
+        allowed = "a date such as 2026-11-01T00:00:00+00:00"
+        raise InputError(f"{place} = {shown(value)}: must be {allowed}") from None

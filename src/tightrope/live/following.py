@@ -1,0 +1,162 @@
+"""Follow a campaign's log: the state after all of it, or up to an event.
+
+Promises kept here:
+
+P7 *Constant cost.* A log is followed from its last snapshot.
+P8 *Fail closed.* An event that cannot be followed, or whose hash does not follow from the one
+   before, halts; the state is thrown away. So it is if the log is not the one that was followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tightrope.errors import HaltedError, InputError, nearest
+from tightrope.live.core import Core, cannot_follow, digest_of
+from tightrope.live.events import START, VERSION, Row, body_of, event_of, require_chained
+from tightrope.live.stores import Store, Turn
+from tightrope.policies.base import Policy
+
+__all__ = ["Follower", "state_before", "unknown_campaign"]
+
+MANY = 1000  # events that are read at once
+
+
+class Follower:
+    """The state of a campaign, as far as its log was followed here."""
+
+    def __init__(self, store: Store, name: str, policy: Policy | None) -> None:
+        """``policy``: for one whose class cannot be found by its name."""
+        self.store, self.name, self.policy = store, name, policy
+        self.core: Core | None = None  # to be read again
+        self.hash = START  # of the last event that was followed
+        self.replayed = 0  # events that were followed after the snapshot
+
+    def forget(self) -> None:
+        """Throw the state away: it may hold events that are not in the log."""
+        self.core = None
+
+    def load(self, upto: int | None = None) -> Core:
+        """The state after all events, or after event ``upto``, from the last snapshot before."""
+        saved = self.store.saved(self.name, upto)
+        core, seen = Core(self.policy), START
+        if saved is not None:
+            rows = self.store.read(self.name, saved.seq - 1, 1)  # or the next, if it is archived
+            if not rows or (rows[0].seq == saved.seq and rows[0].hash != saved.hash):
+                raise HaltedError(
+                    f"campaign {self.name!r}: the snapshot of event {saved.seq} is of another log"
+                )
+            core, seen = Core.restore(saved.body, self.policy), saved.hash
+        self.core, self.hash = core, seen
+        core = self.follow_committed(upto)
+        if core.ledger.seq == 0:
+            raise unknown_campaign(self.store, self.name)
+        self.replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
+        return core
+
+    def refreshed(self) -> Core:
+        """The state after all events that are committed now."""
+        return self.load() if self.core is None else self.follow_committed()
+
+    def follow_committed(self, upto: int | None = None) -> Core:
+        """Go on to the end of the log, or to event ``upto``, outside of any turn."""
+        assert self.core is not None
+        while upto is None or self.core.ledger.seq < upto:
+            seq = self.core.ledger.seq
+            rows = self.store.read(self.name, seq, MANY if upto is None else min(MANY, upto - seq))
+            if not rows and upto is None:
+                break
+            if not rows or rows[0].seq > seq + 1:
+                if upto is not None:
+                    raise HaltedError(
+                        f"campaign {self.name!r}: the events before {upto + 1} are archived"
+                    )
+                self._skip_archived()
+            else:
+                self.follow(rows)
+                if upto is None and len(rows) < MANY:
+                    break
+        return self.core
+
+    def _skip_archived(self) -> Core:
+        """Go on from a snapshot: events that were not followed here are archived."""
+        assert self.core is not None
+        saved, seq = self.store.saved(self.name), self.core.ledger.seq
+        if saved is None or saved.seq <= seq:
+            self.forget()
+            raise HaltedError(f"campaign {self.name!r}: event {seq + 1} is missing")
+        self.core, self.hash = Core.restore(saved.body, self.policy), saved.hash
+        return self.core
+
+    def current(self, turn: Turn) -> Core:
+        """The state after all events of the log, within a turn."""
+        core = self.core or self.load()
+        seq = core.ledger.seq
+        rows = turn.read(max(seq - 1, 0))
+        if rows and rows[0].seq > seq:  # that one is archived
+            if rows[0].seq > seq + 1:
+                core = self._skip_archived()
+            rows = [rows[0], *turn.read(core.ledger.seq)]  # the first was followed already
+        elif not rows or rows[0].seq != seq or rows[0].hash != self.hash:
+            self.forget()
+            raise HaltedError(
+                f"campaign {self.name!r}: event {seq}, which was followed here, is not in the"
+                " store any more; was it restored from a backup? Open the campaign again"
+            )
+        self.follow(rows[1:])
+        while len(rows) >= MANY:
+            rows = turn.read(core.ledger.seq)
+            self.follow(rows)
+        return core
+
+    def follow(self, rows: Sequence[Row]) -> None:
+        """Follow the next events; if one cannot be, the state is thrown away."""
+        assert self.core is not None
+        try:
+            self.hash = follow_rows(self.core, rows, self.hash)
+        except BaseException:
+            self.forget()
+            raise
+
+
+def follow_rows(core: Core, rows: Sequence[Row], seen: bytes) -> bytes:
+    """Follow events after the one with the hash ``seen``; returns the last one's hash.
+
+    This is what every process does for every event of the others, so decisions and reports take
+    as few steps as possible.
+    """
+    ask, tell = core.take_ask, core.take_tell
+    for row in rows:
+        seq, at, kind, ticket, _, version, text, own = row
+        if version == VERSION and (kind == "told" or kind == "asked"):
+            require_chained(row, seen)
+            body = body_of(seq, text)
+            try:
+                if kind == "told":
+                    tell(seq, at, ticket, body)
+                else:
+                    ask(seq, at, ticket, body)
+            except HaltedError:
+                raise
+            except Exception as error:
+                raise cannot_follow(seq, kind, error) from error
+        else:
+            core.follow(event_of(row, seen))
+            if kind == "upgraded" and core.digest != digest_of(core.controller):
+                raise HaltedError(
+                    f"event {seq}: another version of the program took over; restart this process"
+                )
+        seen = own
+    return seen
+
+
+def state_before(store: Store, name: str, policy: Policy | None, seq: int) -> Core:
+    """The state just before an event."""
+    return Follower(store, name, policy).load(seq - 1)
+
+
+def unknown_campaign(store: Store, name: str) -> InputError:
+    """The error for a name that no campaign has."""
+    names = store.names()
+    hint = nearest(name, names) if names else "there is none yet"
+    return InputError(f"campaign {name!r}: does not exist; {hint}")

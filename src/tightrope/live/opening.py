@@ -1,0 +1,199 @@
+"""Open a campaign: create it in its store, or go on with the one that is there."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from datetime import datetime, timedelta
+from math import isfinite
+from pathlib import Path
+
+from tightrope.errors import InputError
+from tightrope.live.arguments import as_policy, known_who, microseconds, moment, own_name, positive
+from tightrope.live.campaign import Campaign
+from tightrope.live.controller import Controller
+from tightrope.live.core import (
+    PATIENCE,
+    STOPS,
+    Core,
+    Settings,
+    digest_of,
+    reservations,
+    uncapped,
+)
+from tightrope.live.events import START
+from tightrope.live.following import unknown_campaign
+from tightrope.live.ledger import Account, moved, tick_digits
+from tightrope.live.stores import Saved, Store, open_store
+from tightrope.live.writing import Writer
+from tightrope.policies.base import Policy
+from tightrope.policies.resolve import Resolve
+from tightrope.problem import Problem, Task
+from tightrope.problem.laws import shown
+from tightrope.version import __version__
+
+__all__ = ["SoftBudgetWarning", "open_campaign"]
+
+
+class SoftBudgetWarning(UserWarning):
+    """A campaign that cannot reserve costs, because nobody knows the largest one."""
+
+
+def open_campaign(
+    store: str | Path | Store,
+    name: str,
+    *,
+    task: Task | Problem | None = None,
+    budget: float | None = None,
+    policy: Policy | str | None = None,
+    seed: int = 0,
+    stop: str = "hard",
+    expire_after: timedelta | float = 86400.0,
+    release: str | None = None,
+    starts: datetime | str | None = None,
+    ends: datetime | str | None = None,
+    per_day: float | None = None,
+    shadow: bool = False,
+    who: str | None = None,
+) -> Campaign:
+    """Create a campaign, or go on with the one of this name.
+
+    There are many arguments because all that a campaign keeps to is said here, once.
+    ``store``: the path of a SQLite file, or ``postgresql://...``. ``task`` and ``budget`` are
+    needed to create it; to go on they may be left out, and have to agree if they are given.
+    ``stop``: "hard" reserves each arm's largest cost before it is pulled and never overspends;
+    "paper" ends after the first crossing. ``expire_after``: seconds, or a timedelta, after which a
+    ticket is not waited for. ``release="even"`` between ``starts`` and ``ends``, and at most
+    ``per_day``, hold the budget back. ``shadow``: decide only; another system acts.
+    """
+    if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable():
+        raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
+    opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
+    owned = opened is not store
+    try:
+        if not opened.read(name, 0, 1) and opened.saved(name) is None:
+            if task is None or budget is None:
+                raise unknown_campaign(opened, name)
+            settings = _settings(stop, expire_after, release, starts, ends, per_day, shadow)
+            chosen, text = as_policy(Resolve() if policy is None else policy)
+            _create(opened, name, task, budget, chosen, text, seed, settings, who)
+        given = as_policy(policy)[0] if policy is not None else None
+        campaign = Campaign(opened, name, policy=given, who=who, owned=owned)
+        _require_same(campaign, task, budget, given)
+        return campaign
+    except BaseException:
+        if owned:
+            opened.close()
+        raise
+
+
+def _settings(
+    stop: str,
+    expire_after: timedelta | float,
+    release: str | None,
+    starts: datetime | str | None,
+    ends: datetime | str | None,
+    per_day: float | None,
+    shadow: bool,
+) -> Settings:
+    if stop not in STOPS:
+        raise InputError(f"stop = {shown(stop)}: must be {', '.join(map(repr, STOPS))}")
+    if release not in (None, "even"):
+        raise InputError(f"release = {shown(release)}: must be 'even', or be left out")
+    if (release is None) != (starts is None) or (release is None) != (ends is None):
+        raise InputError(f"release = {shown(release)}: must come with starts and ends")
+    first = None if starts is None else moment(starts, "starts")
+    last = None if ends is None else moment(ends, "ends")
+    if first is not None and last is not None and last <= first:
+        raise InputError(f"ends = {shown(ends)}: must be after starts = {shown(starts)}")
+    return Settings(
+        stop=stop,
+        expire_after=microseconds(expire_after),
+        starts=first,
+        ends=last,
+        per_day=None if per_day is None else positive(per_day, "per_day"),
+        shadow=bool(shadow),
+    )
+
+
+def _create(
+    store: Store,
+    name: str,
+    task: Task | Problem,
+    budget: float,
+    policy: Policy,
+    text: str,
+    seed: int,
+    settings: Settings,
+    who: str | None,
+) -> None:
+    """Write a campaign's first event, unless another process is faster."""
+    controller = Controller(task, policy, budget, seed=seed, patience=PATIENCE)
+    known = controller.task
+    loose = uncapped(known)
+    if loose and settings.stop == "hard":
+        settings = replace(settings, stop="soft")
+        warnings.warn(
+            f"campaign {name!r} is soft: it may overspend, because the largest {loose[0]} is not"
+            f' known; declare a cap, such as Scales(grow={{"{loose[0]}": 10}})',
+            SoftBudgetWarning,
+            stacklevel=3,
+        )
+    core = Core()
+    core.controller, core.settings, core.policy_text = controller, settings, text
+    core.digest = digest_of(core.controller)
+    accounts = [("cost", float(budget))]
+    for m, hard in enumerate(known.hard):
+        if hard:
+            limit = known.limit_kinds[m]
+            accounts.append((known.limit_names[m], float(limit.total or limit.number * budget)))
+    made = [Account(one, tick_digits(total)) for one, total in accounts]
+    moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
+    least = min(one[0] for one in reservations(known, made, settings))
+    if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
+        what = f"must be at least {made[0].amount(least):g}, which a pull may cost"
+        raise InputError(f"per_day = {settings.per_day:g}: {what}")
+    body = {
+        **core.state(),
+        "name": name,
+        "budget": float(budget),
+        "seed": seed,
+        "program": __version__,
+        "penalties": known.penalty_count,
+        "accounts": [[one, tick_digits(total)] for one, total in accounts],
+        "m": moved((total, 0, 0) for total in moves),
+    }
+    with store.turn(name) as turn:
+        if turn.read(0, 1):
+            return
+        fresh = Core(policy)
+        writer = Writer(fresh, START, turn, known_who(who) or own_name())
+        writer.emit("created", None, body)
+        turn.append(writer.rows, {})
+    last = writer.rows[-1]
+    store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
+
+
+def _require_same(
+    campaign: Campaign, task: Task | Problem | None, budget: float | None, policy: Policy | None
+) -> None:
+    """Raise if what was given to go on is not what the campaign is about."""
+    core = campaign.refreshed()
+    controller = core.controller
+    what = f"campaign {campaign.name!r} exists with"
+    if budget is not None and isinstance(budget, int | float) and isfinite(budget):
+        own = controller.budget
+        if float(budget) != own:
+            first = next(campaign.events(0, 1)).body.get("budget")
+            if float(budget) not in (own, first):
+                raise InputError(f"budget = {budget!r}: {what} {own!r}; leave it out")
+    if task is not None:
+        known = task.task
+        same = (known.limit_names, set(known.names) <= set(controller.task.names))
+        if same != (controller.task.limit_names, True):
+            raise InputError(f"task: {what} other arms or limits; leave it out")
+    if policy is not None:
+        mine = policy.for_task(controller.task)
+        if mine.label != controller.policy.label:
+            text = controller.policy.label
+            raise InputError(f"policy = {policy.label!r}: {what} {text!r}; use change(policy=...)")

@@ -1,0 +1,160 @@
+"""The sharing of turns among the threads of a process: whoever gets one does the work of all.
+
+A thread puts its requests in the queue and looks whether the desk is free. If it is, the thread
+does what waits there, in one turn, and calls those whose work is done; if not, it is called when
+its own is done, or when it is the first that still waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tightrope.errors import HaltedError, PolicyError, StoreError, TightropeError
+from tightrope.live.writing import Writer
+
+__all__ = ["Desk", "Request", "UnexpectedError"]
+
+MOST_TOGETHER = 256  # requests of one turn
+
+
+class UnexpectedError(StoreError):
+    """What was to be done failed in a way that is not ours; nothing was recorded."""
+
+
+class Request:
+    """Something to be done in a turn, and what came of it."""
+
+    __slots__ = ("act", "done", "error", "result", "tickets", "wake")
+
+    def __init__(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> None:
+        self.act, self.tickets = act, tickets
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = False
+        self.wake: threading.Lock | None = None  # locked while its thread has nothing to look at
+
+
+class BrokenError(Exception):
+    """A request failed within a turn, which cannot be gone on with; its cause is the failure."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__()
+        self.request = request
+
+
+def act_all(requests: Iterable[Request], writer: Writer) -> None:
+    """Act for each request; one that is refused has its own error, and the others go on."""
+    for request in requests:
+        try:
+            request.result = request.act(writer)
+        except (HaltedError, StoreError):
+            raise
+        except PolicyError as error:  # it may have tossed coins for a decision that is none
+            raise BrokenError(request) from error
+        except TightropeError as error:
+            request.error = error
+        except Exception as error:
+            raise BrokenError(request) from error
+
+
+def fail(requests: Iterable[Request], error: BaseException, name: str) -> None:
+    """End requests of the campaign ``name`` with an error, as their threads will be told it."""
+    told = error
+    if not isinstance(error, Exception):
+        told = StoreError(
+            f"campaign {name!r}: interrupted; it is not known whether this was recorded:"
+            " repeat it with the same id"
+        )
+    elif not isinstance(error, TightropeError):
+        told = UnexpectedError(f"campaign {name!r}: {type(error).__name__}: {error}")
+        told.__cause__ = error
+    for request in requests:
+        request.error, request.done = told, True
+
+
+class Desk:
+    """One thread at a time is at it, and does the work of all whose requests are in the queue."""
+
+    def __init__(self, name: str, work: Callable[[Sequence[Request]], None]) -> None:
+        """``work`` does requests of the campaign ``name`` in one turn, and marks them as done."""
+        self.queue: deque[Request] = deque()
+        self._name, self._work = name, work
+        self._lock = threading.RLock()
+
+    def leave(self) -> None:
+        """Let others take it."""
+        self._lock.release()
+        self._call_first()
+
+    def __enter__(self) -> Desk:
+        """Take it, for anything but requests; it may be taken twice."""
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.leave()
+
+    def perform(self, requests: Sequence[Request]) -> None:
+        """Have requests done, together with those of other threads, and wait for them."""
+        last, wake = requests[-1], threading.Lock()
+        for request in requests:
+            request.wake = wake
+        wake.acquire()
+        self.queue.extend(requests)
+        try:
+            while not last.done:
+                if not self._lock.acquire(blocking=False):
+                    wake.acquire()  # until this is done, or first in the queue
+                    continue
+                try:
+                    if not last.done:
+                        self._serve(max(MOST_TOGETHER, len(requests)))
+                finally:
+                    self.leave()
+        except BaseException:
+            self._withdraw(requests)
+            raise
+
+    def _serve(self, most: int) -> None:
+        """Do what waits in the queue, in one turn, and call those whose work is done."""
+        batch: list[Request] = []
+        queue = self.queue
+        try:
+            while queue and len(batch) < most:
+                batch.append(queue.popleft())
+            self._work(batch)
+        except BaseException as error:  # others must not wait for what nobody does
+            fail([one for one in batch if not one.done], error, self._name)
+            raise
+        finally:
+            for wake in {one.wake for one in batch if one.done}:
+                call(wake)
+
+    def put_back(self, requests: Sequence[Request]) -> None:
+        """Have requests done in another turn, before all that came later."""
+        for request in requests:
+            request.error = None
+        self.queue.extendleft(reversed(requests))
+
+    def _withdraw(self, requests: Sequence[Request]) -> None:
+        """Take back what a thread no longer waits for."""
+        for request in requests:
+            with suppress(ValueError):
+                self.queue.remove(request)
+        self._call_first()
+
+    def _call_first(self) -> None:
+        if self.queue:
+            with suppress(IndexError):
+                call(self.queue[0].wake)
+
+
+def call(wake: threading.Lock | None) -> None:
+    """Have a waiting thread look again."""
+    if wake is not None:
+        with suppress(RuntimeError):  # it was called already
+            wake.release()
