@@ -7,13 +7,16 @@ OUT ?= out
 BIN := .venv/bin
 UV := .venv-uv/bin/uv
 
-.PHONY: run paper test test-lowest test-newest check fuzz lock bench clean
+.PHONY: run paper demo test test-lowest test-newest check fuzz lock bench clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
 
 paper: .venv/run  ## every figure and claim of the paper, into out/; resumes where it was stopped
 	$(BIN)/tightrope reproduce --runs $(RUNS) --out $(OUT)
+
+demo: .venv/demo  ## the service and its page with a simulated campaign; Ctrl-C ends it
+	$(BIN)/tightrope demo
 
 test: check  ## everything: style, types, layers, tests, doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
@@ -50,11 +53,16 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable ".[report]"
 	@touch $@
 
+.venv/demo: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[serve]"
+	@touch $@
+
 .venv/dev: pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@touch $@ .venv/run
+	@touch $@ .venv/run .venv/demo
 
 .venv-lowest/dev: RESOLUTION = lowest-direct
 .venv-newest/dev: RESOLUTION = highest

@@ -1,5 +1,6 @@
 """The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
-``tightrope arena``, ``tightrope campaign``, ``tightrope serve`` and ``tightrope completion``.
+``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope demo`` and ``tightrope
+completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
@@ -33,6 +34,7 @@ from tightrope.shell.commands import (
     whole,
     without_own_name,
 )
+from tightrope.shell.demo import add_demo
 from tightrope.shell.saying import print_json, say
 from tightrope.shell.serving import add_serve
 from tightrope.version import __version__
@@ -489,6 +491,7 @@ def _parser() -> _Parser:
     _add_arena(commands)
     add_campaign(commands)
     add_serve(commands)
+    add_demo(commands)
     _add_completion(commands)
     parser.commands = commands.choices
     return parser

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -43,6 +44,16 @@ def _headers(key: str | None) -> dict[str, str]:
             raise InputError("key: must be a key that `tightrope keys` made")  # it is not shown
         made["authorization"] = f"Bearer {key}"
     return made
+
+
+def _options(core: Core, headers: dict[str, str]) -> dict[str, Any]:
+    """How httpx is to work; what is on loopback is not behind a proxy."""
+    hosts = {urlsplit(one).hostname for one in core.urls}
+    return {
+        "headers": headers,
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        "trust_env": not hosts <= {"127.0.0.1", "::1", "localhost"},
+    }
 
 
 def _unreached(error: httpx.TransportError) -> Unreached:
@@ -224,8 +235,7 @@ class Client:
             url, lock=threading.Lock(), timeout=timeout, deadline=deadline, wait=wait,
             spare=spare, spare_ttl=spare_ttl, spool=spool,
         )  # fmt: skip
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._http = httpx.Client(headers=headers, limits=limits, transport=transport)
+        self._http = httpx.Client(transport=transport, **_options(self._core, headers))
 
     def _run(self, steps: Steps[T]) -> T:
         try:
@@ -429,8 +439,7 @@ class AsyncClient:
             url, lock=asyncio.Lock(), timeout=timeout, deadline=deadline, wait=wait,
             spare=spare, spare_ttl=spare_ttl, spool=spool,
         )  # fmt: skip
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._http = httpx.AsyncClient(headers=headers, limits=limits, transport=transport)
+        self._http = httpx.AsyncClient(transport=transport, **_options(self._core, headers))
 
     async def _run(self, steps: Steps[T]) -> T:
         try:

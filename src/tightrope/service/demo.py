@@ -1,0 +1,255 @@
+"""``tightrope demo``: a service with a simulated campaign, to look at.
+
+A router spends dollars among three language models; at most one answer in twenty may be bad. Nobody
+tells the campaign what the models cost and how good they are: it learns it. When half the budget is
+spent, one of them gets worse. The clients are simulated, everything else is real: they ask and
+report over HTTP. A few never report, some report late or nonsense. All of it is in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+
+from tightrope.client import AsyncClient, Ticket, UnreachableError
+from tightrope.errors import (
+    CampaignError,
+    ExhaustedError,
+    InputError,
+    ReportError,
+    StoreError,
+    TightropeError,
+    WaitError,
+)
+from tightrope.live.stores.memory import MemoryStore
+from tightrope.service.app import make_app
+from tightrope.service.desk import Service
+
+__all__ = ["MODELS", "Model", "Traffic", "run_demo"]
+
+PORT = 8321
+SLOWEST, FASTEST = 0.1, 20.0  # speeds
+BUDGET, MOST, EXPIRES = 50.0, 0.06, 30.0  # dollars, dollars of one answer, seconds
+LIMIT = 0.05  # bad answers per answer
+RATE = 25.0  # questions per second at speed 1
+MOST_OPEN = 200  # questions at once
+MOST_CAMPAIGNS = 12  # one after the other; then the page stays as it is
+NEVER, LATE, NONSENSE = 0.003, 0.002, 0.0004  # shares of reports
+POLICY = "resolve:watch=0.01"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the campaign does not know of a language model."""
+
+    cost: float  # dollars of an answer, on average
+    good: float  # share of answers that are good
+    bad: float  # share that does harm
+    seconds: float  # until it answers
+
+    def answer(self, luck: random.Random) -> tuple[float, float, float]:
+        """Dollars, whether it was good, whether it did harm."""
+        quality = luck.random()
+        cost = min(self.cost * luck.lognormvariate(-0.125, 0.5), MOST)
+        return round(cost, 6), float(quality < self.good), float(quality > 1.0 - self.bad)
+
+
+MODELS = {
+    "haiku": Model(0.0015, 0.60, 0.10, 0.4),
+    "sonnet": Model(0.005, 0.84, 0.025, 0.8),
+    "opus": Model(0.02, 0.92, 0.012, 1.6),
+}
+WORSE = {"sonnet": Model(0.005, 0.62, 0.16, 0.8)}  # when half the budget is spent
+UNKNOWN = Model(0.01, 0.8, 0.05, 1.0)  # an arm that somebody adds by hand
+TASK = {
+    "arms": [{"name": name} for name in MODELS],
+    "limits": {"bad": {"at_most": LIMIT, "per": "pull"}},
+    "scales": {"cost": MOST},
+}
+ABOUT = f"""\
+A simulated router spends ${BUDGET:g} among {len(MODELS)} language models; at most {LIMIT:.0%} of
+the answers may be bad. It learns what they cost and how good they are. When half of the
+budget is spent, sonnet gets worse: its share falls, so that the promise is kept.
+Everything is in memory: Ctrl-C ends it and leaves nothing behind."""
+
+
+class Traffic:
+    """Simulated users of one campaign after the other."""
+
+    def __init__(self, client: AsyncClient, speed: float, say: Callable[[str], None]) -> None:
+        self._client, self._speed, self._say = client, speed, say
+        self._luck = random.Random(1)
+        self._open: set[asyncio.Task[None]] = set()
+        self._name, self._spent, self._worse, self._over = "", 0.0, False, False
+
+    async def run(self) -> None:
+        """Campaign after campaign, until cancelled."""
+        try:
+            for number in range(1, MOST_CAMPAIGNS + 1):
+                await self.campaign(f"router {number}", seed=number)
+                await asyncio.sleep(20.0 / self._speed)
+        finally:
+            for task in self._open:
+                task.cancel()
+
+    async def campaign(self, name: str, seed: int = 0) -> None:
+        """Ask one campaign's questions until its budget is spent."""
+        self._name, self._spent, self._worse, self._over = name, 0.0, False, False
+        expires = max(EXPIRES / self._speed, 2.0)
+        await self._client.create(
+            name, TASK, BUDGET, policy=POLICY, seed=seed, expire_after=expires
+        )
+        self._say(f"campaign {name!r} begins")
+        now = asyncio.get_running_loop().time
+        due = now()
+        while not self._over:
+            if len(self._open) < MOST_OPEN:
+                task = asyncio.create_task(self._question())
+                self._open.add(task)
+                task.add_done_callback(self._open.discard)
+            due = max(due, now() - 1.0) + self._luck.expovariate(RATE * self._speed)
+            await asyncio.sleep(due - now())
+        await asyncio.gather(*self._open, return_exceptions=True)
+        self._say(f"campaign {name!r} has spent its budget")
+
+    async def _question(self) -> None:
+        """One user's question, from the decision to the report."""
+        try:
+            ticket = await self._client.ask(self._name)
+        except ExhaustedError:
+            self._over = True
+        except WaitError:  # what is left is reserved for answers that are still to come
+            await self._pause()
+        except CampaignError as error:
+            self._over = self._over or error.code == "closed"
+            await self._pause()
+        except StoreError:
+            await self._pause()
+        else:
+            await self._answer(ticket)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(1.0)
+
+    async def _answer(self, ticket: Ticket) -> None:
+        model = self._model(ticket.arm)
+        cost, good, bad = model.answer(self._luck)
+        self._spend(cost)
+        wait, chance = self._luck.expovariate(1.0 / model.seconds), self._luck.random()
+        if chance < NEVER:
+            return  # this user's program died: the ticket expires
+        if chance < NEVER + LATE:
+            wait += 1.5 * EXPIRES
+        nonsense = chance > 1.0 - NONSENSE
+        await asyncio.sleep(wait / self._speed)
+        try:
+            await self._client.report(
+                self._name, ticket.id, -1.0 if nonsense else cost, good, {"bad": bad}
+            )
+        except (ReportError, StoreError):  # it is in the quarantine; or the service ends
+            return
+
+    def _model(self, arm: str) -> Model:
+        worse = WORSE.get(arm) if self._worse else None
+        return worse or MODELS.get(arm, UNKNOWN)
+
+    def _spend(self, cost: float) -> None:
+        self._spent += cost
+        if self._spent > BUDGET / 2 and not self._worse:
+            self._worse = True
+            self._say(f"half of ${BUDGET:g} is spent: sonnet gets worse")
+
+
+def run_demo(
+    port: int | None = None,
+    *,
+    browser: bool = True,
+    speed: float = 1.0,
+    show: Callable[[str], None] = print,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve the demo until Ctrl-C or SIGTERM. ``show`` gets the address, ``say`` all the rest."""
+    if not SLOWEST <= speed <= FASTEST:
+        raise InputError(f"--speed {speed:g}: must be from {SLOWEST:g} to {FASTEST:g}")
+    listener = _listener(port)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        asyncio.run(_demo(listener, url, browser, speed, show, say))
+    except KeyboardInterrupt:
+        say("ended; nothing is left behind")
+    finally:
+        listener.close()
+
+
+async def _demo(
+    listener: socket.socket,
+    url: str,
+    browser: bool,
+    speed: float,
+    show: Callable[[str], None],
+    say: Callable[[str], None],
+) -> None:
+    server = uvicorn.Server(_config(make_app(Service(MemoryStore()))))
+    traffic = asyncio.create_task(_begin(server, url, browser, speed, show, say))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        traffic.cancel()
+        await asyncio.gather(traffic, return_exceptions=True)
+
+
+def _config(app: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app, ws="none", lifespan="on", log_config=None, access_log=False, proxy_headers=False,
+        server_header=False, date_header=False, timeout_graceful_shutdown=2,
+    )  # fmt: skip
+
+
+async def _begin(
+    server: uvicorn.Server,
+    url: str,
+    browser: bool,
+    speed: float,
+    show: Callable[[str], None],
+    say: Callable[[str], None],
+) -> None:
+    while not server.started:
+        await asyncio.sleep(0.02)
+    show(f"{url}/")
+    for line in ABOUT.splitlines():
+        say(line)
+    async with AsyncClient(url, deadline=5.0, wait=0.0) as client:
+        if browser and _has_display():
+            threading.Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()
+        try:
+            await Traffic(client, speed, say).run()
+        except UnreachableError:
+            return  # the service ends
+        except TightropeError as error:
+            say(f"the simulated users stopped: {error}")
+
+
+def _has_display() -> bool:
+    """Whether a browser would open a window, and not take the terminal."""
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _listener(port: int | None) -> socket.socket:
+    """A socket on loopback: at this port, or at the usual one, or at any that is free."""
+    if port is not None and not 0 <= port <= 65535:
+        raise InputError(f"--port {port}: must be from 0 to 65535")
+    for one in (PORT, 0) if port is None else (port,):
+        try:
+            return socket.create_server(("127.0.0.1", one))
+        except OSError as error:
+            failure = error
+    raise InputError(f"--port {port}: cannot be used: {failure.strerror}")
