@@ -1,49 +1,70 @@
-"""The routes of the service, as an ASGI application.
+"""The service as an ASGI application: who asks, what for, and which function answers.
 
 Paths under ``/v1`` are split by hand, before they are decoded: a campaign's name may hold a slash.
-The rest (pages) is Starlette's.
+Decisions and reports may also be answered ``at_once``, without ASGI; the pages are Starlette's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from math import isfinite
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from tightrope.errors import InputError, NotFoundError, TightropeError
-from tightrope.live.core import Core
-from tightrope.live.describing import status_of
-from tightrope.problem.laws import shown
 from tightrope.service import wire
-from tightrope.service.desk import Service, asking, error_of, telling
+from tightrope.service.acts import (
+    ACTS,
+    Act,
+    answer_to,
+    answers_to,
+    items_of,
+    request_of,
+    requests_of,
+)
+from tightrope.service.campaigns import ROUTES, Asked, Route
+from tightrope.service.connections import Unfinished
+from tightrope.service.desk import Committer, Service, Work
 from tightrope.service.keys import OPEN, Grant, KeyRing
-from tightrope.service.wire import RefusalError, decoded, encode, finite, problem_of
+from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
 __all__ = ["App", "make_app"]
 
 BODY = 1 << 20  # bytes of a request, at most
-LONGEST_TTL = 100 * 365 * 86400.0  # seconds
-JSON = (b"content-type", b"application/json")
-PROBLEM = (b"content-type", b"application/problem+json")
-Answer = tuple[int, bytes]
-decision_decoder = msgspec.json.Decoder(wire.Decision)
-report_decoder = msgspec.json.Decoder(wire.Report)
+MOST_PATHS = 1000  # that are remembered
+LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
+OWN_PATHS = (b"/v1/", b"/v1", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")
+Headers = Sequence[tuple[bytes, bytes]]
 
 
-def ttl_of(one: wire.Decision) -> int | None:
-    """How long a ticket is waited for, in microseconds."""
-    ttl = one.ttl_s
-    if ttl is None:
-        return None
-    if not (isfinite(ttl) and 0 < ttl <= LONGEST_TTL and round(ttl * 1e6) > 0):
-        allowed = f"positive, and at most {LONGEST_TTL:g} seconds"
-        raise InputError(f"ttl_s = {shown(ttl)}: must be {allowed}")
-    return round(ttl * 1e6)
+class Sender:
+    """Who sent a request, as its headers tell."""
+
+    __slots__ = ("authorization", "content_type", "host", "origin")
+
+    def __init__(self, headers: Headers) -> None:
+        self.authorization = self.content_type = self.host = self.origin = b""
+        for name, value in headers:
+            if name == b"authorization":
+                self.authorization = value
+            elif name == b"content-type":
+                self.content_type = value
+            elif name == b"host":
+                self.host = value
+            elif name == b"origin":
+                self.origin = value
+
+
+class Hot:
+    """A path of decisions or reports that was met before."""
+
+    __slots__ = ("act", "batch", "name")
+
+    def __init__(self, act: Act, name: str, batch: bool) -> None:
+        self.act, self.name, self.batch = act, name, batch
 
 
 class App:
@@ -54,6 +75,140 @@ class App:
     ) -> None:
         self.service, self.keys = service, keys
         self.pages = Starlette(routes=list(pages))
+        self.connections: Callable[[], int] = lambda: 0
+        self.access: Callable[..., None] | None = None  # writes a line per request, if wanted
+        self._hot: dict[bytes, Hot | None] = {}
+
+    # Who may.
+
+    def grant(self, sender: Sender, roles: Sequence[str], name: str | None) -> Grant:
+        """What whoever sent a request may do; raises unless it may do this."""
+        if self.keys is None:
+            found: Grant | None = OPEN
+            if sender.host and host_name(sender.host) not in LOOPBACK:
+                host = sender.host[:80].decode("latin-1")
+                text = f"Host {host!r}: must be localhost, 127.0.0.1 or [::1]"
+                raise RefusalError(403, "forbidden", text)
+        else:
+            if self.keys.refresh():
+                self.service.log("keys were read again", problem=self.keys.problem)
+            kind, _, secret = sender.authorization.partition(b" ")
+            found = self.keys.grant(secret.strip()) if kind.lower() == b"bearer" else None
+        if found is None:
+            text = "Authorization: must be 'Bearer KEY', with a key that is valid here"
+            raise RefusalError(401, "unauthorized", text, www_authenticate="Bearer")
+        if not found.allows(roles, name):
+            needed = " or ".join(dict.fromkeys([*roles, "admin"]))
+            where = "the whole store" if name is None else f"campaign {name!r}"
+            text = f"key {found.name!r}: must have the role {needed} for {where}"
+            raise RefusalError(403, "forbidden", text)
+        return found
+
+    def check(self, sender: Sender, body: bytes) -> None:
+        """Raise for a change that a page of another host would have a browser send."""
+        if sender.origin and urlsplit(sender.origin).netloc != sender.host:
+            origin = sender.origin[:80].decode("latin-1")
+            raise RefusalError(403, "forbidden", f"Origin {origin!r}: must be this service")
+        kind = sender.content_type
+        if body and kind and not kind.startswith(b"application/json"):
+            given = kind[:80].decode("latin-1")
+            text = f"Content-Type {given!r}: must be application/json"
+            raise RefusalError(415, "malformed", text)
+
+    # Decisions, reports, voids, amendments.
+
+    def at_once(self, request: Unfinished, done: Callable[[Answer], None]) -> bool:
+        """Whether a request is answered by a call of ``done``, now or after its commit."""
+        if request.method != b"POST":
+            return False
+        url = request.url
+        try:
+            hot = self._hot[url]
+        except KeyError:
+            hot = self._remembered(url)
+        if hot is None:
+            return False
+        committer = self.service.known(hot.name)
+        if committer is None or self.access is not None:
+            return False  # it may have to be opened, which takes its time
+        try:
+            self._start(hot, committer, Sender(request.headers), request.body, done)
+        except TightropeError as error:
+            committer.counts.outcomes[error.code] += 1
+            done(answer_of(error))
+        return True
+
+    def _remembered(self, url: bytes) -> Hot | None:
+        """Which act a path is for; None if it is another one."""
+        hot = None
+        parts = url.split(b"/")
+        if 5 <= len(parts) <= 6 and parts[:3] == [b"", b"v1", b"campaigns"] and b"?" not in url:
+            act = ACTS.get(parts[4].decode("ascii", "replace"))
+            if act is not None and parts[5:] in ([], [b"batch"]):
+                try:
+                    hot = Hot(act, decoded_part(parts[3]), len(parts) == 6)
+                except RefusalError:
+                    hot = None
+        if hot is not None and self.service.known(hot.name) is not None:
+            if len(self._hot) >= MOST_PATHS:
+                self._hot.clear()
+            self._hot[url] = hot
+        return hot
+
+    def _start(
+        self,
+        hot: Hot,
+        committer: Committer,
+        sender: Sender,
+        body: bytes,
+        done: Callable[[Answer], None],
+    ) -> None:
+        """Hand in what a request asks for; raises if it is refused before that."""
+        act = hot.act
+        grant = self.grant(sender, act.roles, hot.name)
+        self.check(sender, body)
+        outcomes = committer.counts.outcomes
+        if hot.batch:
+            items = items_of(act, body)
+            requests, places = requests_of(act, items, grant.name)
+
+            def count(outcome: str) -> None:
+                outcomes[outcome] += 1
+
+            if requests:
+                committer.submit(requests, lambda work: done(answers_to(act, items, places, count)))
+            else:
+                done(answers_to(act, items, places, count))
+            return
+        one = act.item() if not body and act.name == "decisions" else decoded(act.one, body)
+        request = request_of(act, one, grant.name)
+
+        def finish(work: Work) -> None:
+            answer = answer_to(act, one, request)
+            error: Any = request.error
+            outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
+            done(answer)
+
+        committer.submit((request,), finish)
+
+    async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
+        """As ``at_once``, where the campaign may have to be opened first."""
+        self.grant(sender, hot.act.roles, hot.name)
+        committer = await self.service.committer(hot.name)
+        waiter = self.service.loop.create_future()
+
+        def done(answer: Answer) -> None:
+            if not waiter.done():
+                waiter.set_result(answer)
+
+        try:
+            self._start(hot, committer, sender, body, done)
+        except TightropeError as error:
+            committer.counts.outcomes[error.code] += 1
+            raise
+        return await waiter  # type: ignore[no-any-return]
+
+    # ASGI.
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -63,17 +218,22 @@ class App:
         if scope["type"] != "http":
             return
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        if not raw.startswith((b"/v1/", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")):
-            scope["state"]["service"] = self.service
+        if not raw.startswith(OWN_PATHS):
             await self.pages(scope, receive, send)
             return
-        headers: list[tuple[bytes, bytes]] = [JSON]
+        began, who = time.perf_counter(), [""]
         try:
-            status, body = await self._answer(raw, scope, receive)
+            answer = await self._answer(raw, scope, receive, who)
         except TightropeError as error:
-            problem, more = problem_of(error)
-            status, body, headers = problem.status, encode(problem), [PROBLEM, *more]
-        headers.append((b"content-length", str(len(body)).encode()))
+            answer = answer_of(error)
+        except Exception as error:
+            self.service.log("a request failed", path=raw.decode("latin-1"), error=repr(error))
+            answer = answer_of(error)
+        status, body, headers = answer
+        headers = [wire.JSON] if headers is None else headers
+        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        if self.access is not None:
+            self.access(scope["method"], raw, status, time.perf_counter() - began, who[0])
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -85,154 +245,80 @@ class App:
         await self.service.drain()
         await send({"type": "lifespan.shutdown.complete"})
 
-    def grant(self, scope: Any) -> Grant:
-        """What whoever sent a request may do; raises if it has no valid key."""
-        if self.keys is None:
-            return OPEN
-        self.keys.refresh()
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                kind, _, secret = value.partition(b" ")
-                if kind.lower() == b"bearer":
-                    found = self.keys.grant(secret.strip())
-                    if found is not None:
-                        return found
-        raise RefusalError(
-            401,
-            "unauthorized",
-            "Authorization: must be 'Bearer KEY' with a valid key",
-            www_authenticate="Bearer",
-        )
-
-    async def _answer(self, raw: bytes, scope: Any, receive: Any) -> Answer:
-        if raw == b"/healthz":
-            return 200, b'{"status":"alive"}'
-        if raw == b"/readyz":
-            return await self._ready()
-        grant = self.grant(scope)
-        parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[2:]]
-        method: str = scope["method"]
+    async def _answer(self, raw: bytes, scope: Any, receive: Any, who: list[str]) -> Answer:
+        sender, method = Sender(scope["headers"]), scope["method"]
         body = await body_of(receive)
-        if parts[0] != "campaigns":
-            raise NotFoundError(f"path {raw.decode('ascii')!r}: does not exist")
-        match (method, parts[1:]):
-            case ("GET", []):
-                return await self._list(grant)
-            case ("PUT", [name]):
-                return await self._create(name, body, grant)
-            case ("GET", [name]) | ("GET", [name, "state"]):
-                return 200, encode(finite(await self._status(name)))
-            case ("POST", [name, "decisions"]):
-                return await self._decide(name, body, grant)
-            case ("POST", [name, "reports"]):
-                return await self._report(name, body, grant)
-            case ("POST", [name, "decisions", "batch"]):
-                return await self._batch(name, body, grant, self._decisions)
-            case ("POST", [name, "reports", "batch"]):
-                return await self._batch(name, body, grant, self._reports)
-        raise NotFoundError(f"path {raw.decode('ascii')!r}: does not exist")
-
-    async def _ready(self) -> Answer:
-        if self.service.draining:
-            raise RefusalError(503, "overloaded", "the service ends")
-        await self.service.read(self.service.names)
-        return 200, b'{"status":"ready"}'
-
-    async def _status(self, name: str) -> dict[str, Any]:
-        return await self.service.look(name, Looker(name))
-
-    async def _list(self, grant: Grant) -> Answer:
-        found = []
-        for name in await self.service.read(self.service.names):
-            if grant.allows(("read",), name):
-                try:
-                    found.append(await self._status(name))
-                except TightropeError as error:
-                    found.append({"name": name, "state": "halted", "why": wire.one_line(error)})
-        return 200, encode(finite({"campaigns": found}))
-
-    async def _create(self, name: str, body: bytes, grant: Grant) -> Answer:
-        given = decoded(msgspec.json.Decoder(wire.Campaign), body)
-        made = await self.service.read(self._made, name, given, grant.name)
-        return (201 if made else 200), encode(finite(await self._status(name)))
-
-    def _made(self, name: str, given: wire.Campaign, who: str) -> bool:
-        """Create a campaign, or see that the one of this name agrees; whether it is new."""
-        from tightrope.live import open_campaign
-        from tightrope.problem import Task
-
-        new = name not in self.service.names()
-        task = Task.from_table(given.task)
-        facts = {
-            key: value for key, value in msgspec.structs.asdict(given).items() if key != "task"
-        }
-        open_campaign(self.service.store, name, task=task, who=who, **facts)
-        return new
-
-    async def _decide(self, name: str, body: bytes, grant: Grant) -> Answer:
-        one = decoded(decision_decoder, body) if body else wire.Decision()
-        request = asking(one, ttl_of(one), grant.name)
-        await self.service.performed(name, [request])
-        if request.error is not None:
-            raise error_of(request)  # type: ignore[misc]
-        ticket, new = request.result
-        return (201 if new else 200), encode(wire.DecisionAnswer.of(ticket))
-
-    async def _report(self, name: str, body: bytes, grant: Grant) -> Answer:
-        one = decoded(report_decoder, body)
-        request = telling(one, grant.name)
-        await self.service.performed(name, [request])
-        if request.error is not None:
-            raise error_of(request)  # type: ignore[misc]
-        return 200, encode(wire.ReportAnswer(one.id, "told"))
-
-    async def _batch(
-        self,
-        name: str,
-        body: bytes,
-        grant: Grant,
-        act: Callable[[str, bytes, Grant], Awaitable[list[Any]]],
-    ) -> Answer:
-        return 200, encode({"results": await act(name, body, grant)})
-
-    async def _decisions(self, name: str, body: bytes, grant: Grant) -> list[Any]:
-        given = decoded(msgspec.json.Decoder(wire.Decisions), body).decisions
-        requests = [asking(one, ttl_of(one), grant.name) for one in given]
-        await self.service.performed(name, requests)
-        return [
-            wire.DecisionAnswer.of(request.result[0], 201 if request.result[1] else 200)
-            if request.error is None
-            else problem_of(error_of(request))[0]  # type: ignore[arg-type]
-            for request in requests
-        ]
-
-    async def _reports(self, name: str, body: bytes, grant: Grant) -> list[Any]:
-        given = decoded(msgspec.json.Decoder(wire.Reports), body).reports
-        requests = [telling(one, grant.name) for one in given]
-        await self.service.performed(name, requests)
-        return [
-            wire.ReportAnswer(one.id, "told", 200)
-            if request.error is None
-            else problem_of(error_of(request))[0]  # type: ignore[arg-type]
-            for one, request in zip(given, requests, strict=True)
-        ]
+        hot = self._remembered(raw) if method == "POST" else None
+        if hot is not None:
+            return await self._act(hot, sender, body)
+        route, name, place = route_of("GET" if method == "HEAD" else method, raw)
+        grant = OPEN if route.public else self.grant(sender, route.roles, name)
+        who[0] = grant.name
+        if method not in ("GET", "HEAD"):
+            self.check(sender, body)
+        query = query_of(scope["query_string"], route)
+        given = None
+        if route.takes is not None:
+            given = decoded(route.decoder, body or b"{}")
+        asked = Asked(self, grant, name or "", place, query, given)
+        answer = await route.answer(asked)
+        if route.changes:
+            self.service.log("changed", what=route.path, campaign=name, who=grant.name)
+        return answer
 
 
-class Looker:
-    """The status of a campaign; equal to others of the same name, so that one look serves all."""
+def host_name(host: bytes) -> str:
+    """A Host header without its port."""
+    text = host.decode("latin-1").lower()
+    return text if text.endswith("]") or ":" not in text else text.rpartition(":")[0]
 
-    def __init__(self, name: str) -> None:
-        self.name = name
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+def decoded_part(part: bytes) -> str:
+    """A part of a path as text."""
+    try:
+        return unquote(part.decode("ascii"), errors="strict")
+    except UnicodeDecodeError:
+        raise RefusalError(400, "malformed", "path: must be percent-encoded UTF-8") from None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Looker) and other.name == self.name
 
-    def __call__(self, core: Core) -> dict[str, Any]:
-        """Look."""
-        return status_of(self.name, core)
+def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
+    """The route of a path, the campaign that it names, and the ticket, arm or report in it."""
+    parts = [decoded_part(part) for part in raw.split(b"/")[1:]]
+    shapes: list[tuple[str, ...]] = [tuple(parts)]
+    if len(parts) >= 3:
+        shapes = [(*parts[:2], "{}", *parts[3:])]
+    if len(parts) >= 5:
+        shapes.append((*parts[:2], "{}", parts[3], "{}", *parts[5:]))
+    found = [by_method for shape in shapes if (by_method := ROUTES.get(shape))]
+    for by_method in found:
+        if method in by_method:
+            place = parts[4] if len(parts) >= 5 else ""
+            return by_method[method], parts[2] if len(parts) >= 3 else None, place
+    path = wire.one_line(raw.decode("latin-1"))
+    if found:
+        allowed = ", ".join(sorted({one for by_method in found for one in by_method}))
+        text = f"method {method} of {path}: must be {allowed}"
+        raise RefusalError(405, "method", text, allow=allowed)
+    raise NotFoundError(f"path {path!r}: does not exist; see /openapi.json")
+
+
+def query_of(text: bytes, route: Route) -> dict[str, int | float]:
+    """The numbers in a query; unknown ones are refused."""
+    found: dict[str, int | float] = {}
+    for key, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
+        if key not in route.query:
+            known = ", ".join(route.query) or "none"
+            raise InputError(f"query {wire.one_line(key)!r}: is unknown; known: {known}")
+        kind, least, most, _ = route.query[key]
+        try:
+            found[key] = kind(value)
+        except ValueError:
+            found[key] = least - 1
+        if not least <= found[key] <= most:
+            what = "a whole number" if kind is int else "a number"
+            given = wire.one_line(value)
+            raise InputError(f"query {key} = {given!r}: must be {what} from {least:g} to {most:g}")
+    return found
 
 
 async def body_of(receive: Any) -> bytes:
@@ -250,12 +336,9 @@ async def body_of(receive: Any) -> bytes:
 def make_app(
     service: Service, keys: KeyRing | None = None, pages: Sequence[BaseRoute] | None = None
 ) -> App:
-    """The application of a service; ``pages``: routes of the dashboard, by default its own."""
+    """The application of a service; ``pages``: other routes than those of the dashboard."""
     if pages is None:
-        try:
-            from tightrope.service.pages import page_routes  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            pages = ()
-        else:
-            pages = page_routes(service)
+        from tightrope.service.pages import page_routes
+
+        pages = page_routes(service, keys)
     return App(service, keys, pages)

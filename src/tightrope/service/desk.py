@@ -24,15 +24,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tightrope.errors import CampaignError, NotFoundError, TightropeError, nearest
+from tightrope.errors import CampaignError, NotFoundError, nearest
 from tightrope.live.campaign import Campaign, Request
 from tightrope.live.core import Core
+from tightrope.live.ledger import Ledger
 from tightrope.live.stores import Store, open_store
-from tightrope.live.writing import Ticket, Writer
+from tightrope.live.writing import Writer
 from tightrope.service.metrics import Counts
-from tightrope.service.wire import Decision, RefusalError, Report
+from tightrope.service.wire import RefusalError
 
-__all__ = ["Committer", "Service", "asking", "by", "telling"]
+__all__ = ["By", "Committer", "Service", "named_code"]
 
 MOST_WAITING = 10_000  # requests of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # requests of one turn
@@ -49,44 +50,24 @@ class By:
         self.act, self.who = act, who
 
     def __call__(self, writer: Writer) -> Any:
+        """Do it, within a turn."""
         before, writer.who = writer.who, self.who
         try:
             return self.act(writer)
         except CampaignError as error:
-            if error.code == "conflict":
-                if writer.ledger.closed:
-                    error.code = "closed"
-                elif writer.ledger.paused is not None:
-                    error.code = "paused"
+            named_code(error, writer.ledger)
             raise
         finally:
             writer.who = before
 
 
-def by(request: Request, who: str) -> Request:
-    """The request, with its events in the name of ``who``."""
-    request.act = By(request.act, who)
-    return request
-
-
-def asking(one: Decision, ttl: int | None, who: str) -> Request:
-    """A decision; its result is the ticket, and whether it is new."""
-
-    def act(writer: Writer) -> tuple[Ticket, bool]:
-        before = writer.ledger.asked
-        ticket = writer.ask(one.id, one.eligible, ttl)
-        return ticket, writer.ledger.asked != before
-
-    return Request(By(act, who), () if one.id is None else (one.id,))
-
-
-def telling(one: Report, who: str) -> Request:
-    """A report."""
-
-    def act(writer: Writer) -> None:
-        writer.tell(one.id, one.cost, one.reward, one.penalty, one.arm)
-
-    return Request(By(act, who), (str(one.id),))
+def named_code(error: CampaignError, ledger: Ledger) -> None:
+    """Say in an error's code whether the campaign is closed or paused."""
+    if error.code == "conflict":
+        if ledger.closed:
+            error.code = "closed"
+        elif ledger.paused is not None:
+            error.code = "paused"
 
 
 class Work:
@@ -116,6 +97,7 @@ class Committer:
         self._looks: deque[Work] = deque()
         self.waiting = 0  # requests that were taken and not answered; the loop's
         self._campaign: Campaign | None = None
+        self._core: Core | None = None  # as it was last looked at; turns go on with it
         self._asleep, self._bell = False, threading.Lock()
         self._bell.acquire()
         self._ending = False
@@ -124,7 +106,10 @@ class Committer:
 
     def submit(self, requests: Sequence[Request], done: Callable[[Work], None]) -> None:
         """Have requests done; ``done`` is called in the loop, when each has a result or error."""
-        if self.waiting + len(requests) > self._service.most_waiting or self._ending:
+        if self._ending:
+            raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
+        if self.waiting + len(requests) > self._service.most_waiting:
+            self.counts.outcomes["overloaded"] += len(requests)
             raise RefusalError(
                 503,
                 "overloaded",
@@ -156,6 +141,11 @@ class Committer:
         """Whether the thread has ended by then."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
+
+    @property
+    def followed(self) -> int | None:
+        """The number of the last event that was followed here; None before the first look."""
+        return None if self._core is None else self._core.ledger.seq
 
     # The rest is the thread's.
 
@@ -202,13 +192,13 @@ class Committer:
             for request in requests:
                 if not request.done:
                     request.error = error
-        self.counts.committed(len(requests), began - works[0].since, time.perf_counter() - began)
+        self.counts.committed(len(requests), time.perf_counter() - began)
 
     def _look(self, looks: Sequence[Work]) -> None:
         if not looks:
             return
         try:
-            core = self._opened().refreshed()
+            core = self._core = self._opened().refreshed()
         except BaseException as error:
             for look in looks:
                 look.error = error
@@ -225,12 +215,16 @@ class Committer:
                 look.error = error
 
     def _finish(self, works: Sequence[Work]) -> None:
+        """Answer what was done; in the loop."""
+        now, waited = time.perf_counter(), self.counts.waited
         for work in works:
-            self.waiting -= len(work.requests)
+            if work.requests:
+                self.waiting -= len(work.requests)
+                waited(now - work.since)
             try:
                 work.done(work)
-            except Exception:
-                self._service.log("error in an answer", campaign=self.name)
+            except Exception as error:
+                self._service.log("an answer failed", campaign=self.name, error=repr(error))
 
 
 class Service:
@@ -253,6 +247,7 @@ class Service:
         self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(READERS, "reader")
         self.log: Callable[..., None] = lambda message, **facts: None
+        self._changing = threading.Lock()
 
     # For the loop.
 
@@ -285,7 +280,7 @@ class Service:
     async def perform(self, name: str, requests: Sequence[Request], who: str) -> None:
         """Have requests done in a turn; each ends with its own ``result`` or ``error``."""
         for request in requests:
-            by(request, who)
+            request.act = By(request.act, who)
         await self.performed(name, requests)
 
     async def performed(self, name: str, requests: Sequence[Request]) -> None:
@@ -355,6 +350,21 @@ class Service:
                 found = self._replicas[name] = Campaign(self.store, name, who=self.who)
             return found
 
+    def keep(self, campaign: Campaign) -> None:
+        """Take a campaign that was just opened for a replica, if there is none yet."""
+        with self._opening:
+            self._replicas.setdefault(campaign.name, campaign)
+
+    def change(self, name: str, who: str, **changes: Any) -> None:
+        """Other limits, another policy or expiry; decisions go on while the log is learned from."""
+        campaign = self.campaign(name)
+        with self._changing:
+            before, campaign.who = campaign.who, who
+            try:
+                campaign.change(**changes)
+            finally:
+                campaign.who = before
+
     @property
     def waiting(self) -> dict[str, int]:
         """Requests that were taken and not answered, by campaign."""
@@ -364,11 +374,3 @@ class Service:
 def _wake(waiter: asyncio.Future[Work], work: Work) -> None:
     if not waiter.done():
         waiter.set_result(work)
-
-
-def error_of(request: Request) -> TightropeError | None:
-    """The error of a request, as a campaign gives it."""
-    error = request.error
-    if error is None or isinstance(error, TightropeError):
-        return error
-    return TightropeError(f"{type(error).__name__}: {error}")

@@ -1,10 +1,27 @@
-"""What Prometheus reads: counters and gauges in base units."""
+"""What Prometheus reads: counters and gauges in base units (seconds, bytes, the budget's unit).
+
+Labels are campaign, arm and outcome, whose values are few; ids and keys never are labels. Money
+and tickets are the log's, so every process of a campaign shows the same; requests, turns and waits
+are this process's.
+"""
 
 from __future__ import annotations
 
+import os
+import resource
+import time
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-__all__ = ["Counted", "Counts"]
+from tightrope.live.core import Core
+
+__all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
+
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+STARTED = time.time()
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Counted:
@@ -13,16 +30,21 @@ class Counted:
     def __init__(self) -> None:
         self.turns = 0
         self.requests = 0
-        self.wait_seconds = 0.0  # of the first request of each turn, until it began
-        self.commit_seconds = 0.0
-        self.outcomes: Counter[tuple[str, str]] = Counter()
+        self.turn_seconds = 0.0
+        self.waits = [0] * (len(BUCKETS) + 1)
+        self.wait_seconds = 0.0
+        self.outcomes: Counter[str] = Counter()
 
-    def committed(self, requests: int, waited: float, took: float) -> None:
+    def committed(self, requests: int, took: float) -> None:
         """A turn has ended."""
         self.turns += 1
         self.requests += requests
-        self.wait_seconds += waited
-        self.commit_seconds += took
+        self.turn_seconds += took
+
+    def waited(self, seconds: float) -> None:
+        """A call was answered: so long after it was handed in."""
+        self.waits[bisect_left(BUCKETS, seconds)] += 1
+        self.wait_seconds += seconds
 
 
 class Counts:
@@ -34,3 +56,156 @@ class Counts:
     def of(self, name: str) -> Counted:
         """One campaign's."""
         return self.campaigns.setdefault(name, Counted())
+
+
+def facts_of(core: Core) -> dict[str, Any]:
+    """What is shown of a campaign's state."""
+    ledger, controller = core.ledger, core.controller
+    account, task = ledger.accounts[0], core.controller.task
+    oldest = next(iter(ledger.tickets.values()), None)
+    names = task.names[:1000]
+    return {
+        "seq": ledger.seq,
+        "money": {
+            key: account.amount(getattr(account, key))
+            for key in ("budget", "spent", "reserved", "free")
+        },
+        "tickets": {
+            key: getattr(ledger, key)
+            for key in ("asked", "told", "voided", "expired", "late", "refused", "overruns")
+        },
+        "in_flight": len(ledger.tickets),
+        "oldest": None if oldest is None else oldest.asked_at,
+        "quarantined": len(ledger.quarantine),
+        "paused": ledger.paused is not None,
+        "closed": ledger.closed,
+        "exhausted": core.exhausted,
+        "outcomes": {
+            "reward": ledger.reward,
+            **dict(zip(task.limit_names, ledger.penalties, strict=True)),
+        },
+        "pulls": dict(zip(names, controller.pulls, strict=False)),
+        "flying": dict(zip(names, controller.in_flight, strict=False)),
+    }
+
+
+class Page:
+    """The text as it grows: each metric with its help and type once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+
+    def add(self, name: str, kind: str, text: str, value: float, **labels: str) -> None:
+        """A value of a metric."""
+        head = [f"# HELP tightrope_{name} {text}", f"# TYPE tightrope_{name} {kind}"]
+        self._lines.setdefault(name, head).append(f"tightrope_{name}{shown(labels)} {value:.15g}")
+
+    def histogram(self, name: str, text: str, found: Counted, **labels: str) -> None:
+        """Waits, in buckets."""
+        head = [f"# HELP tightrope_{name} {text}", f"# TYPE tightrope_{name} histogram"]
+        lines, below = self._lines.setdefault(name, head), 0
+        for most, count in zip((*BUCKETS, None), found.waits, strict=True):
+            below += count
+            le = "+Inf" if most is None else f"{most:g}"
+            lines.append(f"tightrope_{name}_bucket{shown({**labels, 'le': le})} {below}")
+        lines.append(f"tightrope_{name}_sum{shown(labels)} {found.wait_seconds:.15g}")
+        lines.append(f"tightrope_{name}_count{shown(labels)} {below}")
+
+    def text(self) -> str:
+        """All of it."""
+        return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
+
+
+def shown(labels: Mapping[str, str]) -> str:
+    """Labels as the format has them."""
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def text_of(
+    facts: Mapping[str, Mapping[str, Any] | None],
+    counts: Mapping[str, Counted],
+    waiting: Mapping[str, int],
+    lags: Mapping[str, tuple[int, float]],
+    connections: int,
+) -> str:
+    """The page; the facts of a campaign that cannot be followed are None."""
+    page = Page()
+    for name, found in facts.items():
+        page.add("halted", "gauge", "1 if the campaign's log cannot be followed here",
+                 found is None, campaign=name)  # fmt: skip
+        if found is not None:
+            _add_campaign(page, name, found)
+    for name, (events, seconds) in lags.items():
+        page.add("replica_lag_events", "gauge", "committed events that this process has not"
+                 " followed, counted to 1000", events, campaign=name)  # fmt: skip
+        page.add("replica_lag_seconds", "gauge", "age of the oldest of them", seconds,
+                 campaign=name)  # fmt: skip
+    for name in facts:
+        _add_process(page, name, counts.get(name) or Counted(), waiting.get(name, 0))
+    _add_machine(page, connections)
+    return page.text()
+
+
+def _add_campaign(page: Page, name: str, found: Mapping[str, Any]) -> None:
+    for key, value in found["money"].items():
+        page.add(key, "gauge", f"{key}, in the campaign's own unit of cost", value, campaign=name)
+    for key, value in found["tickets"].items():
+        page.add("tickets_total", "counter", "tickets by what came of them", value,
+                 campaign=name, outcome=key)  # fmt: skip
+    for key, value in found["outcomes"].items():
+        page.add("outcome_sum", "gauge", "reward and penalties so far, in their own units", value,
+                 campaign=name, outcome=key)  # fmt: skip
+    page.add("in_flight", "gauge", "tickets in flight", found["in_flight"], campaign=name)
+    age = 0.0 if found["oldest"] is None else max(0.0, time.time() - found["oldest"] / 1e6)
+    page.add("oldest_in_flight_seconds", "gauge", "age of the oldest ticket in flight", age,
+             campaign=name)  # fmt: skip
+    page.add("quarantined", "gauge", "refused reports that wait for someone", found["quarantined"],
+             campaign=name)  # fmt: skip
+    for key in ("paused", "closed", "exhausted"):
+        page.add(key, "gauge", f"1 if the campaign is {key}", found[key], campaign=name)
+    page.add("events_total", "counter", "events in the log", found["seq"], campaign=name)
+    for arm, pulls in found["pulls"].items():
+        page.add("pulls_total", "counter", "pulls told, by arm", pulls, campaign=name, arm=arm)
+    for arm, flying in found["flying"].items():
+        page.add("pulls_in_flight", "gauge", "pulls in flight, by arm", flying,
+                 campaign=name, arm=arm)  # fmt: skip
+
+
+def _add_process(page: Page, name: str, found: Counted, waiting: int) -> None:
+    for outcome, value in sorted(found.outcomes.items()):
+        page.add("requests_total", "counter", "items answered here, by how they ended", value,
+                 campaign=name, outcome=outcome)  # fmt: skip
+    page.histogram("commit_wait_seconds", "from a request to its commit", found, campaign=name)
+    page.add("waiting", "gauge", "items that wait for their commit", waiting, campaign=name)
+    page.add("turns_total", "counter", "turns of this process", found.turns, campaign=name)
+    page.add("turn_seconds_total", "counter", "time in turns, waiting for them too",
+             found.turn_seconds, campaign=name)  # fmt: skip
+
+
+def _add_machine(page: Page, connections: int) -> None:
+    page.add("connections", "gauge", "open connections", connections)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    page.add("process_cpu_seconds_total", "counter", "processor time of this process",
+             used.ru_utime + used.ru_stime)  # fmt: skip
+    page.add("process_resident_memory_bytes", "gauge", "memory of this process", _resident())
+    page.add("process_start_time_seconds", "gauge", "when it began, since 1970", STARTED)
+
+
+def _resident() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * PAGE
+    except OSError:
+        return 0
+
+
+def lag_of(rows: Iterable[Any]) -> tuple[int, float]:
+    """How far a replica is behind, from the events that it has not followed."""
+    found = list(rows)
+    return len(found), max(0.0, time.time() - found[0].at / 1e6) if found else 0.0

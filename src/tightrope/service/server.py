@@ -1,89 +1,297 @@
-"""The server: sockets, signals, limits, logs."""
+"""The server: what it binds to, its signals, its logs, how it ends.
+
+SIGTERM and Ctrl-C drain it: ``/readyz`` answers 503, no connection is taken any more, every request
+that was read is answered, what was handed in is committed, and the store is closed. Then it exits
+with status 0.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import ipaddress
+import json
 import os
+import resource
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-import uvicorn
+import uvloop
 
-from tightrope.service.app import make_app
+from tightrope.errors import InputError
+from tightrope.service.app import App, make_app
+from tightrope.service.connections import Limits, Sockets
 from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing
+from tightrope.service.wire import one_line
 
-__all__ = ["Running", "serve"]
+__all__ = ["Log", "Running", "serve"]
+
+PORT = 8321
+DRAIN = 25.0  # seconds that answers may take after a signal
+BACKLOG = 1024
+
+
+class Log:
+    """Lines of JSON: when, what, and facts; never a key, a body or a query."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file, self._mutex = file or sys.stderr, threading.Lock()
+
+    def __call__(self, message: str, **facts: object) -> None:
+        """Write a line."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        told = {key: value for key, value in facts.items() if value is not None}
+        line = json.dumps({"time": now, "message": message, **told}, default=str)
+        with self._mutex, suppress(OSError, ValueError):  # a closed pipe must not end the service
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        """As ``warnings.showwarning``."""
+        self("warning", text=one_line(message))
+
+    def request(self, method: str, path: bytes, status: int, seconds: float, who: str) -> None:
+        """A line per request, where that is wanted."""
+        where = path.decode("latin-1")[:200]
+        self("request", method=method, path=where, status=status, seconds=round(seconds, 6),
+             who=who or None)  # fmt: skip
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InputError(f"--host {host!r}: is no address here ({error.strerror})") from None
+    return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
+
+
+def checked_address(host: str, port: int, keys: object) -> None:
+    """Raise unless the server may be bound to an address."""
+    if not 0 <= port <= 65535:
+        raise InputError(f"--port {port}: must be 0 to 65535")
+    if not host:
+        raise InputError("--host '': must be an address, such as 127.0.0.1")
+    if keys is None and not is_loopback(host):
+        raise InputError(
+            f"--host {host}: can be reached from other machines, and must have --keys FILE; make"
+            " one with tightrope keys add FILE NAME --role admin"
+        )
+
+
+def tls_context(certificate: str | None, private_key: str | None) -> ssl.SSLContext | None:
+    """How connections are encrypted; None if they are not."""
+    if certificate is None:
+        if private_key is not None:
+            raise InputError("--private-key: must come with --certificate")
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, private_key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"--certificate {certificate!r}: cannot be used ({reason})") from None
+    return context
 
 
 def serve(
     store: str,
     *,
     host: str = "127.0.0.1",
-    port: int = 8321,
+    port: int = PORT,
     keys: str | None = None,
+    certificate: str | None = None,
+    private_key: str | None = None,
+    limits: Limits | None = None,
+    most_waiting: int = 10_000,
+    access_log: bool = False,
+    grace: float = 0.0,
+    ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve a store's campaigns until SIGTERM or Ctrl-C."""
+    """Serve a store's campaigns until SIGTERM or Ctrl-C.
+
+    ``port`` 0 takes a free one; ``ready`` is called with the address. ``grace``: seconds after a
+    signal in which requests are still taken, while ``/readyz`` says 503.
+    """
+    checked_address(host, port, keys)
+    tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
-    service = Service(store)
+    service, log = Service(store, most_waiting=most_waiting), Log()
+    service.log = log
     app = make_app(service, ring)
-    config = uvicorn.Config(
-        app, host=host, port=port, loop="uvloop", http="httptools", ws="none",
-        lifespan="on", log_config=None, access_log=False, proxy_headers=False,
-        server_header=False, date_header=False,
-    )  # fmt: skip
-    uvicorn.Server(config).run()
+    if access_log:
+        app.access = log.request
+    server = Server(app, log, limits or Limits(), grace)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = log.warning
+        try:
+            uvloop.run(server.run(host, port, tls, ready))
+        finally:
+            service.store.close()
+
+
+class Server:
+    """One listening socket and its connections."""
+
+    def __init__(self, app: App, log: Log, limits: Limits, grace: float) -> None:
+        self._app, self._log, self._grace = app, log, grace
+        self._sockets = Sockets(app, limits)
+        app.connections = lambda: len(self._sockets.open)
+
+    async def run(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        ready: Callable[[str], None] | None,
+    ) -> None:
+        """Serve until a signal."""
+        loop, stop, service = asyncio.get_running_loop(), asyncio.Event(), self._app.service
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(RuntimeError, ValueError):  # not in the main thread
+                loop.add_signal_handler(number, stop.set)
+        await service.start()
+        allow_files(self._sockets.limits.connections)
+        try:
+            server = await loop.create_server(
+                self._sockets.made, host, port, ssl=tls, backlog=BACKLOG
+            )
+        except OSError as error:
+            await service.drain()
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise InputError(f"--port {port}: cannot be listened at on {host} ({reason})") from None
+        watch = loop.create_task(self._sockets.watch())
+        url = address(server.sockets[0], tls is not None)
+        gc.collect()
+        gc.freeze()  # what is there now stays; it need not be looked at again
+        gc.set_threshold(20_000, 20, 50)
+        self._log("serving", url=url, store=shown_store(service.store.url), process=os.getpid())
+        if ready is not None:
+            ready(url)
+        await stop.wait()
+        self._log("draining", waiting=sum(service.waiting.values()))
+        service.draining = True
+        await asyncio.sleep(self._grace)
+        server.close()
+        done = await self._sockets.end(DRAIN)
+        watch.cancel()
+        await service.drain()
+        self._log("ended", complete=done)
+
+
+def address(listening: Any, encrypted: bool) -> str:
+    """Where a socket listens, as a browser takes it."""
+    host, port = listening.getsockname()[:2]
+    return f"http{'s' * encrypted}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def shown_store(url: str) -> str:
+    """A store's address without what is secret in it."""
+    scheme, found, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else url
+
+
+def allow_files(connections: int) -> None:
+    """Have as many open files as connections need, if the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 200
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Running:
-    """A server in a process of its own, on a free port of loopback; for tests and examples."""
+    """A server in a process of its own, on a free port of loopback; for tests and examples.
 
-    def __init__(self, store: str | Path, *options: str, environment: Any = None) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+    ``options``: those of ``tightrope serve``. What it writes is in ``said`` after it has ended.
+    """
+
+    def __init__(
+        self,
+        store: str | Path,
+        *options: str,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.port = free_port() if port is None else port
         self.url = f"http://127.0.0.1:{self.port}"
-        arguments = ["serve", str(store), "--port", str(self.port), *options]
+        self.said = ""
+        self._options: Sequence[str] = [str(store), "--port", str(self.port), *options]
+        if "--certificate" in options:
+            self.url = self.url.replace("http:", "https:")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tightrope", *arguments],
+            [sys.executable, "-m", "tightrope", "serve", *self._options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         try:
             self._wait()
         except BaseException:
             self.kill()
             raise
 
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line.decode(errors="replace")
+
     def _wait(self) -> None:
         until = time.monotonic() + 60
         while True:
             try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5):
+                context = ssl._create_unverified_context()
+                with urllib.request.urlopen(f"{self.url}/healthz", timeout=5, context=context):
                     return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > until:
-                    self.process.kill()
-                    said = self.process.communicate()[0].decode(errors="replace")
-                    raise RuntimeError(f"the server did not start: {said}") from None
+                    self.kill()
+                    raise RuntimeError(f"the server did not start: {self.said}") from None
                 time.sleep(0.05)
 
     def stop(self, seconds: float = 30.0) -> int:
         """Ask it to end; its exit status."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=seconds)
-        return self.process.returncode
+        return self.wait(seconds)
+
+    def wait(self, seconds: float = 30.0) -> int:
+        """Wait for its end; its exit status."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._close()
+        return status
 
     def kill(self) -> None:
         """End it as a crash would."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        self._reader.join(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
     def __enter__(self) -> Running:
         return self
@@ -91,3 +299,12 @@ class Running:
     def __exit__(self, *error: object) -> None:
         if self.process.poll() is None:
             self.stop()
+        else:
+            self._close()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -21,6 +21,7 @@ __all__ = [
     "BATCH",
     "Amendment",
     "Amendments",
+    "Answer",
     "ArmFacts",
     "Budget",
     "Campaign",
@@ -39,7 +40,11 @@ __all__ = [
     "Reports",
     "Void",
     "Voids",
+    "answer_of",
+    "decoded",
     "encode",
+    "finite",
+    "one_line",
     "problem_of",
 ]
 
@@ -186,6 +191,10 @@ class Note(Struct, forbid_unknown_fields=True):
     note: str | None = None
 
 
+class Nothing(Struct, forbid_unknown_fields=True):
+    """An empty object."""
+
+
 # Answers.
 
 
@@ -212,6 +221,84 @@ class ReportAnswer(Struct, omit_defaults=True):
     id: str
     state: str
     status: int | UnsetType = UNSET
+
+
+class Health(Struct):
+    """Whether the service is alive, or ready."""
+
+    status: str
+
+
+class Status(Struct):
+    """Where a campaign stands, in its own units."""
+
+    name: str
+    state: str  # open, paused, exhausted, closed; halted in a list
+    why: str | None  # it is paused
+    budget: float
+    spent: float
+    reserved: float
+    free: float
+    in_flight: int
+    asked: int
+    told: int
+    voided: int
+    expired: int
+    late: int
+    quarantined: int
+    refused: int
+    overruns: int
+    reward: float
+    penalties: dict[str, float]
+    limits: dict[str, str]
+    policy: str
+    pinned: str | None
+    arms: list[dict[str, Any]]
+    events: int
+    at: str
+
+
+class StatusList(Struct):
+    """Campaigns; one that cannot be followed has a name, the state halted and why."""
+
+    campaigns: list[dict[str, Any]]
+
+
+class AccountAnswer(Struct):
+    """The budget, or a hard limit: budget = spent + reserved + free."""
+
+    name: str
+    budget: float
+    spent: float
+    reserved: float
+    free: float
+    ticks: dict[str, int]
+    tick: float  # the size of one
+
+
+class Ledger(Struct):
+    """The money and the tickets of a campaign."""
+
+    events: int
+    at: str
+    accounts: list[AccountAnswer]
+    tickets: dict[str, int]
+
+
+class Kept(Struct):
+    """A refused report."""
+
+    number: int
+    ticket: str | None
+    at: str
+    why: str
+    report: str
+
+
+class Quarantine(Struct):
+    """Refused reports."""
+
+    reports: list[Kept]
 
 
 class Problem(Struct, omit_defaults=True):
@@ -241,6 +328,7 @@ TITLES = {
     429: "no decision yet",
     431: "headers too large",
     500: "failure",
+    501: "not implemented",
     503: "not available",
     507: "storage full",
 }
@@ -267,6 +355,17 @@ def problem_of(error: BaseException) -> tuple[Problem, list[tuple[bytes, bytes]]
     if isinstance(error, ReportError):
         found.quarantine = error.quarantine
     return found, headers
+
+
+Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
+JSON = (b"content-type", b"application/json")
+PROBLEM = (b"content-type", b"application/problem+json")
+
+
+def answer_of(error: BaseException) -> Answer:
+    """An error as a whole answer."""
+    problem, headers = problem_of(error)
+    return problem.status, encode(problem), [PROBLEM, *headers]
 
 
 def one_line(error: object) -> str:

@@ -1,0 +1,500 @@
+"""Everything but decisions and reports: campaigns, their state, their changes, their log.
+
+A route says what it takes, who may use it and what it answers; the OpenAPI document is made of the
+same table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
+from tightrope.live.core import Core, when
+from tightrope.live.describing import status_of, why_of
+from tightrope.live.events import event_of
+from tightrope.live.stores import Store
+from tightrope.live.writing import Past, Ticket, good_id
+from tightrope.policies.naming import known_policies
+from tightrope.problem.laws import shown
+from tightrope.service import metrics, wire
+from tightrope.service.keys import Grant
+from tightrope.service.wire import Answer, RefusalError, encode, finite
+
+if TYPE_CHECKING:
+    from tightrope.service.app import App
+
+__all__ = ["ROUTES", "TABLE", "Asked", "Route"]
+
+MOST_EVENTS = 10_000  # of one answer
+TEXT = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+LINES = [(b"content-type", b"application/x-ndjson")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that may be answered: its sender was checked, its body has the right shape."""
+
+    app: App
+    grant: Grant
+    name: str  # of the campaign
+    place: str  # a ticket's id, an arm's name, a report's number
+    query: dict[str, int | float]
+    body: Any
+
+    async def look(self, function: Callable[[Core], Any]) -> Any:
+        """What a short function sees in the campaign's state."""
+        return await self.app.service.look(self.name, function)
+
+    async def do(self, act: Callable[[Any], Any], *tickets: str) -> Answer:
+        """Do something in a turn; the answer is the campaign's status after it."""
+        await self.app.service.do(self.name, act, self.grant.name, *tickets)
+        return await answer_status(self)
+
+
+Answering = Callable[[Asked], Awaitable[Answer]]
+
+
+@dataclass
+class Route:
+    """A method of a path."""
+
+    method: str
+    path: str
+    answer: Answering
+    summary: str
+    roles: tuple[str, ...] = ("read",)
+    public: bool = False
+    takes: type[msgspec.Struct] | None = None
+    answers: Any = None  # the shape of the answer, for the document
+    query: dict[str, tuple[type, float, float, str]] = field(default_factory=dict)
+    statuses: tuple[int, ...] = (200,)
+    media: str = "application/json"
+
+    def __post_init__(self) -> None:
+        self.decoder: Any = None if self.takes is None else msgspec.json.Decoder(self.takes)
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something."""
+        return self.method != "GET"
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """The path's parts, with ``{}`` for those that vary."""
+        return tuple("{}" if part.startswith("{") else part for part in self.path[1:].split("/"))
+
+
+TABLE: list[Route] = []
+ROUTES: dict[tuple[str, ...], dict[str, Route]] = {}
+
+
+def route(method: str, path: str, summary: str, **facts: Any) -> Callable[[Answering], Answering]:
+    """Add a function to the routes."""
+
+    def added(function: Answering) -> Answering:
+        one = Route(method, path, function, summary, **facts)
+        TABLE.append(one)
+        ROUTES.setdefault(one.shape, {})[method] = one
+        return function
+
+    return added
+
+
+def as_json(value: Any, status: int = 200) -> Answer:
+    """An answer in JSON."""
+    return status, encode(finite(value)), None
+
+
+# The service itself.
+
+
+@route("GET", "/healthz", "Whether the process is alive", public=True, answers=wire.Health)
+async def healthz(asked: Asked) -> Answer:
+    """The process answers."""
+    return as_json({"status": "alive"})
+
+
+@route("GET", "/readyz", "Whether requests can be answered: the store can be read, nothing ends",
+       public=True, answers=wire.Health, statuses=(200, 503))  # fmt: skip
+async def readyz(asked: Asked) -> Answer:
+    """The store answers, and the service does not end."""
+    service = asked.app.service
+    if service.draining:
+        raise RefusalError(503, "draining", "the service ends")
+    try:
+        await asyncio.wait_for(service.read(service.names), 5.0)
+    except TimeoutError:
+        raise RefusalError(503, "store", "the store does not answer within 5 seconds") from None
+    return as_json({"status": "ready"})
+
+
+@route("GET", "/openapi.json", "This document", public=True)
+async def document(asked: Asked) -> Answer:
+    """The OpenAPI document."""
+    from tightrope.service.openapi import document_text
+
+    return 200, document_text(), None
+
+
+@route("GET", "/metrics", "What Prometheus reads", media="text/plain")
+async def metrics_page(asked: Asked) -> Answer:
+    """Counters and gauges of the campaigns that the key may read."""
+    app = asked.app
+    service, facts, lags = app.service, dict[str, Any](), dict[str, tuple[int, float]]()
+    for name in await service.read(service.names):
+        if not asked.grant.allows(("read",), name):
+            continue
+        committer = await service.committer(name)
+        if committer.followed is not None:
+            rows = await service.read(service.store.read, name, committer.followed, 1000)
+            lags[name] = metrics.lag_of(rows)
+        try:
+            facts[name] = await service.look(name, metrics.facts_of)
+        except TightropeError:
+            facts[name] = None
+    text = metrics.text_of(
+        facts, service.counts.campaigns, service.waiting, lags, app.connections()
+    )
+    return 200, text.encode(), TEXT
+
+
+# Campaigns.
+
+
+class Status:
+    """The status of a campaign; equal to others of the same name, so that one look serves all."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Status) and other.name == self.name
+
+    def __call__(self, core: Core) -> dict[str, Any]:
+        """Look."""
+        return status_of(self.name, core)
+
+
+async def answer_status(asked: Asked, status: int = 200) -> Answer:
+    """Where a campaign stands."""
+    return as_json(await asked.look(Status(asked.name)), status)
+
+
+@route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
+       answers=wire.StatusList)  # fmt: skip
+async def list_campaigns(asked: Asked) -> Answer:
+    """A campaign that cannot be followed here is listed as halted."""
+    service, found = asked.app.service, []
+    for name in await service.read(service.names):
+        if asked.grant.allows(("read",), name):
+            try:
+                found.append(await service.look(name, Status(name)))
+            except TightropeError as error:
+                found.append({"name": name, "state": "halted", "why": wire.one_line(error)})
+    return as_json({"campaigns": found})
+
+
+@route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or see that it agrees",
+       roles=("admin",), takes=wire.Campaign, answers=wire.Status, statuses=(200, 201))  # fmt: skip
+async def create(asked: Asked) -> Answer:
+    """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
+    new = await asked.app.service.read(_made, asked)
+    return await answer_status(asked, 201 if new else 200)
+
+
+def _made(asked: Asked) -> bool:
+    """Create a campaign, or see that the one of this name agrees; whether it is new."""
+    from tightrope.live import open_campaign
+    from tightrope.problem import Task
+
+    service, given = asked.app.service, msgspec.structs.asdict(asked.body)
+    policy = given["policy"]
+    if policy is not None:
+        require_installed(policy)
+    task = Task.from_table(given.pop("task"))
+    new = asked.name not in service.names()
+    try:
+        made = open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
+    except HaltedError:
+        raise
+    except InputError as error:
+        if new:
+            raise
+        raise ConflictError(str(error)) from None
+    service.keep(made)
+    return new
+
+
+def require_installed(policy: str) -> None:
+    """Raise unless a policy is one that is installed: a file or a module would be run here."""
+    name = policy.partition(":")[0]
+    if ".py:" in policy or name not in known_policies():
+        known = ", ".join(sorted(known_policies()))
+        raise InputError(f"policy = {shown(policy)}: must be one of {known}")
+
+
+@route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=wire.Status)
+async def status(asked: Asked) -> Answer:
+    """Money, tickets, limits and arms."""
+    return await answer_status(asked)
+
+
+@route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=wire.Status)
+async def state(asked: Asked) -> Answer:
+    """The same by another name."""
+    return await answer_status(asked)
+
+
+@route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
+       query={"doubt": (float, 1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
+       answers=dict[str, Any])  # fmt: skip
+async def outlook(asked: Asked) -> Answer:
+    """Computed in another thread, of a copy."""
+    copied = await asked.look(lambda core: core.controller.copy())
+    doubt = asked.query.get("doubt", 0.01)
+    found = await asked.app.service.read(copied.outlook, doubt)
+    limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
+    return as_json({**asdict(found), "limits": limits, "facts": found.facts()})
+
+
+@route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
+       answers=wire.Ledger)  # fmt: skip
+async def ledger(asked: Asked) -> Answer:
+    """For each account budget = spent + reserved + free, exactly, in ticks."""
+    return as_json(await asked.look(_ledger))
+
+
+def _ledger(core: Core) -> dict[str, Any]:
+    found, keys = core.ledger, ("budget", "spent", "reserved", "free")
+    return {
+        "events": found.seq,
+        "at": when(found.at).isoformat(),
+        "accounts": [
+            {
+                "name": account.name,
+                **{key: account.amount(getattr(account, key)) for key in keys},
+                "ticks": {key: getattr(account, key) for key in keys},
+                "tick": 10.0**-account.digits,
+            }
+            for account in found.accounts
+        ],
+        "tickets": {
+            "in_flight": len(found.tickets),
+            **{key: getattr(found, key) for key in ("asked", "told", "voided", "expired", "late")},
+            "quarantined": len(found.quarantine),
+        },
+    }
+
+
+@route("GET", "/v1/campaigns/{campaign}/events", "The log, an event per line",
+       query={"after": (int, 0, 2**53, "only events with larger numbers; 0"),
+              "limit": (int, 1, MOST_EVENTS, "at most so many; 1000")},
+       media="application/x-ndjson")  # fmt: skip
+async def events(asked: Asked) -> Answer:
+    """In order, with the hash that each was stored with."""
+    service = asked.app.service
+    await service.read(service.require, asked.name)
+    after, limit = int(asked.query.get("after", 0)), int(asked.query.get("limit", 1000))
+    return 200, await service.read(_lines, service.store, asked.name, after, limit), LINES
+
+
+def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
+    """Events as JSON, with all that is stored of them; the body verbatim, as its hash has it."""
+    notes, lines = store.notes(name), list[str]()
+    while limit > 0 and (rows := store.read(name, after, min(limit, 500))):
+        for row in rows:
+            head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat()}
+            rest = {"kind": row.kind, "ticket": row.ticket, "who": row.who, "version": row.version}
+            tail = {"hash": row.hash.hex()}
+            if row.seq in notes:
+                tail["note"] = notes[row.seq]
+            front = json.dumps(head | rest)[:-1]
+            lines.append(f'{front}, "body": {row.body}, {json.dumps(tail)[1:]}\n')
+        after, limit = rows[-1].seq, limit - len(rows)
+        time.sleep(0)  # others may run
+    return "".join(lines).encode()
+
+
+@route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",
+       roles=("read", "decide", "report"), answers=wire.DecisionAnswer)  # fmt: skip
+async def ticket(asked: Asked) -> Answer:
+    """In flight, or as the log tells it."""
+    id = asked.place
+    found = await asked.look(partial(_flying, id))
+    if not isinstance(found, Ticket):
+        store = asked.app.service.store
+        rows = await asked.app.service.read(partial(store.read, asked.name, tickets=[id]))
+        past = Past.of_rows(rows) if good_id(id) else None
+        if past is None:
+            raise NotFoundError(f"ticket {shown(id)}: is unknown")
+        names, amount = found
+        reserved = amount(past.reserved[0]) if past.reserved else 0.0
+        expires = when(past.expires_at)
+        found = Ticket(id, names[past.arm], past.arm, reserved, expires, past.state)
+    return 200, encode(wire.DecisionAnswer(*found)), None
+
+
+def _flying(id: str, core: Core) -> Any:
+    """A ticket in flight; otherwise what a ticket of the log is described with."""
+    one, account = core.ledger.tickets.get(id), core.ledger.accounts[0]
+    if one is None:
+        return core.controller.task.names, account.amount
+    reserved = account.amount(one.reserved[0]) if one.reserved else 0.0
+    arm = core.controller.arm_name(one.arm)
+    return Ticket(id, arm, one.arm, reserved, when(one.expires_at), "open")
+
+
+@route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}/why", "Why a ticket's arm was chosen",
+       answers=dict[str, Any])  # fmt: skip
+async def why(asked: Asked) -> Answer:
+    """What was known then; the log is followed up to the decision."""
+    service = asked.app.service
+    await service.read(service.require, asked.name)
+    try:
+        found = await service.read(why_of, service.store, asked.name, None, asked.place)
+    except InputError as error:
+        raise NotFoundError(str(error)) from None
+    return as_json(found.table())
+
+
+@route("GET", "/v1/campaigns/{campaign}/quarantine", "Refused reports that wait for someone",
+       answers=wire.Quarantine)  # fmt: skip
+async def quarantine(asked: Asked) -> Answer:
+    """Each with why it was refused."""
+    numbers = await asked.look(lambda core: dict(core.ledger.quarantine))
+    service = asked.app.service
+    return as_json({"reports": await service.read(_kept, service.store, asked.name, numbers)})
+
+
+def _kept(store: Store, name: str, numbers: dict[int, str | None]) -> list[dict[str, Any]]:
+    found = []
+    for number, id in numbers.items():
+        rows = store.read(name, number - 1, 1)
+        if rows and rows[0].seq == number:
+            body = event_of(rows[0]).body
+            at = when(rows[0].at).isoformat()
+            one = {"number": number, "ticket": id, "at": at, "why": body["why"]}
+            found.append({**one, "report": body["report"]})
+    return found
+
+
+# Changes.
+
+
+def change(
+    path: str, summary: str, takes: type[msgspec.Struct]
+) -> Callable[[Answering], Answering]:
+    """A route that changes a campaign and answers with its status."""
+    return route("POST", f"/v1/campaigns/{{campaign}}/{path}", summary, roles=("admin",),
+                 takes=takes, answers=wire.Status)  # fmt: skip
+
+
+@change("pause", "Make no decisions until it is resumed; reports are taken", wire.Pause)
+async def pause(asked: Asked) -> Answer:
+    """Harmless if it is paused."""
+    return await asked.do(lambda writer: writer.pause(asked.body.why, asked.body.note))
+
+
+@change("drain", "As pause, with the reason 'drained'", wire.Nothing)
+async def drain(asked: Asked) -> Answer:
+    """No new decisions; what is in flight may be told."""
+    return await asked.do(lambda writer: writer.pause("drained"))
+
+
+@change("resume", "Decide again", wire.Nothing)
+async def resume(asked: Asked) -> Answer:
+    """Harmless if it is not paused."""
+    return await asked.do(lambda writer: writer.resume())
+
+
+@change("close", "Make no more decisions, for good; reports are taken", wire.Nothing)
+async def close(asked: Asked) -> Answer:
+    """Harmless if it is closed."""
+    return await asked.do(lambda writer: writer.close())
+
+
+@change("pin", "Pull one arm until further notice; null lets the policy decide again", wire.Pin)
+async def pin(asked: Asked) -> Answer:
+    """By name or number."""
+    return await asked.do(lambda writer: writer.pin(asked.body.arm))
+
+
+@change("budget", "Add so much to the budget", wire.Budget)
+async def budget(asked: Asked) -> Answer:
+    """Not idempotent: look at the status before it is repeated."""
+    return await asked.do(lambda writer: writer.add_budget(asked.body.amount))
+
+
+@change("arms", "Add an arm", wire.ArmFacts)
+async def arms(asked: Asked) -> Answer:
+    """Nothing is known of it but what is said here."""
+    facts = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
+    return await asked.do(lambda writer: writer.add_arm(**facts))
+
+
+@route("DELETE", "/v1/campaigns/{campaign}/arms/{arm}", "Never pull an arm again",
+       roles=("admin",), answers=wire.Status)  # fmt: skip
+async def retire(asked: Asked) -> Answer:
+    """By its name; its tickets in flight may still be told."""
+    names = await asked.look(lambda core: list(core.controller.task.names))
+    if asked.place not in names:
+        raise NotFoundError(f"arm {shown(asked.place)}: is unknown; known: {', '.join(names[:20])}")
+    return await asked.do(lambda writer: writer.retire_arm(asked.place))
+
+
+@change("change", "Other limits, another policy, another expiry from here on", wire.Change)
+async def other(asked: Asked) -> Answer:
+    """A new policy learns again from every report in the log; decisions go on meanwhile."""
+    given = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
+    if not given:
+        raise InputError("body: must have limits, policy, expire_after or per_day")
+    if "policy" in given:
+        require_installed(given["policy"])
+    service = asked.app.service
+    await service.read(partial(service.change, asked.name, asked.grant.name, **given))
+    return await answer_status(asked)
+
+
+@change("quarantine/{number}/correct", "Tell a refused report as it should have been",
+        wire.Correction)  # fmt: skip
+async def correct(asked: Asked) -> Answer:
+    """``id`` where the report's own is wrong."""
+    number, body = await _number(asked), asked.body
+    id = body.id if body.id is not None else (await _quarantined(asked))[number]
+    if id is None:
+        raise InputError("id: is missing; the report's own is none")
+    return await asked.do(
+        lambda writer: writer.correct(number, id, body.cost, body.reward, body.penalty), id
+    )
+
+
+@change("quarantine/{number}/discard", "Close a refused report that nobody will correct",
+        wire.Note)  # fmt: skip
+async def discard(asked: Asked) -> Answer:
+    """What it charged stays charged."""
+    number = await _number(asked)
+    return await asked.do(lambda writer: writer.discard(number, asked.body.note))
+
+
+async def _quarantined(asked: Asked) -> dict[int, str | None]:
+    found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
+    return found
+
+
+async def _number(asked: Asked) -> int:
+    """The number of a refused report that is in the path."""
+    number = int(asked.place) if asked.place.isascii() and asked.place.isdigit() else -1
+    if number not in await _quarantined(asked):
+        raise NotFoundError(f"report {shown(asked.place)}: is not in the quarantine")
+    return number

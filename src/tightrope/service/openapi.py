@@ -1,0 +1,212 @@
+"""The OpenAPI document, from the table of routes and the shapes on the wire."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tightrope.service import wire
+from tightrope.service.acts import ACTS, Act
+from tightrope.service.campaigns import TABLE, Route
+from tightrope.version import __version__
+
+__all__ = ["document_of", "document_text"]
+
+REFS = "#/components/schemas/{name}"
+NUMBER = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+PENALTY = {
+    "anyOf": [
+        {"type": "number"},
+        {"type": "object", "additionalProperties": {"type": "number"}},
+        {"type": "array", "items": {"type": "number"}},
+        {"type": "null"},
+    ],
+    "default": None,
+    "description": "by the limits' names; a number alone if there is one limit",
+}
+ID = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"}
+PLACES = {
+    "campaign": {"type": "string", "minLength": 1, "maxLength": 128},
+    "ticket": ID,
+    "arm": {"type": "string", "minLength": 1},
+    "number": {"type": "integer", "minimum": 1},
+}
+REFUSALS = {
+    400: "malformed: the body is not JSON, or the request is not HTTP",
+    401: "unauthorized: no valid key",
+    402: "exhausted: the budget is spent",
+    403: "forbidden: the key may not do this",
+    404: "not_found: no such campaign, ticket, arm or report",
+    405: "method: the path has others",
+    409: "paused, closed or conflict",
+    413: "too_large: the body, or the batch",
+    415: "malformed: the body must be application/json",
+    422: "invalid: a value that cannot be used; a refused report has its number in the quarantine",
+    429: "fully_reserved or not_released: come back after Retry-After seconds",
+    431: "too_large: the headers",
+    500: "halted: the log cannot be followed; internal: an error of the service",
+    503: "overloaded or store: come back after Retry-After seconds",
+}
+COMMON = (400, 401, 403, 404, 405, 413, 415, 422, 431, 500, 503)
+
+
+def ref(kind: Any) -> dict[str, Any]:
+    """A reference to a shape."""
+    return {"$ref": REFS.format(name=kind.__name__)}
+
+
+def document_of() -> dict[str, Any]:
+    """The document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for one in TABLE:
+        paths.setdefault(one.path, {})[one.method.lower()] = operation_of(one)
+    for act in ACTS.values():
+        path = f"/v1/campaigns/{{campaign}}/{act.name}"
+        paths.setdefault(path, {})["post"] = act_of(act)
+        paths.setdefault(f"{path}/batch", {})["post"] = batch_of(act)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tightrope",
+            "version": __version__,
+            "summary": "Decisions under a budget and a promise",
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas(),
+            "securitySchemes": {
+                "key": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "a key of tightrope keys; none on loopback without keys",
+                }
+            },
+        },
+    }
+
+
+def schemas() -> dict[str, Any]:
+    """The shapes by name."""
+    kinds: list[Any] = [wire.Problem]
+    for one in TABLE:
+        kinds += [kind for kind in (one.takes, one.answers) if isinstance(kind, type)]
+    for act in ACTS.values():
+        kinds += [act.item, act.batch, act.answer]
+    structs = [one for one in dict.fromkeys(kinds) if issubclass(one, msgspec.Struct)]
+    _, found = msgspec.json.schema_components(structs, ref_template=REFS)
+    decision, report, batch = found["Decision"], found["Report"], {"minItems": 1}
+    decision["properties"]["id"] = {"anyOf": [ID, {"type": "null"}], "default": None}
+    ttl = {"type": "number", "exclusiveMinimum": 0, "maximum": 3_153_600_000}
+    decision["properties"]["ttl_s"] = {"anyOf": [ttl, {"type": "null"}], "default": None}
+    report["properties"] |= {"id": ID, "cost": NUMBER, "reward": NUMBER, "penalty": PENALTY}
+    found["Correction"]["properties"] |= {"cost": NUMBER, "reward": NUMBER, "penalty": PENALTY}
+    for name in ("Void", "Amendment"):
+        found[name]["properties"]["id"] = ID
+    for act in ACTS.values():
+        found[act.batch.__name__]["properties"][act.name] |= batch | {"maxItems": wire.BATCH}
+    found["Budget"]["properties"]["amount"]["exclusiveMinimum"] = 0
+    return found
+
+
+def parameters(path: str) -> list[dict[str, Any]]:
+    """The parts of a path that vary."""
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return [{"name": n, "in": "path", "required": True, "schema": PLACES[n]} for n in names]
+
+
+def refusals(*more: int) -> dict[str, Any]:
+    """The errors that any route may answer with, and some more."""
+    content = {"application/problem+json": {"schema": ref(wire.Problem)}}
+    return {
+        str(status): {"description": REFUSALS[status], "content": content}
+        for status in sorted({*COMMON, *more})
+    }
+
+
+def body(kind: Any, required: bool = True) -> dict[str, Any]:
+    """A request's body."""
+    return {"required": required, "content": {"application/json": {"schema": ref(kind)}}}
+
+
+def answers(statuses: Any, schema: dict[str, Any], media: str = "application/json") -> Any:
+    """Good answers."""
+    content = {media: {"schema": schema}}
+    words = {200: "done", 201: "new"}
+    return {str(one): {"description": words[one], "content": content} for one in statuses}
+
+
+def operation_of(one: Route) -> dict[str, Any]:
+    """A route of the table."""
+    schema: dict[str, Any] = {}
+    if isinstance(one.answers, type) and issubclass(one.answers, msgspec.Struct):
+        schema = ref(one.answers)
+    elif one.answers is not None:
+        schema = {"type": "object"}
+    elif one.media != "application/json":
+        schema = {"type": "string"}
+    good = [status for status in one.statuses if status < 300]
+    more = (409,) if one.changes else ()
+    found: dict[str, Any] = {
+        "operationId": one.answer.__name__,
+        "summary": one.summary,
+        "description": f"{one.answer.__doc__} Role: {' or '.join(one.roles)}.",
+        "parameters": parameters(one.path),
+        "responses": answers(good, schema, one.media) | refusals(*more),
+    }
+    for name, (kind, least, most, text) in one.query.items():
+        number = {"type": "integer" if kind is int else "number", "minimum": least, "maximum": most}
+        found["parameters"].append(
+            {"name": name, "in": "query", "required": False, "schema": number, "description": text}
+        )
+    if one.takes is not None:
+        needed = bool(
+            msgspec.json.schema_components([one.takes])[1][one.takes.__name__]["required"]
+        )
+        found["requestBody"] = body(one.takes, needed)
+    if one.public:
+        found["security"] = [{}]
+        found["description"] = one.answer.__doc__
+    return found
+
+
+def act_of(act: Act) -> dict[str, Any]:
+    """A decision, a report, a void or an amendment."""
+    good = (200, 201) if act.name == "decisions" else (200,)
+    more = (402, 409, 429) if act.name == "decisions" else (409,)
+    path = f"/v1/campaigns/{{campaign}}/{act.name}"
+    return {
+        "operationId": act.name,
+        "summary": act.summary,
+        "description": f"Answered after the commit. Role: {' or '.join(act.roles)}.",
+        "parameters": parameters(path),
+        "requestBody": body(act.item, act.name != "decisions"),
+        "responses": answers(good, ref(act.answer)) | refusals(*more),
+    }
+
+
+def batch_of(act: Act) -> dict[str, Any]:
+    """Several of them, each with a result of its own."""
+    path = f"/v1/campaigns/{{campaign}}/{act.name}/batch"
+    each = {"anyOf": [ref(act.answer), ref(wire.Problem)]}
+    results = {"type": "array", "items": each}
+    schema = {"type": "object", "required": ["results"], "properties": {"results": results}}
+    return {
+        "operationId": f"{act.name}_batch",
+        "summary": f"{act.summary}; up to {wire.BATCH} at once, a result per item, in order",
+        "description": "Each result has its own status; items do not depend on each other."
+        f" Role: {' or '.join(act.roles)}.",
+        "parameters": parameters(path),
+        "requestBody": body(act.batch),
+        "responses": answers((200,), schema) | refusals(409),
+    }
+
+
+@cache
+def document_text() -> bytes:
+    """The document as JSON."""
+    return msgspec.json.encode(document_of())
