@@ -36,7 +36,7 @@ from tightrope.shell.commands import (
 )
 from tightrope.shell.demo import add_demo
 from tightrope.shell.saying import print_json, say
-from tightrope.shell.serving import add_serve
+from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
@@ -491,6 +491,7 @@ def _parser() -> _Parser:
     _add_arena(commands)
     add_campaign(commands)
     add_serve(commands)
+    add_keys(commands)
     add_demo(commands)
     _add_completion(commands)
     parser.commands = commands.choices

@@ -1,8 +1,9 @@
 """Campaigns behind HTTP: ``tightrope serve`` (extra ``serve``).
 
 ``desk`` opens the store and commits what requests ask for, ``wire`` has the shapes of requests and
-answers, ``app`` the routes, ``keys`` who may do what, ``metrics`` and ``openapi`` the documents
-that machines read, ``server`` the sockets, signals and limits.
+answers. ``acts`` are decisions and reports, ``campaigns`` all other routes; ``app`` finds them and
+asks ``keys`` who may do what. ``connections`` speak HTTP and keep the limits, ``server`` has the
+socket, the signals and the log; ``metrics`` and ``openapi`` are read by machines.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ def require_extra() -> None:
         import jinja2  # noqa: F401
         import msgspec  # noqa: F401
         import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
         import uvloop  # noqa: F401
     except ImportError as error:
         raise BackendError(

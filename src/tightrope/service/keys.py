@@ -27,12 +27,21 @@ from tightrope.errors import InputError, nearest
 from tightrope.files import whole_file
 from tightrope.problem.laws import shown
 
-__all__ = ["OPEN", "ROLES", "Grant", "Key", "KeyRing", "new_secret"]
+__all__ = [
+    "OPEN",
+    "ROLES",
+    "Grant",
+    "Key",
+    "KeyRing",
+    "made_key",
+    "new_secret",
+    "read_keys",
+    "write_keys",
+]
 
 ROLES = ("admin", "decide", "report", "read")
 PREFIX = "tr_"
 LOOK_EVERY = 1.0  # seconds between two looks at the file
-MOST_CACHED = 10_000  # digests of keys that were found not to be valid are not kept
 
 
 @dataclass(frozen=True)
@@ -110,10 +119,17 @@ def key_of(row: Mapping[str, Any], place: str) -> Key:
     return Key(name, str(sha256), tuple(roles), scope, str(row.get("made", "")))
 
 
-def read_keys(path: str | Path) -> list[Key]:
-    """The keys of a file; raises if a line is wrong, rather than to leave one out."""
+def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
+    """The keys of a file; raises if a line is wrong, rather than to leave one out.
+
+    ``missing``: whether a file that is not there has no keys.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if missing:
+            return []
+        raise InputError(f"keys {str(path)!r}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is not text"
         raise InputError(f"keys {str(path)!r}: cannot be read ({reason})") from None
@@ -133,10 +149,13 @@ def read_keys(path: str | Path) -> list[Key]:
 
 
 def write_keys(path: str | Path, keys: Sequence[Key]) -> None:
-    """Replace the file, whole or not at all; only its owner may read it."""
-    with whole_file(str(path)) as file:
-        file.write("".join(f"{key.line()}\n" for key in keys).encode())
-    os.chmod(path, 0o600)
+    """Replace the file, whole or not at all; only its owner may read a new one."""
+    before = os.umask(0o077)
+    try:
+        with whole_file(str(path)) as file:
+            file.write("".join(f"{key.line()}\n" for key in keys).encode())
+    finally:
+        os.umask(before)
 
 
 def made_key(
