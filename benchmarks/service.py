@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -34,6 +35,7 @@ ARMS, CLIENTS, RATE, BATCH = 8, 64, 2000, 64
 POLICY = "lyon"
 TASK = Task(arms=[f"arm {k}" for k in range(ARMS)], limits={"bad": 0.05})
 OUTCOME = b'"cost":0.5,"reward":0.5,"penalty":0'
+LEAD = 0.5  # seconds before a steady load begins
 MOST = 2_000_000  # operations of one measurement; loops are bounded
 
 
@@ -119,7 +121,7 @@ class Load:
 
     async def paced(self, number: int, clients: int, rate: float) -> None:
         """One client's share of a steady rate."""
-        connection, start = await self._connect(), time.perf_counter() + 0.5
+        connection, start = await self._connect(), time.perf_counter() + LEAD
         for i in range(min(MOST, int(self.seconds * rate / clients) // 2)):
             ticket = new_id()
             for made, asks in ((decision, 1), (report, 0)):
@@ -157,13 +159,14 @@ def generate(port: int, name: str, seconds: float, clients: int, rate: float, ba
     """The load of one measurement; runs in a process of its own."""
     import uvloop
 
+    gc.disable()  # its pauses would be the generator's, not the server's
     load = Load(port, name, seconds)
     if rate:
         work = [load.paced(n, clients, rate) for n in range(clients)]
     else:
         work = [load.unpaced(batch) for _ in range(clients)]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        took = runner.run(together(work))
+        took = runner.run(together(work)) - (LEAD if rate else 0.0)
     return {"waits": load.waits, "asked": load.asked, "told": load.told, "took": took,
             "cpu": time.process_time() / took}  # fmt: skip
 

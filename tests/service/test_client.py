@@ -86,27 +86,37 @@ def between():
     return ForThreads()
 
 
+class Spooled(Client):
+    """A client with something between it and the service."""
+
+    def lose(self, mode="down"):
+        """The service is away; it is not tried for long."""
+        self.between.mode, self._core.deadline, self._core.patience = mode, 0.2, 0.2
+
+    def find(self):
+        """It is there again."""
+        self.between.mode, self._core.deadline, self._core.patience = "up", 30.0, 30.0
+        self._core._is_back()
+
+
 @pytest.fixture
 def spooled(server, tmp_path, between):
     """Makes clients with a spool and something between them and the service."""
     made = []
 
     def make(spare=0, **more):
-        made.append(
-            Client(
-                server.url,
-                spool=str(tmp_path / "spool.db"),
-                spare=spare,
-                transport=between,
-                deadline=0.3,
-                **more,
-            )
+        spool = str(tmp_path / "spool.db")
+        client = Spooled(
+            server.url, spool=spool, spare=spare, transport=between, timeout=30, deadline=30, **more
         )
-        return made[-1]
+        client.between = between
+        client.find()
+        made.append(client)
+        return client
 
     yield make
-    between.mode = "down"
     for one in made:
+        one.lose()
         one.close()
 
 
@@ -425,15 +435,16 @@ class TestTasks:
 
         async def work():
             client = AsyncClient(
-                server.url, transport=between, spool=str(tmp_path / "s.db"), spare=2, deadline=0.2
+                server.url, transport=between, spool=str(tmp_path / "s.db"), spare=2, timeout=30
             )
             async with client:
+                client._core.patience = 30.0
                 assert await client.spares(name) == 2
-                between.mode = "down"
+                between.mode, client._core.patience = "down", 0.2
                 async with client.decide(name) as decision:
                     assert decision.ticket.spare
                     await decision.report(**OUTCOME)
-                between.mode = "up"
+                between.mode, client._core.patience = "up", 30.0
                 assert await client.flush() == 0
                 return await client.ticket(name, decision.id)
 
@@ -484,7 +495,8 @@ class TestSpool:
     def test_spares_are_used_and_reported_later(self, server, name, spooled, between):
         client = spooled(spare=3)
         assert client.spares(name) == 3
-        between.mode, told = "down", []
+        client.lose()
+        told = []
         for _ in range(3):
             with client.decide(name) as decision:
                 assert decision.ticket.spare
@@ -492,7 +504,7 @@ class TestSpool:
                 told.append(decision.id)
         with pytest.raises(UnreachableError):
             client.ask(name)
-        between.mode = "up"
+        client.find()
         assert client.flush() == 0
         with Client(server.url) as plain:
             assert {plain.ticket(name, one).state for one in told} == {"told"}
@@ -502,10 +514,10 @@ class TestSpool:
 
     def test_an_unanswered_decision_is_asked_for_again_and_voided(self, name, spooled, between):
         client = spooled()
-        between.mode = "cut"
+        client.lose("cut")
         with pytest.raises(UnreachableError):
             client.ask(name)
-        between.mode = "up"
+        client.find()
         client.flush()
         status = client.status(name)
         assert (status["asked"], status["voided"], status["reserved"]) == (1, 1, 0)
@@ -513,10 +525,10 @@ class TestSpool:
     def test_reports_are_sent_in_order_by_the_next_call(self, name, spooled, between):
         client = spooled()
         tickets = client.ask_many(name, 5)
-        between.mode = "down"
+        client.lose()
         for ticket in tickets:
             client.report(name, ticket.id, **OUTCOME)
-        between.mode, client._core._away_until = "up", 0
+        client.find()
         client.ask(name)
         told = [one["ticket"] for one in client.events(name) if one["kind"] == "told"]
         assert told == [one.id for one in tickets]
@@ -524,7 +536,7 @@ class TestSpool:
     def test_a_service_that_is_away_is_not_tried_each_time(self, name, spooled, between):
         client = spooled(spare=20, spare_ttl=60)
         client.spares(name)
-        between.mode = "down"
+        client.lose()
         client.ask(name)
         tries, began = len(between.seen), time.monotonic()
         for _ in range(10):
@@ -539,9 +551,9 @@ from tests.service.between import ForThreads
 from tightrope.client import Client
 between = ForThreads()
 client = Client({server.url!r}, spool={str(tmp_path / "s.db")!r}, spare=3, transport=between,
-                deadline=0.2)
+                timeout=30, deadline=30)
 assert client.spares({name!r}) == 3
-between.mode = "down"
+between.mode, client._core.patience, client._core.deadline = "down", 0.2, 0.2
 client.report({name!r}, client.ask({name!r}).id, cost=0.5, reward=1.0, penalty=0.0)
 used = client.ask({name!r})
 print(used.id, flush=True)
@@ -561,11 +573,12 @@ os.kill(os.getpid(), signal.SIGKILL)
             assert client._core.spool.take(name) is None
             assert client.ticket(name, done.stdout.strip()).state == "open"
 
-    def test_reservations_asked_for_before_a_kill_are_not_forgotten(self, name, spooled, between):
+    def test_reservations_whose_answer_is_lost_are_not_forgotten(self, name, spooled):
         client = spooled(spare=3)
-        between.plan = ["cut"]
+        client.lose("cut")
         with pytest.raises(UnreachableError):
             client.spares(name)
+        client.find()
         assert client._core.spool.ready(name) == 0
         assert client.spares(name) == 3
         assert client.status(name)["asked"] == 3, "the same ids, the same tickets"
@@ -574,7 +587,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         client = spooled(spare=2, spare_ttl=1.4)
         assert client.spares(name) == 2
         time.sleep(0.6)
-        between.mode = "down"
+        client.lose()
         with pytest.raises(UnreachableError):
             client.ask(name)
 
@@ -599,7 +612,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     def test_a_spare_stands_for_nothing_else(self, name, spooled, between):
         client = spooled(spare=2)
         client.spares(name)
-        between.mode = "down"
+        client.lose()
         for asked in ({"id": "mine"}, {"eligible": ["opus"]}, {"ttl": 5}):
             with pytest.raises(UnreachableError):
                 client.ask(name, **asked)
@@ -619,9 +632,9 @@ os.kill(os.getpid(), signal.SIGKILL)
         with pytest.raises(ReportError) as caught:
             client.report(name, first.id, cost=-1, reward=0, penalty=0)
         assert caught.value.quarantine
-        between.mode = "down"
+        client.lose()
         client.report(name, second.id, cost=-1, reward=0, penalty=0)
-        between.mode = "up"
+        client.find()
         with pytest.warns(SpoolWarning, match="cost"):
             client.flush()
         assert client.flush() == 0
@@ -641,7 +654,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         between.mode = 403
         with pytest.raises(AccessError):
             client.report(name, ticket.id, **OUTCOME)
-        between.mode = "up"
+        client.find()
         client.flush()
         assert client.ticket(name, ticket.id).state == "told"
 
@@ -651,7 +664,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         client = spooled()
         with pytest.raises(InputError, match="another process"):
             Client(server.url, spool=str(tmp_path / "spool.db"))
-        between.mode = "down"
+        client.lose()
         client.report(name, "t", **OUTCOME)
         client.close()
         with pytest.raises(InputError, match="has reports"):
@@ -685,7 +698,7 @@ os.kill(os.getpid(), signal.SIGKILL)
             list(pool.map(lambda one: client.report(name, one.id, **OUTCOME), tickets))
         stop.set()
         thread.join()
-        between.mode = "up"
+        client.find()
         assert client.flush() == 0
         assert client.status(name)["told"] == 20
 

@@ -116,14 +116,15 @@ def test_bad_options_are_named(shell, words, said):
     assert said in error
 
 
-def test_a_port_in_use_is_named_or_another_is_taken(shell):
+def test_a_port_in_use_is_named_or_another_is_taken(shell, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         status, _, error = shell("demo", "--no-browser", "--port", str(port))
         assert status == 2
-        assert f"--port {port}: cannot be used" in error
-    with demo._listener(None) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1"
+        assert f"--port {port}: cannot be listened at" in error
+        monkeypatch.setattr(demo, "PORT", port)
+        assert demo._usable(None) == 0
+    assert demo._usable(None) == port
 
 
 class Direct:

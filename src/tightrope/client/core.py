@@ -143,17 +143,18 @@ class Core:
         wait: float | None = None,
         repeat: bool = True,
     ) -> Steps[Reply]:
-        """Send a request until it is answered, or the deadline passes.
+        """Send a request until it is answered, or the deadline passes; if that is 0, once.
 
         ``repeat``: whether it may be sent again although it may have been done.
         """
         content = None if body is None else _encoded(body)
         began, pause = time.monotonic(), FIRST_PAUSE
         ends = began + (self.deadline if deadline is None else deadline)
+        least = SHORTEST_TIMEOUT if ends > began else self.timeout
         wait_ends = began + (self.wait if wait is None else wait)
         while True:
             limit, rest = ends, random.uniform(pause / 2, pause)
-            timeout = max(min(self.timeout, ends - time.monotonic()), SHORTEST_TIMEOUT)
+            timeout = max(min(self.timeout, ends - time.monotonic()), least)
             url = self.urls[self._at % len(self.urls)]
             try:
                 reply: Reply = yield Send(url + target, method, content, timeout)
@@ -439,10 +440,10 @@ class Core:
         spool = self.spool
         assert spool is not None
         for name in (yield Work(spool.campaigns)):
-            yield from self._refill(name, most)
+            yield from self._refill(name, most, new=False)
 
-    def _refill(self, name: str, most: int) -> Steps[None]:
-        """Ask for spare tickets, and again for decisions whose answer did not come."""
+    def _refill(self, name: str, most: int, *, new: bool = True) -> Steps[None]:
+        """Ask for spare tickets if ``new``, and again for decisions whose answer did not come."""
         spool = self.spool
         assert spool is not None
         yield Take(self._lock)
@@ -453,14 +454,14 @@ class Core:
             wanted = yield Work(lambda: spool.wanted(name))
             there: int = yield Work(lambda: spool.ready(name))
             missing = most - there - sum(one.spare for one in wanted)
-            if missing > 0:
-                new = [_asked(new_id(), None, self.spare_ttl) for _ in range(missing)]
-                yield Work(lambda: spool.want(name, new, spare=True))
+            if new and missing > 0:
+                made = [_asked(new_id(), None, self.spare_ttl) for _ in range(missing)]
+                yield Work(lambda: spool.want(name, made, spare=True))
                 wanted = yield Work(lambda: spool.wanted(name))
             if not wanted:
                 return
             bodies = [one.asked for one in wanted]
-            found = yield from self.many(name, "decisions", bodies, 0.0)
+            found = yield from self.many(name, "decisions", bodies, self.patience)
             kept, voided, refused = list[tuple[Ticket, float]](), list[str](), list[str]()
             for one, result in zip(wanted, found, strict=True):
                 if isinstance(result, StoreError | AccessError):

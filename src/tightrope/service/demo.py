@@ -16,9 +16,6 @@ import threading
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import uvicorn
 
 from tightrope.client import AsyncClient, Ticket, UnreachableError
 from tightrope.errors import (
@@ -30,13 +27,13 @@ from tightrope.errors import (
     TightropeError,
     WaitError,
 )
-from tightrope.live.stores.memory import MemoryStore
 from tightrope.service.app import make_app
+from tightrope.service.connections import Limits
 from tightrope.service.desk import Service
+from tightrope.service.server import PORT, Log, Server, checked_address
 
 __all__ = ["MODELS", "Model", "Traffic", "run_demo"]
 
-PORT = 8321
 SLOWEST, FASTEST = 0.1, 20.0  # speeds
 BUDGET, MOST, EXPIRES = 50.0, 0.06, 30.0  # dollars, dollars of one answer, seconds
 LIMIT = 0.05  # bad answers per answer
@@ -169,6 +166,13 @@ class Traffic:
             self._say(f"half of ${BUDGET:g} is spent: sonnet gets worse")
 
 
+class Quiet(Log):
+    """No log: a person watches."""
+
+    def __call__(self, message: str, **facts: object) -> None:
+        """Write nothing."""
+
+
 def run_demo(
     port: int | None = None,
     *,
@@ -180,56 +184,32 @@ def run_demo(
     """Serve the demo until Ctrl-C or SIGTERM. ``show`` gets the address, ``say`` all the rest."""
     if not SLOWEST <= speed <= FASTEST:
         raise InputError(f"--speed {speed:g}: must be from {SLOWEST:g} to {FASTEST:g}")
-    listener = _listener(port)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    try:
-        asyncio.run(_demo(listener, url, browser, speed, show, say))
-    except KeyboardInterrupt:
-        say("ended; nothing is left behind")
-    finally:
-        listener.close()
+    port = _usable(port)
+    users: list[asyncio.Task[None]] = []
 
-
-async def _demo(
-    listener: socket.socket,
-    url: str,
-    browser: bool,
-    speed: float,
-    show: Callable[[str], None],
-    say: Callable[[str], None],
-) -> None:
-    server = uvicorn.Server(_config(make_app(Service(MemoryStore()))))
-    traffic = asyncio.create_task(_begin(server, url, browser, speed, show, say))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        traffic.cancel()
-        await asyncio.gather(traffic, return_exceptions=True)
-
-
-def _config(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app, ws="none", lifespan="on", log_config=None, access_log=False, proxy_headers=False,
-        server_header=False, date_header=False, timeout_graceful_shutdown=2,
-    )  # fmt: skip
-
-
-async def _begin(
-    server: uvicorn.Server,
-    url: str,
-    browser: bool,
-    speed: float,
-    show: Callable[[str], None],
-    say: Callable[[str], None],
-) -> None:
-    while not server.started:
-        await asyncio.sleep(0.02)
-    show(f"{url}/")
-    for line in ABOUT.splitlines():
-        say(line)
-    async with AsyncClient(url, deadline=5.0, wait=0.0) as client:
+    def ready(url: str) -> None:
+        show(f"{url}/")
+        for line in ABOUT.splitlines():
+            say(line)
         if browser and _has_display():
             threading.Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()
+        users.append(asyncio.get_running_loop().create_task(_use(url, speed, say)))
+
+    async def work() -> None:
+        server = Server(make_app(Service("memory:")), Quiet(), Limits(), 0.0)
+        try:
+            await server.run("127.0.0.1", port, None, ready)
+        finally:
+            for task in users:
+                task.cancel()
+            await asyncio.gather(*users, return_exceptions=True)
+
+    asyncio.run(work())
+    say("ended; nothing is left behind")
+
+
+async def _use(url: str, speed: float, say: Callable[[str], None]) -> None:
+    async with AsyncClient(url, deadline=5.0, wait=0.0) as client:
         try:
             await Traffic(client, speed, say).run()
         except UnreachableError:
@@ -243,13 +223,15 @@ def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _listener(port: int | None) -> socket.socket:
-    """A socket on loopback: at this port, or at the usual one, or at any that is free."""
-    if port is not None and not 0 <= port <= 65535:
-        raise InputError(f"--port {port}: must be from 0 to 65535")
-    for one in (PORT, 0) if port is None else (port,):
+def _usable(port: int | None) -> int:
+    """The port asked for; else the usual one, or 0 for any other if somebody has it."""
+    if port is not None:
+        checked_address("127.0.0.1", port, None)
+        return port
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            return socket.create_server(("127.0.0.1", one))
-        except OSError as error:
-            failure = error
-    raise InputError(f"--port {port}: cannot be used: {failure.strerror}")
+            probe.bind(("127.0.0.1", PORT))
+        except OSError:
+            return 0
+    return PORT
