@@ -133,6 +133,12 @@ def test_live(printed):
     assert number(r"bad answers per cent: NUMBER", printed) == pytest.approx(0.2, abs=0.05)
 
 
+def test_client(printed):
+    spent = number(r"(?m)^\d+ answers for NUMBER cents, \d+ never executed$", printed)
+    assert 48.8 <= spent <= 50.0, "one largest cost below the budget, and never above it"
+    assert number(r"cents, NUMBER never executed", printed) >= 1
+
+
 def test_trajectory(printed):
     rates = [float(found) for found in re.findall(rf"run \d: penalty .* {NUMBER} at", printed)]
     assert len(rates) == 4
