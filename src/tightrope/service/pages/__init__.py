@@ -1,0 +1,11 @@
+"""The dashboard: pages that show whether the promise holds, and forms that act on a campaign.
+
+``history`` follows the log, ``curves`` and ``facts`` make of it what is shown, ``actions`` are the
+forms, ``access`` is who may see and send them, ``routes`` puts them together.
+"""
+
+from __future__ import annotations
+
+from tightrope.service.pages.routes import page_routes
+
+__all__ = ["page_routes"]

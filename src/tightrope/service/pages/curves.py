@@ -1,0 +1,213 @@
+"""Curves of a campaign: running rates with their bands, shares of the arms, as columns for a chart.
+
+Letters: N points, K arms, M limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.problem import Task
+from tightrope.service.pages.history import Point, View
+
+__all__ = ["DOUBT", "MOST_ARMS", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
+
+DOUBT = 0.05  # a band's chance to be wrong anywhere
+TILTS = np.geomspace(0.001, 4.0, 13)
+HALVINGS = 26
+MOST_ARMS = 7  # arms with a colour of their own; the others share one
+WINDOW, FEWEST = 0.05, 50  # a share is that of the last pulls: a part of all, and at least so many
+
+Floats = npt.NDArray[np.float64]
+
+
+def _log_mean(exponents: Floats) -> Floats:
+    """The log of the mean of exp over the last axis."""
+    top = exponents.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(exponents - top[..., None]).mean(axis=-1)))
+
+
+def mean_band(total: Floats, count: Floats, doubt: float = DOUBT) -> tuple[Floats, Floats]:
+    """Bounds [N] on the average mean of ``count`` outcomes in [0, 1] that sum to ``total``.
+
+    They hold for all points at once but for a chance of ``doubt``, whatever decided which arm was
+    pulled when: with p the average of the means so far, a mixture over theta of
+    exp(theta S - n log(1 + p (e^theta - 1))) has mean at most 1 and by Ville's inequality hardly
+    ever exceeds 2 / doubt; likewise with -theta.
+    """
+    s, n = np.asarray(total, float)[:, None], np.asarray(count, float)[:, None]
+    most = np.log(2.0 / doubt)
+    mean = np.clip(np.where(n > 0, s / np.maximum(n, 1), 0.5), 0.0, 1.0)[:, 0]
+    found = []
+    for tilts, end in ((TILTS, np.zeros_like(mean)), (-TILTS, np.ones_like(mean))):
+        inside, outside = mean.copy(), end
+        grown = np.expm1(tilts)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (inside + outside)
+            with np.errstate(divide="ignore"):
+                price = np.log1p(np.maximum(middle[:, None] * grown, -1.0 + 1e-300))
+            ruled_out = _log_mean(tilts * s - n * price) >= most
+            outside = np.where(ruled_out, middle, outside)
+            inside = np.where(ruled_out, inside, middle)
+        found.append(outside)
+    nothing = n[:, 0] <= 0
+    return np.where(nothing, 0.0, found[0]), np.where(nothing, 1.0, found[1])
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The points as columns."""
+
+    at: Floats  # [N]
+    budget: Floats
+    spent: Floats
+    reserved: Floats
+    told: Floats
+    reward: Floats
+    penalties: Floats  # [N, M]
+    queues: Floats  # [N, M]
+    pulls: Floats  # [N, K]
+
+    @classmethod
+    def of(cls, points: Sequence[Point], arms: int) -> Totals:
+        """From points, of which earlier ones may know fewer arms."""
+
+        def column(name: str) -> Floats:
+            return np.array([getattr(point, name) for point in points], float)
+
+        pulls = np.zeros((len(points), arms))
+        for row, point in zip(pulls, points, strict=True):
+            row[: len(point.pulls)] = point.pulls[:arms]
+        return cls(
+            at=column("at"),
+            budget=column("budget"),
+            spent=column("spent"),
+            reserved=column("reserved"),
+            told=column("told"),
+            reward=column("reward"),
+            penalties=column("penalties"),
+            queues=column("queues"),
+            pulls=pulls,
+        )
+
+    def base(self, task: Task, m: int) -> Floats:
+        """What limit m is per: cost, pulls or reward so far; 1 where it is in total."""
+        if task.limit_kinds[m].total is not None:
+            return np.ones_like(self.spent)
+        return (self.spent, self.told, self.reward)[task.bases[m]]
+
+    def rate(self, task: Task, m: int) -> Floats:
+        """Penalty m so far per what its limit is per, [N]; nan before there is any."""
+        base = self.base(task, m)
+        return np.where(base > 0, self.penalties[:, m] / np.where(base > 0, base, 1.0), np.nan)
+
+
+def rate_band(task: Task, totals: Totals, m: int) -> tuple[Floats, Floats]:
+    """A band around the running rate of limit m, [N]: where the rate of the means lies.
+
+    The penalty's band over that of what it is per; these share the doubt.
+    """
+    scales, per_pull = task.scales, task.bases[m] == 1
+    pulls, penalty = totals.told, totals.penalties[:, m] / scales.penalties[m]
+    low, high = mean_band(penalty, pulls, DOUBT if per_pull else DOUBT / 2)
+    low, high = low * scales.penalties[m], high * scales.penalties[m]
+    if task.limit_kinds[m].total is not None:
+        return low * pulls, high * pulls
+    if per_pull:
+        return low, high
+    base, scale = (totals.spent, scales.cost) if task.bases[m] == 0 else (
+        totals.reward, scales.reward)  # fmt: skip
+    least, most = mean_band(np.minimum(base / scale, pulls), pulls, DOUBT / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return low / (most * scale), np.where(least > 0, high / (least * scale), np.inf)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a chart. ``look``: line, thin, limit, low and high (of a band), or area."""
+
+    label: str
+    values: Floats
+    look: str = "line"
+    colour: str = "1"  # of the palette
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over the same times."""
+
+    name: str
+    series: list[Series]
+    format: str = "number"  # of its values: number, money or share
+
+
+def shares(totals: Totals, start: int) -> Floats:
+    """The arms' shares of the last pulls at each point from ``start`` on, [N - start, K]."""
+    told = totals.pulls.sum(axis=1)
+    window = np.maximum(FEWEST, WINDOW * told[start:])
+    before = np.searchsorted(told, told[start:] - window, side="right") - 1
+    first = np.where(before[:, None] >= 0, totals.pulls[np.maximum(before, 0)], 0.0)
+    some = totals.pulls[start:] - first
+    of = some.sum(axis=1, keepdims=True)
+    return np.where(of > 0, some / np.where(of > 0, of, 1.0), np.nan)
+
+
+def charts_of(view: View, start: int = 0, best: float | None = None) -> tuple[Floats, list[Chart]]:
+    """The times and all charts of a campaign, from point number ``start`` on.
+
+    ``best``: the reward rate of the best mixture.
+    """
+    task = view.task
+    whole = Totals.of(view.points, task.arm_count)
+    some = Totals.of(view.points[start:], task.arm_count)
+    spend = [
+        Series("budget", some.budget, "limit", "limit"),
+        Series("spent and reserved", some.spent + some.reserved, "thin", "1"),
+        Series("spent", some.spent, "line", "1"),
+    ]
+    charts = [Chart("spend", spend, "money")]
+    for m, name in enumerate(task.limit_names):
+        low, high = rate_band(task, some, m)
+        rate = some.rate(task, m)
+        limit = np.full(len(rate), float(task.limit_values[m]))
+        lines = [
+            Series("low", low, "low", "1"),
+            Series("high", high, "high", "1"),
+            Series("limit", limit, "limit", "limit"),
+            Series(name, rate, "line", "1"),
+        ]
+        charts.append(Chart(f"limit-{m}", lines))
+        charts.append(Chart(f"queue-{m}", [Series("queue", some.queues[:, m], "line", "2")]))
+    rate = np.where(some.spent > 0, some.reward / np.where(some.spent > 0, some.spent, 1.0), np.nan)
+    rewards = [Series("reward rate", rate, "line", "1")]
+    if best is not None:
+        rewards.insert(0, Series("best mixture", np.full(len(rate), best), "limit", "good"))
+    charts.append(Chart("reward", rewards))
+    charts.append(Chart("shares", _areas(task, whole, start), "share"))
+    return some.at, charts
+
+
+def own_colours(pulls: Sequence[float]) -> list[int]:
+    """The arms that are drawn by themselves: the most pulled ones, in order."""
+    if len(pulls) <= MOST_ARMS + 1:
+        return list(range(len(pulls)))
+    return sorted(np.argsort(-np.asarray(pulls), kind="stable")[:MOST_ARMS].tolist())
+
+
+def _areas(task: Task, totals: Totals, start: int) -> list[Series]:
+    found, own = shares(totals, start), own_colours(totals.pulls[-1].tolist())
+    drawn = [Series(task.names[k], found[:, k], "area", str(i + 1)) for i, k in enumerate(own)]
+    if len(own) < task.arm_count:
+        rest = found.sum(axis=1) - found[:, own].sum(axis=1)
+        drawn.append(Series(f"{task.arm_count - len(own)} others", rest, "area", "rest"))
+    return drawn
+
+
+def as_json(values: Floats) -> list[Any]:
+    """Numbers of six digits, None for what is none."""
+    return [float(f"{one:.6g}") if np.isfinite(one) else None for one in values.tolist()]

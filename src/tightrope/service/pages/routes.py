@@ -1,0 +1,650 @@
+"""The routes of the pages. A campaign's name may hold a slash: paths are split before decoding."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from tightrope.errors import InputError, NotFoundError, TightropeError
+from tightrope.live.describing import why_of
+from tightrope.live.events import Row, event_of
+from tightrope.problem.laws import shown
+from tightrope.service.desk import Service
+from tightrope.service.keys import KeyRing
+from tightrope.service.pages import formats
+from tightrope.service.pages.access import Access, require_own_page
+from tightrope.service.pages.actions import ACTIONS, Form
+from tightrope.service.pages.curves import Chart, as_json, charts_of
+from tightrope.service.pages.facts import TONES, Facts, Standing, best_of, facts_of, pace_of
+from tightrope.service.pages.formats import Money
+from tightrope.service.pages.history import Trouble, View, Watch
+from tightrope.service.wire import RefusalError
+
+__all__ = ["page_routes"]
+
+FOLDER = Path(__file__).parent
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+BODY = 64 * 1024  # bytes of a form, at most
+PATIENCE = 0.15  # seconds that a page waits for the newest events
+PAGE = 50  # events of a page
+NEWEST = 12  # events beside a campaign
+ROWS = 40  # of the table of the curves
+AT_ONCE = 1000  # events that an export reads at once
+KEPT = FEW = 6  # quarantined reports, and others that went wrong, beside a campaign
+
+Handler = Callable[[Request, str], Awaitable[Response]]
+
+
+class Pages:
+    """The pages of a service."""
+
+    def __init__(self, service: Service, keys: KeyRing | None = None, unit: str = "") -> None:
+        """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
+        self.service, self.unit = service, unit
+        self.access = Access(keys)
+        self.watch = Watch(service.store)
+        self.static = {
+            path.name: (path.read_bytes(), TYPES[path.suffix])
+            for path in sorted((FOLDER / "static").iterdir())
+            if path.suffix in TYPES
+        }
+        self.version = hashlib.sha256(
+            b"".join(content for content, _ in self.static.values())
+        ).hexdigest()[:12]
+        self.templates = Environment(
+            loader=FileSystemLoader(FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.globals.update(
+            static=lambda name: f"/static/{name}?v={self.version}",
+            path=_path,
+            login=keys is not None,
+            **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
+        )
+        self.watch.want(service.names())  # so that the first page need not wait
+        self._under: dict[tuple[str, str], Handler] = {
+            ("GET", ""): self.campaign,
+            ("GET", "now"): self.campaign_now,
+            ("GET", "curves"): self.curves,
+            ("GET", "curves.csv"): self.curves_csv,
+            ("GET", "data"): self.data,
+            ("GET", "events"): self.events,
+            ("GET", "reports"): self.reports,
+            ("GET", "why"): self.why,
+            ("GET", "export"): self.export,
+        }
+
+    def routes(self) -> list[BaseRoute]:
+        """For Starlette."""
+        return [
+            Route("/", self._safe(self.index)),
+            Route("/now", self._safe(self.index_now)),
+            Route("/login", self._safe(self.login), methods=["GET", "POST"]),
+            Route("/logout", self._safe(self.logout), methods=["POST"]),
+            Route("/campaigns/{rest:path}", self._safe(self.under), methods=["GET", "POST"]),
+            Route("/static/{name}", self.file),
+            Route("/favicon.ico", self.icon),
+            Route("/{rest:path}", self._safe(self.nowhere)),
+        ]
+
+    # Answers.
+
+    def page(self, template: str, status: int = 200, **facts: Any) -> Response:
+        """A page or a part of one."""
+        text = self.templates.get_template(template).render(**facts)
+        headers = {**HEADERS, "cache-control": "no-store", "vary": "HX-Request, Cookie"}
+        return Response(text, status, headers, "text/html; charset=utf-8")
+
+    def _safe(
+        self, handler: Callable[[Request], Awaitable[Response]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """The handler, with errors shown as a page."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except RefusalError as error:
+                if error.status == 401 and request.method in ("GET", "HEAD"):
+                    if _partial(request):
+                        return self._go(request, "/login")
+                    back = request.url.path if request.url.path != "/" else ""
+                    return self._go(request, "/login" + (f"?next={quote(back)}" if back else ""))
+                return self._failed(request, error)
+            except TightropeError as error:
+                return self._failed(request, error)
+
+        return answer
+
+    def _failed(self, request: Request, error: TightropeError) -> Response:
+        facts = {"status_code": error.status, "message": str(error)}
+        name = "error_part.html.j2" if _partial(request) else "error.html.j2"
+        return self.page(name, error.status, **facts)
+
+    def _go(self, request: Request, to: str) -> Response:
+        """Send a browser elsewhere; htmx follows a header of its own."""
+        if _partial(request):
+            return Response(status_code=204, headers={**HEADERS, "HX-Redirect": to})
+        return RedirectResponse(to, 303, headers=HEADERS)
+
+    async def file(self, request: Request) -> Response:
+        """A file of ours."""
+        found = self.static.get(request.path_params["name"])
+        if found is None:
+            return Response("not found", 404, HEADERS, "text/plain")
+        content, kind = found
+        stays = request.query_params.get("v") == self.version
+        age = "public, max-age=31536000, immutable" if stays else "no-cache"
+        return Response(content, 200, {**HEADERS, "cache-control": age}, f"{kind}; charset=utf-8")
+
+    async def icon(self, request: Request) -> Response:
+        """The icon, for browsers that ask for it by its old name."""
+        return RedirectResponse(f"/static/icon.svg?v={self.version}", 301, headers=HEADERS)
+
+    async def nowhere(self, request: Request) -> Response:
+        """What is not a page."""
+        self.access.grant(request)
+        raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist")
+
+    # Sessions.
+
+    async def login(self, request: Request) -> Response:
+        """The form that takes a key."""
+        if self.access.keys is None:
+            return self._go(request, "/")
+        after = request.query_params.get("next", "/")
+        after = after if after.startswith("/") and not after.startswith(("//", "/\\")) else "/"
+        if request.method == "GET":
+            return self.page("login.html.j2", message="", next=after)
+        require_own_page(request)
+        values = await _form(request)
+        answer = self._go(request, after)
+        if self.access.login(request, values.get("key", "").strip(), answer):
+            return answer
+        await asyncio.sleep(0.5)
+        return self.page("login.html.j2", 401, message="This key is not valid.", next=after)
+
+    async def logout(self, request: Request) -> Response:
+        """End a session."""
+        require_own_page(request)
+        answer = self._go(request, "/login")
+        self.access.logout(request, answer)
+        return answer
+
+    # The list.
+
+    async def _listed(self, request: Request) -> dict[str, Any]:
+        grant = self.access.grant(request)
+        if grant is None:
+            raise RefusalError(401, "unauthorized", "this page needs a key")
+        names = [
+            name
+            for name in await self.service.read(self.service.names)
+            if grant.allows(("read",), name)
+        ]
+        rows: list[Facts | Broken] = []
+        now = time.time()
+        self.watch.want(names)
+        for name in names:
+            try:
+                left = max(now + PATIENCE - time.time(), 0.0)  # all of them share it
+                view = await self.service.read(self.watch.look, name, left)
+                rows.append(facts_of(view, now, self.unit))
+            except TightropeError as error:
+                rows.append(Broken(name, Standing("bad", "Halted", str(error))))
+        rows.sort(key=_urgency)
+        halted = sum(row.state.tone == "bad" or row.promise.tone == "bad" for row in rows)
+        return {"campaigns": rows, "loud": halted, "who": grant.name}
+
+    async def index(self, request: Request) -> Response:
+        """All campaigns."""
+        return self.page("index.html.j2", **await self._listed(request))
+
+    async def index_now(self, request: Request) -> Response:
+        """The part of the list that changes."""
+        return self.page("index_now.html.j2", oob=True, **await self._listed(request))
+
+    # A campaign.
+
+    async def under(self, request: Request) -> Response:
+        """What is under /campaigns/."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        try:
+            parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[2:]]
+        except UnicodeDecodeError:
+            raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist") from None
+        name, rest = parts[0], "/".join(parts[1:])
+        if rest.startswith("act/"):
+            return await self.act(request, name, rest[4:])
+        handler = self._under.get((request.method, rest))
+        if handler is None:
+            raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist")
+        return await handler(request, name)
+
+    async def _look(
+        self, request: Request, name: str, roles: tuple[str, ...] = ("read",), fresh: bool = False
+    ) -> View:
+        self.access.require(request, roles, name)
+        return await self.service.read(self.watch.look, name, 1.0 if fresh else PATIENCE, fresh)
+
+    async def _facts(self, request: Request, name: str) -> dict[str, Any]:
+        view = await self._look(request, name)
+        grant = self.access.require(request, ("read",), name)
+        facts = facts_of(view, now := time.time(), self.unit)
+        newest, kept = await self.service.read(self._newest, view, KEPT)
+        return {
+            "c": facts,
+            "now": now,
+            "newest": newest,
+            "kept": kept,
+            "troubles": _open_first(view)[:FEW],
+            "more": max(len(_open_first(view)) - FEW, 0) + max(len(view.quarantine) - KEPT, 0),
+            "may_act": grant.allows((), name),
+            "may_report": grant.allows(("report",), name),
+            "who": grant.name,
+        }
+
+    def _newest(self, view: View, most: int) -> tuple[list[Any], list[Any]]:
+        """The last events, and the quarantined reports with what they say."""
+        store, seq = self.service.store, view.status["events"]
+        rows = store.read(view.name, max(seq - NEWEST, 0), NEWEST)
+        newest = [EventRow(row, view) for row in reversed(rows)]
+        kept = []
+        for number in list(view.quarantine)[-most:][::-1]:
+            found = store.read(view.name, number - 1, 1)
+            if found and found[0].seq == number:
+                body = event_of(found[0]).body
+                report = str(body.get("report", ""))
+                kept.append(
+                    {
+                        "number": number,
+                        "ticket": view.quarantine[number],
+                        "at": found[0].at / 1e6,
+                        "why": str(body.get("why", "")),
+                        "report": report,
+                    }
+                )
+        return newest, kept
+
+    async def campaign(self, request: Request, name: str) -> Response:
+        """One campaign."""
+        done = request.query_params.get("done", "")
+        facts = await self._facts(request, name)
+        return self.page("campaign.html.j2", oob=False, done=DONE.get(done, ""), **facts)
+
+    async def reports(self, request: Request, name: str) -> Response:
+        """All reports that went wrong, as far as they are kept."""
+        facts = await self._facts(request, name)
+        view: View = facts["c"].view
+        _, kept = await self.service.read(self._newest, view, len(view.quarantine))
+        facts.update(kept=kept, troubles=_open_first(view), more=0)
+        return self.page("reports.html.j2", oob=False, alone=True, **facts)
+
+    async def campaign_now(self, request: Request, name: str) -> Response:
+        """The parts of it that change."""
+        return self.page("campaign_now.html.j2", oob=True, **await self._facts(request, name))
+
+    # Curves.
+
+    async def curves(self, request: Request, name: str) -> Response:
+        """The points of the charts that a page does not have yet."""
+        view = await self._look(request, name)
+        asked = request.query_params
+        have = int(asked["have"]) if asked.get("have", "").isdigit() else 0
+        same = asked.get("generation") == str(view.generation)
+        start = max(min(have - 1, len(view.points) - 1), 0) if same else 0
+        text = await self.service.read(self._curves_text, view, start)
+        headers = {**HEADERS, "cache-control": "no-store"}
+        return Response(text, 200, headers, "application/json")
+
+    def _curves_text(self, view: View, start: int) -> str:
+        best = best_of(view)
+        at, charts = charts_of(view, start, None if best is None else best[0])
+        _, end = pace_of(view.points, time.time())
+        last = view.points[-1]
+        ahead = [[last.at, last.spent], [end, last.budget]] if end and end < last.at * 2 else None
+        made = {
+            "generation": str(view.generation),
+            "start": start,
+            "t": [round(one, 3) for one in at.tolist()],
+            "unit": self.unit,
+            "pulled": last.told > 0,
+            "ahead": ahead if view.status["state"] == "open" else None,
+            "charts": {
+                chart.name: {
+                    "format": chart.format,
+                    "series": [
+                        {
+                            "label": one.label,
+                            "look": one.look,
+                            "colour": one.colour,
+                            "values": as_json(one.values),
+                        }
+                        for one in chart.series
+                    ],
+                }
+                for chart in charts
+            },
+        }
+        return json.dumps(made, separators=(",", ":"))
+
+    async def data(self, request: Request, name: str) -> Response:
+        """The charts as a table, for those who cannot see them."""
+        view = await self._look(request, name)
+        headings, rows = await self.service.read(_table, view, ROWS)
+        return self.page("data.html.j2", name=name, headings=headings, rows=rows, who="")
+
+    async def curves_csv(self, request: Request, name: str) -> Response:
+        """All points of the charts as a file."""
+        view = await self._look(request, name)
+        headings, rows = await self.service.read(_table, view, len(view.points), False)
+        return _csv(f"{name}-curves.csv", [headings, *rows])
+
+    # The log.
+
+    async def events(self, request: Request, name: str) -> Response:
+        """The log, newest first."""
+        view = await self._look(request, name)
+        head = view.status["events"]
+        asked = request.query_params.get("before", "")
+        before = min(int(asked), head + 1) if asked.isdigit() else head + 1
+        first = max(before - 1 - PAGE, 0)
+        rows = await self.service.read(self.service.store.read, name, first, before - 1 - first)
+        shown_rows = [EventRow(row, view) for row in reversed(rows) if row.seq < before]
+        return self.page(
+            "events.html.j2",
+            name=name,
+            rows=shown_rows,
+            head=head,
+            older=first + 1 if first > 0 else None,
+            newer=min(before + PAGE, head + 1) if before <= head else None,
+            now=time.time(),
+            who="",
+        )
+
+    async def why(self, request: Request, name: str) -> Response:
+        """Why a ticket's arm was chosen."""
+        view = await self._look(request, name)
+        ticket = request.query_params.get("ticket", "").strip()
+        found, message, status = None, "", 200
+        if ticket:
+            try:
+                found = await self.service.read(why_of, self.service.store, name, None, ticket)
+            except TightropeError as error:
+                message, status = str(error), error.status
+        elif "ticket" in request.query_params:
+            message, status = "ticket: is missing; must be the id of a decision", 422
+        part = _partial(request)
+        template = "why_part.html.j2" if part else "why.html.j2"
+        money, channels = Money(view.status["budget"], self.unit), list(view.task.channels)
+        facts = {"ticket": ticket, "why": found, "message": message, "money": money}
+        more = {"name": name, "channels": channels, "now": time.time(), "who": ""}
+        return self.page(template, status, **facts, **more)
+
+    async def export(self, request: Request, name: str) -> Response:
+        """The whole log as a file, read in short pieces."""
+        self.access.require(request, ("read",), name)
+        await self.service.read(self.service.require, name)
+        kind = request.query_params.get("format", "ndjson")
+        if kind not in ("ndjson", "csv"):
+            raise InputError(f"format = {shown(kind)}: must be 'ndjson' or 'csv'")
+        media = "application/x-ndjson" if kind == "ndjson" else "text/csv; charset=utf-8"
+        headers = {**HEADERS, "content-disposition": _attachment(f"{name}-events.{kind}")}
+        return StreamingResponse(self._log(name, kind), 200, headers, media)
+
+    async def _log(self, name: str, kind: str) -> AsyncIterator[str]:
+        after, write = 0, _ndjson_lines if kind == "ndjson" else _csv_lines
+        if kind == "csv":
+            yield "number,at,kind,ticket,who,body\r\n"
+        while rows := await self.service.read(self.service.store.read, name, after, AT_ONCE):
+            yield write(rows)
+            after = rows[-1].seq
+
+    # Acting.
+
+    async def act(self, request: Request, name: str, action: str) -> Response:
+        """A form, and what it does when it is sent."""
+        one = ACTIONS.get(action)
+        if one is None:
+            raise NotFoundError(f"action {action[:80]!r}: does not exist")
+        grant = self.access.require(request, one.roles, name)
+        view = await self._look(request, name, (*one.roles, "read"), fresh=True)
+        money = Money(view.status["budget"], self.unit)
+        if request.method == "GET":
+            form = one.form(view, dict(request.query_params), money)
+            return self._asked(request, name, form)
+        require_own_page(request)
+        values = await _form(request)
+        try:
+            act, tickets = one.act(view, values)
+            await self.service.do(name, act, grant.name, *tickets)
+        except TightropeError as error:
+            if error.status >= 500:
+                raise
+            form = one.form(view, values, money)
+            return self._asked(request, name, form, str(error), error.status)
+        await self.service.read(self.watch.look, name, 1.0, True)
+        return self._go(request, f"{_path(name)}?done={action}")
+
+    def _asked(
+        self, request: Request, name: str, form: Form, message: str = "", status: int = 200
+    ) -> Response:
+        template, heading = "form.html.j2", "h1"
+        if _partial(request):
+            template, heading = "form_part.html.j2", "h2"
+        facts = {"name": name, "form": form, "message": message, "heading": heading}
+        return self.page(template, status, who="", **facts)
+
+
+DONE = {
+    "pause": "The campaign is paused.",
+    "resume": "The campaign decides again.",
+    "pin": "The arm is pinned.",
+    "unpin": "The policy decides again.",
+    "budget": "The budget was added.",
+    "retire": "The arm is retired.",
+    "correct": "The report was taken.",
+    "discard": "The report was discarded.",
+    "tell": "The report was taken.",
+    "amend": "The ticket was amended.",
+}
+
+
+class Broken:
+    """A campaign in the list that could not be opened."""
+
+    def __init__(self, name: str, state: Standing) -> None:
+        self.name, self.state, self.promise = name, state, Standing("bad", "Unknown", state.text)
+
+
+class EventRow:
+    """An event as a line of a table."""
+
+    def __init__(self, row: Row, view: View) -> None:
+        self.seq, self.at, self.kind = row.seq, row.at / 1e6, row.kind
+        self.ticket, self.who = row.ticket, row.who
+        try:
+            self.text = _told(row, view)
+        except Exception:  # an event of a newer program
+            self.text = row.body[:200]
+
+
+def _told(row: Row, view: View) -> str:
+    """What an event says, in a few words."""
+    body = event_of(row).body
+    names, money = view.task.names, Money(view.status["budget"])
+    kind = row.kind
+    if kind == "asked":
+        pinned = ", pinned" if "pin" in body else ""
+        return f"{names[body['arm']]}{pinned}"
+    if kind == "told":
+        cost, reward, *rest = body["v"]
+        told = [f"{names[body['arm']]}", f"cost {money.plain(cost)}"]
+        told.append(f"reward {formats.number(reward)}")
+        for name, value in zip(view.task.told_names, rest, strict=False):
+            if value:
+                told.append(f"{name} {formats.number(value)}")
+        told += ["late"] * (body.get("was") == "expired") + ["overrun"] * bool(body.get("over"))
+        return ", ".join(told)
+    if kind == "paused":
+        return str(body.get("why", ""))
+    if kind == "quarantined":
+        return str(body.get("why", ""))[:300]
+    if kind == "pinned":
+        arm = body.get("arm")
+        return "unpinned" if arm is None else str(names[arm])
+    if kind == "arm_retired":
+        return str(names[body["arm"]])
+    if kind in ("arm_added", "repriced"):
+        return ", ".join(f"{key} {value}" for key, value in body["arm"].items())[:200]
+    if kind == "budget_added":
+        return f"{money.plain(body['amount'])}"
+    if kind in ("created", "changed", "upgraded"):
+        return str(body.get("policy", ""))
+    if kind == "amended":
+        return "other money"
+    if kind == "discarded":
+        return f"report {body.get('of')}" if body.get("of") else f"{body.get('refused')} refused"
+    if kind == "restored":
+        return f"epoch {body.get('epoch')}"
+    if kind == "archived":
+        return f"up to event {body.get('upto')}"
+    return ""
+
+
+def _open_first(view: View) -> list[Trouble]:
+    """The reports that went wrong, without the quarantine: those that can be settled first."""
+    found = [one for one in view.troubles if one.kind != "quarantined"]
+    return sorted(found, key=lambda one: (one.kind == "late", -one.seq))
+
+
+def _urgency(row: Facts | Broken) -> tuple[int, int, str]:
+    """The place in the list: what is wrong first, then what runs, then what is over."""
+    name = row.name if isinstance(row, Broken) else row.view.name
+    over = row.state.tone == "quiet"
+    worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
+    return (1 if over else 0, worst, name)
+
+
+def _partial(request: Request) -> bool:
+    """Whether htmx asks, for a part of a page."""
+    return request.headers.get("hx-request") == "true"
+
+
+def _path(name: str, rest: str = "") -> str:
+    """Where a campaign's pages are."""
+    return f"/campaigns/{quote(name, safe='')}" + (f"/{rest}" if rest else "")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """What a form was sent with, up to a size."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY:
+            raise RefusalError(413, "too_large", f"form: must be at most {BODY} bytes")
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
+    except ValueError:
+        raise InputError("form: cannot be read") from None
+
+
+def _table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:
+    """The curves as columns of text; ``most``: so many rows, evenly spread."""
+    best = best_of(view)
+    at, charts = charts_of(view, 0, None if best is None else best[0])
+    columns = [(_heading(view, chart, one.label), one.values) for chart in charts
+               for one in chart.series]  # fmt: skip
+    step = max(1, -(-len(at) // most))
+    places = list(range(len(at) - 1, -1, -step))[::-1]
+    headings = ["time"] + [heading for heading, _ in columns]
+    rows = []
+    for i in places:
+        when = datetime.fromtimestamp(float(at[i]), UTC)
+        if rounded:
+            cells = [formats.number(float(values[i])) for _, values in columns]
+            rows.append([when.strftime("%Y-%m-%d %H:%M:%S"), *cells])
+        else:
+            rows.append([when.isoformat(), *(f"{float(values[i]):.10g}" for _, values in columns)])
+    return headings, rows
+
+
+def _heading(view: View, chart: Chart, label: str) -> str:
+    kind, _, m = chart.name.partition("-")
+    if kind in ("limit", "queue"):
+        name = view.task.limit_names[int(m)]
+        if kind == "queue":
+            return f"{name}: queue"
+        return f"{name}: rate" if label == name else f"{name}: {label}"
+    return f"share of {label}" if kind == "shares" else label
+
+
+def _attachment(name: str) -> str:
+    """The header that has a browser save a file under a name."""
+    plain = "".join(
+        one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name
+    )
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+def _csv_text(rows: list[list[Any]]) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerows([[_harmless(cell) for cell in row] for row in rows])
+    return file.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell
+
+
+def _csv(name: str, rows: list[list[Any]]) -> Response:
+    headers = {**HEADERS, "content-disposition": _attachment(name), "cache-control": "no-store"}
+    return Response(_csv_text(rows), 200, headers, "text/csv; charset=utf-8")
+
+
+def _event_table(row: Row) -> dict[str, Any]:
+    at = datetime.fromtimestamp(row.at / 1e6, UTC).isoformat()
+    return {"seq": row.seq, "at": at, "kind": row.kind, "ticket": row.ticket, "who": row.who}
+
+
+def _ndjson_lines(rows: list[Row]) -> str:
+    return "".join(
+        json.dumps({**_event_table(row), "body": json.loads(row.body)}) + "\n" for row in rows
+    )
+
+
+def _csv_lines(rows: list[Row]) -> str:
+    return _csv_text([[*_event_table(row).values(), row.body] for row in rows])
+
+
+def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:
+    """The routes of the dashboard; ``keys``: who may see it, everybody if there are none."""
+    return Pages(service, keys, unit).routes()

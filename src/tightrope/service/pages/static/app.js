@@ -1,0 +1,304 @@
+// The pages without this script are whole, and stand still. With it they are fresh every two
+// seconds, forms open in place, and the charts are drawn.
+"use strict";
+(() => {
+  const EVERY = 2000;  // milliseconds between two looks
+  const root = document.documentElement;
+  const find = (what, where = document) => where.querySelector(what);
+  const all = (what, where = document) => [...where.querySelectorAll(what)];
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  // Colours: as the system has them, light, dark.
+  const NAMES = { system: ["◐", "System"], light: ["○", "Light"], dark: ["●", "Dark"] };
+  const theme = find("#theme");
+  const showTheme = () => {
+    const now = root.dataset.theme || "system";
+    theme.firstElementChild.textContent = NAMES[now][0];
+    find(".theme-name", theme).textContent = NAMES[now][1];
+    theme.setAttribute("aria-label", `Colours: ${NAMES[now][1].toLowerCase()}; press for the next`);
+  };
+  theme.hidden = false;
+  showTheme();
+  theme.addEventListener("click", () => {
+    const next = { system: "light", light: "dark", dark: "system" }[root.dataset.theme || "system"];
+    if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
+    try { localStorage.setItem("theme", next); } catch { /* it lasts as long as the page */ }
+    showTheme();
+    draw(true);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(true));
+
+  // Fresh every two seconds, while somebody looks.
+  const fresh = find("#fresh"), offline = find("#offline"), poll = find("[hx-trigger^='tick']");
+  let last = new Date(), missed = 0;
+  const answered = (fine) => {
+    missed = fine ? 0 : missed + 1;
+    if (fine) last = new Date();
+    fresh.dataset.state = missed ? "off" : "on";
+    find(".fresh-text", fresh).textContent = missed ? "no answer" : "live";
+    offline.hidden = missed < 2;
+    find("#offline-since").textContent = last.toLocaleTimeString([], { hour12: false });
+  };
+  const tick = () => {
+    if (document.visibilityState !== "visible") return;
+    htmx.trigger(document.body, "tick");
+    fetchCurves();
+  };
+  if (poll) {
+    fresh.hidden = false;
+    setInterval(tick, EVERY);
+    document.addEventListener("visibilitychange", tick);
+  }
+  const polled = (event) => /\/now$/.test(event.detail.requestConfig?.path || "");
+  document.body.addEventListener("htmx:afterRequest", (event) => { if (polled(event)) answered(event.detail.successful); });
+  document.body.addEventListener("htmx:sendError", (event) => { if (polled(event)) answered(false); });
+
+  // A part that is as it was stays: what is selected in it, and what is read aloud of it.
+  const written = new Map();
+  document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
+    const id = event.detail.target.id, text = event.detail.fragment.firstElementChild?.outerHTML ?? event.detail.fragment.textContent;
+    if (written.get(id) === text) event.detail.shouldSwap = false;
+    written.set(id, text);
+    const open = event.detail.target.contains(document.activeElement) ? document.activeElement.id : "";
+    if (open) setTimeout(() => { if (document.activeElement === document.body) document.getElementById(open)?.focus(); });
+  });
+  // Only what a campaign has come to is said aloud, not every number.
+  let announced = find("#poll")?.dataset.announce;
+  document.body.addEventListener("htmx:oobAfterSwap", (event) => {
+    if (event.detail.target.id !== "poll") return;
+    const now = find("#poll")?.dataset.announce;
+    if (now && now !== announced) find("#said").textContent = announced = now;
+  });
+
+  // Forms in a dialog.
+  const dialog = find("#dialog");
+  let opener = "";
+  document.body.addEventListener("click", (event) => {
+    const from = event.target.closest("[hx-target='#dialog-body']");
+    if (from && !dialog.contains(from)) opener = from.id;
+    if (event.target.closest("[data-close]") && dialog.open) { event.preventDefault(); dialog.close(); }
+  });
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id !== "dialog-body") return;
+    if (!dialog.open) dialog.showModal();
+    (find("[aria-invalid]", dialog) || find("input:not([type=hidden]), select, button", dialog))?.focus();
+  });
+  dialog.addEventListener("close", () => {
+    find("#dialog-body").replaceChildren();
+    document.getElementById(opener)?.focus();
+  });
+  document.body.addEventListener("htmx:beforeRequest", (event) => all("button", event.target).forEach((one) => { one.disabled = true; }));
+  document.body.addEventListener("htmx:afterRequest", (event) => all("button", event.target).forEach((one) => { one.disabled = false; }));
+  document.addEventListener("keydown", (event) => {  // a link that is a button answers to the space bar
+    if (event.key === " " && event.target.matches?.("a[role=button]")) { event.preventDefault(); event.target.click(); }
+  });
+  if (location.search.includes("done=")) history.replaceState(null, "", location.pathname);
+
+  // Charts.
+  const figures = all("figure[data-chart]");
+  const source = find("[data-curves]")?.dataset.curves;
+  let curves = null, asking = false;
+  const plots = new Map();
+
+  async function fetchCurves() {
+    if (!source || asking) return;
+    asking = true;
+    try {
+      const have = curves ? `?generation=${curves.generation}&have=${curves.t.length}` : "";
+      const answer = await fetch(source + have, { headers: { Accept: "application/json" } });
+      if (!answer.ok) return;
+      merge(await answer.json());
+      draw(false);
+    } catch { /* the other look says so */ } finally { asking = false; }
+  }
+
+  function merge(more) {
+    const same = curves && more.generation === curves.generation && more.start > 0 && shape(more) === shape(curves);
+    if (!same) { if (more.start === 0) curves = more; else curves = null; return; }
+    const join = (old, added) => old.slice(0, more.start).concat(added);
+    curves.t = join(curves.t, more.t);
+    curves.ahead = more.ahead;
+    curves.pulled = more.pulled;
+    for (const [name, chart] of Object.entries(curves.charts)) {
+      chart.series.forEach((one, i) => { one.values = join(one.values, more.charts[name].series[i].values); });
+    }
+  }
+  const shape = (from) => Object.entries(from.charts).map(([name, chart]) => name + chart.series.map((one) => one.label)).join();
+
+  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+  const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, notation: "compact" });
+  const percents = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+  function told(value, format) {
+    if (value == null) return "–";
+    if (format === "share") return percents.format(value);
+    const text = Math.abs(value) >= 1e6 ? short.format(value) : plain.format(value);
+    const unit = format === "money" ? curves.unit : "";
+    return !unit ? text : /^\p{L}+$/u.test(unit) ? `${text} ${unit}` : unit + text;
+  }
+
+  const soft = (name, part) => `color-mix(in srgb, ${colour(name)} ${part}%, transparent)`;
+  const mixed = (name, part) => `color-mix(in srgb, ${colour(name)} ${part}%, ${colour("--card")})`;
+  const tint = (one) => one.colour === "limit" ? "--limit" : one.colour === "good" ? "--good" : one.colour === "rest" ? "--crest" : `--c${one.colour}`;
+
+  // Stacked areas are drawn from the top one down, each from nothing to the sum so far.
+  function columns(chart) {
+    if (chart.series[0].look !== "area") return [curves.t, ...chart.series.map((one) => one.values)];
+    const sums = [];
+    chart.series.forEach((one, i) => {
+      sums.push(one.values.map((value, at) => value == null ? null : value + (i ? sums[i - 1][at] ?? 0 : 0)));
+    });
+    return [curves.t, ...sums.reverse()];
+  }
+
+  const DATES = [
+    [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+    [2419200, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [86400, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+    [3600, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+    [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+    [1, "{HH}:{mm}:{ss}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
+    [0.001, ":{ss}.{fff}", "\n{D} {MMM} {HH}:{mm}", null, "\n{D} {MMM} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+  ];
+
+  // What of the values is worth the height: for a rate, not the wide band of the first pulls.
+  function extent(name, chart) {
+    if (chart.format === "share") return [0, 1];
+    let low = Infinity, high = -Infinity;
+    const count = curves.t.length, rate = name.startsWith("limit-");
+    for (const one of chart.series) {
+      const band = one.look === "low" || one.look === "high";
+      const from = band ? Math.floor(count * 0.5) : one.look === "limit" ? 0 : Math.floor(count * (rate || name === "reward" ? 0.08 : 0));
+      for (let i = from; i < count; i++) {
+        const value = one.values[i];
+        if (value != null) { low = Math.min(low, value); high = Math.max(high, value); }
+      }
+    }
+    if (name === "spend" || name.startsWith("queue-")) low = 0;
+    if (!(high > low)) { high = low + (Math.abs(low) || 1); low = Math.min(0, low); }
+    const room = (high - low) * 0.08;
+    return [low === 0 ? 0 : Math.max(low - room, low >= 0 ? 0 : -Infinity), high + room];
+  }
+
+  function times(name) {
+    const first = curves.t[0], end = curves.t[curves.t.length - 1];
+    let to = Math.max(end, first + 60);
+    if (name === "spend" && curves.ahead) to = Math.min(Math.max(curves.ahead[1][0], to), to + 0.6 * (to - first));
+    return [first, to];
+  }
+
+  function ahead(u) {  // where the spending leads, if it goes on like this
+    if (!curves.ahead) return;
+    const [[x0, y0], [x1, y1]] = curves.ahead, c = u.ctx;
+    c.save();
+    c.beginPath();
+    c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    c.clip();
+    c.strokeStyle = colour("--c1");
+    c.globalAlpha = 0.7;
+    c.lineWidth = 1.5 * devicePixelRatio;
+    c.setLineDash([2 * devicePixelRatio, 4 * devicePixelRatio]);
+    c.beginPath();
+    c.moveTo(u.valToPos(x0, "x", true), u.valToPos(y0, "y", true));
+    c.lineTo(u.valToPos(x1, "x", true), u.valToPos(y1, "y", true));
+    c.stroke();
+    c.restore();
+  }
+
+  function series(chart) {
+    const area = chart.series[0].look === "area";
+    const listed = area ? [...chart.series].reverse() : chart.series;
+    return listed.map((one) => {
+      const stroke = colour(tint(one)), points = { show: false };
+      if (one.look === "low" || one.look === "high") return { stroke: "transparent", points };
+      if (area) { const fill = mixed(tint(one), 82); return { stroke: fill, fill, width: 0.5, points }; }
+      if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points };
+      if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points };
+      return { stroke, width: 2, points };
+    });
+  }
+
+  function key(figure, chart) {
+    const list = document.createElement("ul");
+    list.className = "key";
+    const shown = chart.series.filter((one) => one.look !== "low");
+    for (const one of shown) {
+      const item = document.createElement("li"), mark = document.createElement("i"), value = document.createElement("b");
+      const band = one.look === "high";
+      mark.className = one.look === "area" ? "area" : band ? "band" : one.look === "limit" ? "limit" : "";
+      if (one.look === "area") mark.style.background = mixed(tint(one), 82);
+      else if (band) mark.style.background = soft("--c1", 22);
+      else mark.style.borderColor = one.look === "thin" ? mixed(tint(one), 55) : colour(tint(one));
+      item.append(mark, band ? "95 % band" : one.label, " ", value);
+      list.append(item);
+    }
+    figure.append(list);
+    const values = all("b", list);
+    return (at) => shown.forEach((one, i) => {
+      const value = (from) => told(from.values[at], chart.format);
+      values[i].textContent = one.look === "high" ? `${value(chart.series[chart.series.indexOf(one) - 1])} to ${value(one)}` : value(one);
+    });
+  }
+
+  function waiting(figure, text) {
+    const line = document.createElement("p");
+    line.className = "waiting";
+    line.textContent = text;
+    figure.replaceChildren(line);
+  }
+
+  function plot(figure, name, chart) {
+    if (figure.dataset.needs === "pulls" && !curves.pulled) {
+      waiting(figure, "Nothing was reported yet.");
+      return { made: { destroy() {}, setData() {}, cursor: {} }, show() {}, labels: "nothing" };
+    }
+    figure.replaceChildren();
+    const low = figure.classList.contains("low");
+    const lowAt = chart.series.findIndex((one) => one.look === "low");
+    let show = () => {};
+    const axis = { stroke: colour("--soft"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const made = new uPlot({
+      width: figure.clientWidth,
+      height: low ? 110 : Math.max(figure.clientHeight - 28, 200),
+      padding: [8, 8, 0, 0],
+      legend: { show: false },
+      cursor: { drag: { x: false, y: false }, points: { show: false }, sync: { key: "time", setSeries: false, scales: ["x", null] } },
+      scales: { x: { time: true, range: () => times(name) }, y: { range: () => extent(name, chart) } },
+      axes: [
+        { ...axis, values: DATES, size: 34, gap: 4, space: 70 },
+        { ...axis, size: 56, gap: 4, space: 26, values: (u, ticks) => ticks.map((one) => told(one, chart.format)) },
+      ],
+      series: [{}, ...series(chart)],
+      bands: lowAt < 0 ? [] : [{ series: [lowAt + 2, lowAt + 1], fill: soft("--c1", 22) }],
+      hooks: {
+        setCursor: [(u) => show(u.cursor.idx ?? curves.t.length - 1)],
+        draw: name === "spend" ? [ahead] : [],
+      },
+    }, columns(chart), figure);
+    show = key(figure, chart);
+    show(curves.t.length - 1);
+    return { made, show, labels: chart.series.map((one) => one.label).join() };
+  }
+
+  function draw(anew) {
+    if (!curves) return;
+    for (const figure of figures) {
+      const name = figure.dataset.chart, chart = curves.charts[name];
+      if (!chart || !figure.clientWidth) continue;
+      const old = plots.get(name);
+      if (!old || anew || old.labels !== chart.series.map((one) => one.label).join() || old.of !== curves) {
+        old?.made.destroy();
+        plots.set(name, { ...plot(figure, name, chart), of: curves });
+      } else {
+        old.made.setData(columns(chart), true);
+        old.show(old.made.cursor.idx ?? curves.t.length - 1);
+      }
+    }
+  }
+  if (figures.length) {
+    figures.forEach((figure) => waiting(figure, "…"));
+    let width = innerWidth;
+    addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(true); } });
+    all("details").forEach((one) => one.addEventListener("toggle", () => draw(false)));
+    fetchCurves();
+  }
+})();

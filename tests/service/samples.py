@@ -1,0 +1,130 @@
+"""Campaigns to look at: what the tests of the pages and the screenshots show."""
+
+from __future__ import annotations
+
+import random
+import time
+from contextlib import suppress
+
+from tightrope import Limit, Resolve, Scales, Task, open_campaign
+from tightrope.errors import TightropeError
+from tightrope.live.stores.memory import MemoryStore, wall_clock
+
+DAY = 86400.0
+# What a call costs in dollars, how often its answer is good, bad, slow.
+MODELS = {
+    "haiku": (0.0021, 0.71, 0.085, 0.01),
+    "sonnet": (0.0068, 0.83, 0.032, 0.04),
+    "opus": (0.0190, 0.91, 0.018, 0.16),
+}
+
+
+class SimulatedClock:
+    """The store's clock: moved by hand, and the real one when it is let go."""
+
+    def __init__(self, at: float) -> None:
+        self.at: float | None = at  # seconds
+
+    def __call__(self) -> int:
+        return wall_clock() if self.at is None else int(self.at * 1e6)
+
+
+def answer(model, luck, worse=1.0):
+    cost, good, bad, slow = MODELS[model]
+    draw = luck.random()
+    return {
+        "cost": round(cost * luck.uniform(0.6, 1.6), 6),
+        "reward": float(draw < good),
+        "penalty": {"bad": float(draw > 1 - bad * worse), "slow": float(luck.random() < slow)},
+    }
+
+
+def routing_task():
+    limits = {"bad": Limit(0.05, per="pull"), "slow": Limit(0.08, per="pull")}
+    return Task(list(MODELS), limits, Scales(cost=0.04))
+
+
+def routing(store, clock, name="router-november", pulls=3000, days=3.0, budget=50.0, seed=1):
+    """A router among models for some days; one of them gets worse half-way. Twelve in flight."""
+    luck = random.Random(seed)
+    campaign = open_campaign(
+        store,
+        name,
+        task=routing_task(),
+        budget=budget,
+        policy=Resolve(risk=0.01),
+        expire_after=3000,
+    )
+    step, flying = days * DAY / pulls, []
+    for pull in range(pulls):
+        clock.at += step * (0.5 + 0.618034 * pull % 1.0)
+        flying.append(campaign.ask(f"req-{pull:06d}"))
+        late = pull % 400 == 399
+        while len(flying) > 12:
+            ticket = flying.pop(0)
+            if not late:
+                worse = 2.2 if ticket.arm == "sonnet" and pull > pulls / 2 else 1.0
+                campaign.tell(ticket.id, **answer(ticket.arm, luck, worse))
+    return campaign
+
+
+def troubles(campaign, clock, luck):
+    """Reports that went wrong: refused, late, above what was reserved."""
+    first, second, third = (campaign.ask(f"odd-{i}") for i in range(3))
+    for id, cost in ((first.id, float("nan")), ("req-00041", 0.0031)):
+        with suppress(TightropeError):
+            campaign.tell(id, cost=cost, reward=1.0, penalty={"bad": 0, "slow": 0})
+    clock.at += 3100
+    for i in range(3, 12):
+        clock.at += 5
+        campaign.ask(f"odd-{i}")
+    campaign.tell(second.id, **answer(second.arm, luck))
+    return third
+
+
+def samples(store: MemoryStore, clock: SimulatedClock) -> None:
+    """All of them; the clock runs by itself afterwards."""
+    luck, now = random.Random(7), time.time()
+    clock.at = now - 3 * DAY - 3300
+    first = routing(store, clock)
+    troubles(first, clock, luck)
+
+    clock.at = now - 1.5 * DAY
+    task = Task(
+        ["call", "mail", "none"],
+        {"complaints": 0.04},
+        Scales(cost=1.0),
+        safe="none",
+        safe_rates={"complaints": 0.01},
+    )
+    promised = open_campaign(
+        store, "sales-spring", task=task, budget=5000, policy=Resolve(risk=0.01)
+    )
+    for _ in range(1500):
+        clock.at += 60
+        ticket = promised.ask()
+        bad = {"call": 0.06, "mail": 0.03, "none": 0.004}[ticket.arm]
+        good = {"call": 0.5, "mail": 0.35, "none": 0.2}[ticket.arm]
+        promised.tell(
+            ticket.id,
+            cost=luck.uniform(0.3, 1.0),
+            reward=float(luck.random() < good),
+            penalty={"complaints": float(luck.random() < bad)},
+        )
+
+    clock.at = now - 5 * 3600
+    over = routing(store, clock, "router-eu", pulls=300, days=0.15, budget=9.0, seed=3)
+    ticket = over.ask("over-1")
+    over.tell(ticket.id, cost=0.09, reward=1.0, penalty={"bad": 0.0, "slow": 0.0})
+
+    clock.at = now - 1800
+    open_campaign(store, "labels", task=Task(["crowd", "expert"], {}), budget=200)
+    clock.at = now - 900
+    done = open_campaign(store, "pilot", task=Task(["a", "b"], {"bad": Limit(0.4, per="pull")}),
+                         budget=40)  # fmt: skip
+    for _ in range(60):
+        clock.at += 5
+        ticket = done.ask()
+        done.tell(ticket.id, cost=0.5, reward=luck.random(), penalty=float(luck.random() < 0.2))
+    done.close()
+    clock.at = None

@@ -1,0 +1,352 @@
+"""The read replica of the pages: it agrees with the campaign, is bounded, and blocks nobody."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.service.samples import SimulatedClock, routing, samples
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Limit,
+    Problem,
+    Scales,
+    Task,
+    UniformRandom,
+    open_campaign,
+    oracle,
+)
+from tightrope.errors import NotFoundError
+from tightrope.live.core import Core
+from tightrope.live.describing import state_before
+from tightrope.live.events import event_of
+from tightrope.live.keeping import archive_events
+from tightrope.live.stores import Saved
+from tightrope.live.stores.memory import MemoryStore
+from tightrope.live.stores.sqlite import SQLiteStore
+from tightrope.service.pages import history as module
+from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
+from tightrope.service.pages.facts import best_of, facts_of, pace_of
+from tightrope.service.pages.history import Curve, History, Point, Watch, point_of
+
+NOW = 1_700_000_000.0
+
+
+def plain_campaign(store, name="plain", budget=1e6, **more):
+    task = Task(["a", "b"], {"bad": Limit(0.3, per="pull")}, Scales(cost=2.0))
+    return open_campaign(store, name, task=task, budget=budget, policy=UniformRandom(), **more)
+
+
+def pull(campaign, count, luck):
+    for ticket in campaign.ask_many(count):
+        campaign.tell(
+            ticket.id,
+            cost=luck.uniform(0.5, 1.5),
+            reward=luck.random(),
+            penalty=float(luck.random() < 0.2),
+        )
+
+
+def followed(store, name):
+    """A history that has seen everything."""
+    found = History(store, name)
+    while found.follow():
+        pass
+    while found.refine():
+        pass
+    return found
+
+
+def keep_snapshots_every(store, name, step):
+    """Snapshots as a log many times as long would have them."""
+    core, seq = Core(), 0
+    for row in store.read(name, 0, 10**6):
+        core.follow(event_of(row))
+        if row.seq % step == 0 and row.seq > seq:
+            store.save(name, Saved(row.seq, row.hash, core.snapshot()))
+            seq = row.seq
+
+
+def test_view_is_the_campaigns_own_status_and_outlook():
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    campaign = routing(store, clock, pulls=300, days=0.1)
+    view = followed(store, campaign.name).view()
+    assert view.status == campaign.status()
+    assert view.outlook == campaign.outlook()
+    assert view.oldest[0] == next(iter(campaign.refreshed().ledger.tickets))
+
+
+def test_points_are_the_states_at_their_events():
+    store = MemoryStore(SimulatedClock(NOW))
+    campaign = plain_campaign(store)
+    pull(campaign, 200, random.Random(1))
+    points = followed(store, "plain").view().points
+    assert [point.seq for point in points] == list(range(1, 402))
+    for point in points[::57]:
+        assert point == point_of(state_before(store, "plain", None, point.seq + 1))
+
+
+def test_it_begins_at_the_last_snapshot_and_refines_to_the_same_curve(monkeypatch):
+    monkeypatch.setattr(module, "FIRST_POINTS", 100)
+    store = MemoryStore(SimulatedClock(NOW))
+    pull(plain_campaign(store), 1000, random.Random(1))
+    keep_snapshots_every(store, "plain", 300)
+    found = History(store, "plain")
+    while found.follow():
+        pass
+    first = found.view()
+    assert first.points[0].seq == 1800  # the last snapshot: nothing before it
+    assert not first.whole
+    assert first.status["events"] == 2001
+    while found.refine():
+        pass
+    view = found.view()
+    assert view.whole
+    seqs = [point.seq for point in view.points]
+    assert seqs == sorted(set(seqs))
+    assert seqs[0] == 1
+    assert max(np.diff(seqs)) <= 2 * found.curve.stride
+    by_seq = {point.seq: point for point in view.points}
+    slow = History(store, "plain")
+    store.saved = lambda name, upto=None: None  # as if there were no snapshot at all
+    while slow.follow():
+        pass
+    every = {point.seq: point for point in slow.curve.points}
+    for seq in set(every) & set(seqs):
+        assert every[seq] == by_seq[seq]
+
+
+def test_a_curve_is_bounded_and_keeps_its_ends():
+    def point(seq):
+        return Point(seq, float(seq), 1.0, 0.0, 0.0, 0, 0, 0.0, (), (), ())
+
+    curve = Curve()
+    for seq in range(1, 50_001):
+        if curve.due(seq):
+            curve.add(point(seq))
+    seqs = [one.seq for one in curve.points]
+    assert 400 <= len(seqs) <= module.MOST_POINTS
+    assert seqs[0] == 1
+    assert seqs[-1] > 50_000 - curve.stride
+    assert min(np.diff(seqs)) >= curve.stride
+    before = curve.generation
+    curve.insert([point(7)])
+    assert curve.generation > before
+
+
+def test_troubles_are_noticed_and_late_ones_take_the_place_of_expired_ones():
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    samples(store, clock)
+    view = followed(store, "router-november").view()
+    kinds = {one.kind for one in view.troubles}
+    assert kinds == {"quarantined", "expired", "late"}
+    late = [one.ticket for one in view.troubles if one.kind == "late"]
+    assert late == ["odd-1"]
+    expired = [one.ticket for one in view.troubles if one.kind == "expired"]
+    assert len(expired) == view.status["expired"]
+    assert "odd-1" not in expired
+    assert [one.seq for one in view.troubles] == sorted(
+        (one.seq for one in view.troubles), reverse=True
+    )
+    over = followed(store, "router-eu").view()
+    assert [one.ticket for one in over.troubles if one.kind == "overrun"] == ["over-1"]
+
+
+def test_archived_events_are_skipped(tmp_path):
+    store = MemoryStore(SimulatedClock(NOW))
+    campaign = plain_campaign(store)
+    pull(campaign, 100, random.Random(1))
+    found = History(store, "plain")
+    found.follow(50)
+    archive_events(campaign, str(tmp_path / "old"), 150)
+    while found.follow():
+        pass
+    assert found.view().status == campaign.status()
+    assert followed(store, "plain").view().status == campaign.status()
+
+
+def test_a_log_that_cannot_be_followed_is_said_and_then_forgotten():
+    store = MemoryStore(SimulatedClock(NOW))
+    campaign = plain_campaign(store)
+    pull(campaign, 5, random.Random(1))
+    watch = Watch(store)
+    assert watch.look("plain", 5.0, True).error is None
+    broken, read = True, store.read
+
+    def reading(name, after=0, count=1000, tickets=None):
+        rows = read(name, after, count, tickets)
+        return (
+            [row._replace(hash=b"?" * 16, body=row.body + " ") for row in rows] if broken else rows
+        )
+
+    store.read = reading
+    pull(campaign, 5, random.Random(2))
+    assert "hash" in watch.look("plain", 5.0, True).error
+    broken = False
+    view = watch.look("plain", 5.0, True)
+    assert view.error is None
+    assert view.status == campaign.status()
+    watch.end()
+
+
+def test_an_unknown_campaign_is_not_found():
+    with pytest.raises(NotFoundError, match="'nothing': does not exist"):
+        Watch(MemoryStore()).look("nothing")
+
+
+def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
+    """A writer that holds its turn, and its desk, for as long as it likes: the page goes on."""
+    store = SQLiteStore(str(tmp_path / "campaigns.db"))
+    campaign = plain_campaign(store)
+    pull(campaign, 10, random.Random(1))
+    watch = Watch(store)
+    held, let = threading.Event(), threading.Event()
+
+    def hold(writer):
+        held.set()
+        assert let.wait(30)
+
+    writer = threading.Thread(target=campaign.do, args=(hold,))
+    writer.start()
+    assert held.wait(30)
+    view = watch.look("plain", 10.0, True)
+    assert view.status["told"] == 10
+    assert not view.behind
+    let.set()
+    writer.join()
+    watch.end()
+    store.close()
+
+
+def test_only_what_is_looked_at_is_followed(monkeypatch):
+    monkeypatch.setattr(module, "LOOKED_AT", 0.05)
+    store = MemoryStore()
+    pull(plain_campaign(store), 10, random.Random(1))
+    watch = Watch(store)
+    watch.look("plain", 5.0, True)
+    until = time.monotonic() + 20
+    while watch._thread is not None and time.monotonic() < until:
+        time.sleep(0.05)
+    assert watch._thread is None
+    pull(open_campaign(store, "plain"), 10, random.Random(1))
+    assert watch.look("plain", 5.0, True).status["told"] == 20
+
+
+def test_a_fresh_look_has_all_that_was_committed():
+    store = MemoryStore()
+    campaign = plain_campaign(store)
+    watch = Watch(store)
+    for told in range(1, 30):
+        pull(campaign, 1, random.Random(told))
+        assert watch.look("plain", 10.0, True).status["told"] == told
+    watch.end()
+
+
+# Curves.
+
+
+def test_mean_band_holds_at_all_times_at_once():
+    """In 400 runs of a changing mean, the average of the means leaves its band in few of them."""
+    rng = np.random.default_rng(1)
+    steps, out = 400, 0
+    for _ in range(400):
+        means = np.where(rng.random(steps) < 0.5, 0.05, 0.4) * np.linspace(0.5, 1.5, steps)
+        outcomes = (rng.random(steps) < means).astype(float)
+        count = np.arange(1, steps + 1.0)
+        low, high = mean_band(outcomes.cumsum(), count)
+        average = means.cumsum() / count
+        out += bool(np.any((average < low) | (average > high)))
+    assert out <= 0.05 * 400
+
+
+def test_mean_band_is_narrow_where_much_was_seen_and_all_where_nothing_was():
+    low, high = mean_band(np.array([0.0, 50_000.0]), np.array([0.0, 1e6]))
+    assert (low[0], high[0]) == (0.0, 1.0)
+    assert 0.048 < low[1] < 0.05 < high[1] < 0.052
+
+
+def test_the_rate_is_per_what_its_limit_is_per():
+    limits = {
+        "a": 0.5,
+        "b": Limit(0.3, per="pull"),
+        "c": Limit(2, per="reward"),
+        "d": Limit(total=9),
+    }
+    task = Task(
+        ["x"], limits, Scales(cost=4.0, reward=2.0, penalty={"a": 1, "b": 1, "c": 1, "d": 1})
+    )
+    point = Point(9, NOW, 100.0, 8.0, 0.0, 0, 10, 5.0, (2.0, 3.0, 4.0, 5.0), (0.0,) * 4, (10,))
+    totals = Totals.of([point], 1)
+    assert [totals.rate(task, m)[0] for m in range(4)] == [2 / 8, 3 / 10, 4 / 5, 5.0]
+    for m in range(4):
+        low, high = rate_band(task, totals, m)
+        assert low[0] <= totals.rate(task, m)[0] <= high[0]
+
+
+def test_shares_are_of_recent_pulls():
+    points = [
+        Point(k, float(k), 1.0, 0.0, 0.0, 0, k, 0.0, (), (), (min(k, 500), max(k - 500, 0)))
+        for k in range(0, 1001, 10)
+    ]
+    found = shares(Totals.of(points, 2), 0)
+    assert found[50].tolist() == [1.0, 0.0]
+    assert found[100].tolist() == [0.0, 1.0]
+
+
+def test_charts_from_a_point_on_are_the_end_of_all_charts():
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    view = followed(store, routing(store, clock, pulls=400, days=0.2).name).view()
+    at, whole = charts_of(view)
+    later, some = charts_of(view, 700)
+    assert at[700:].tolist() == later.tolist()
+    for one, other in zip(whole, some, strict=True):
+        for a, b in zip(one.series, other.series, strict=True):
+            np.testing.assert_allclose(a.values[700:], b.values, equal_nan=True)
+
+
+def test_best_mixture_is_the_oracles():
+    limits = {"bad": Limit(0.1, per="pull")}
+    numbers = {"a": (0.5, 0.4, 0.05), "b": (0.8, 0.9, 0.2), "c": (0.3, 0.3, 0.15)}
+    store = MemoryStore()
+    campaign = open_campaign(store, "x", task=Task(list(numbers), limits), budget=1e5,
+                             policy=UniformRandom())  # fmt: skip
+    for arm, (cost, reward, bad) in numbers.items():
+        for i in range(100):
+            ticket = campaign.ask(eligible=[arm])
+            campaign.tell(ticket.id, cost=cost, reward=reward, penalty=float(i < 100 * bad))
+    view = followed(store, "x").view()
+    reward_rate, pulls = best_of(view)
+    problem = Problem(
+        [Arm(name, *map(Bernoulli, means)) for name, means in numbers.items()], limits=limits
+    )
+    best = oracle(problem)
+    assert reward_rate == pytest.approx(best.reward_rate)
+    assert pulls == pytest.approx(best.pull_share.tolist())
+
+
+def test_pace_leads_to_the_end_of_the_budget():
+    points = tuple(
+        Point(k, NOW + 60 * k, 100.0, 0.5 * k, 0.0, 0, k, 0.0, (), (), (k,)) for k in range(101)
+    )
+    pace, end = pace_of(points, NOW + 6000)
+    assert pace == pytest.approx(0.5 / 60)
+    assert end == pytest.approx(NOW + 6000 + 6000)
+    assert pace_of(points, NOW + 6000 + 3600) == (None, None)
+
+
+def test_facts_of_every_sample():
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    samples(store, clock)
+    found = {name: facts_of(followed(store, name).view(), time.time()) for name in store.names()}
+    assert found["router-eu"].state.word == "Paused"
+    assert found["router-eu"].alerts[0].tone == "bad"
+    assert found["sales-spring"].promise.word == "Promised"
+    assert "at most 1 %" in found["sales-spring"].promise.text
+    assert found["labels"].promise.text == "no limits"
+    assert found["pilot"].state.word == "Closed"
+    assert found["router-november"].status["quarantined"] == 2
