@@ -32,8 +32,16 @@ def test_an_unknown_name_is_an_attribute_error():
         tightrope.simulat  # noqa: B018
 
 
+def test_the_function_optimum_stays_when_the_package_of_its_name_is_imported():
+    program = (
+        "import tightrope.optimum.pi_star, tightrope; from tightrope import optimum;"
+        " assert callable(tightrope.optimum) and tightrope.optimum is optimum"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_importing_needs_no_heavy_library():
-    heavy = "numba scipy matplotlib pandas narwhals rich jinja2".split()
+    heavy = "numpy numba scipy matplotlib pandas narwhals rich jinja2".split()
     program = f"import sys, tightrope; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -7,6 +7,9 @@ stays under its limit.
 
 from __future__ import annotations
 
+import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import (
@@ -27,53 +30,6 @@ from tightrope.errors import (
     TightropeError,
     WaitError,
 )
-from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import Oracle, oracle
-from tightrope.policies import (
-    SWUCBLP,
-    TSLP,
-    UCBLP,
-    BudgetedTS,
-    ChoicePolicy,
-    ControlBudget,
-    EpsilonGreedy,
-    FixedArm,
-    IdentifyResolve,
-    IndexPolicy,
-    InformedPolicy,
-    LagrangeBwK,
-    LinConKLUCB,
-    LinConTS,
-    LyOff,
-    LyOn,
-    LyOnTS,
-    LyOnWilson,
-    OmegaUCB,
-    OptPessLP,
-    PessimisticOptimistic,
-    Policy,
-    PrimalDualBwK,
-    Resolve,
-    Stationary,
-    UCBBwI,
-    UniformRandom,
-    parse_policy,
-)
-from tightrope.problem import Arm, Change, Limit, Phase, Problem, Scales, Share, Task
-from tightrope.problem.laws import (
-    Bernoulli,
-    Beta,
-    Constant,
-    CostAbove,
-    Discrete,
-    Empirical,
-    Law,
-    TruncatedNormal,
-    TwoPoint,
-    Uniform,
-)
-from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
-from tightrope.results import Results
 from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -89,7 +45,54 @@ if TYPE_CHECKING:
     from tightrope.experiments.arena import arena
     from tightrope.experiments.tuning import tune
     from tightrope.live import Campaign, Controller, SoftBudgetWarning, Ticket, open_campaign
+    from tightrope.optimum.exact import optimum
+    from tightrope.optimum.pi_star import Oracle, oracle
+    from tightrope.policies import (
+        SWUCBLP,
+        TSLP,
+        UCBLP,
+        BudgetedTS,
+        ChoicePolicy,
+        ControlBudget,
+        EpsilonGreedy,
+        FixedArm,
+        IdentifyResolve,
+        IndexPolicy,
+        InformedPolicy,
+        LagrangeBwK,
+        LinConKLUCB,
+        LinConTS,
+        LyOff,
+        LyOn,
+        LyOnTS,
+        LyOnWilson,
+        OmegaUCB,
+        OptPessLP,
+        PessimisticOptimistic,
+        Policy,
+        PrimalDualBwK,
+        Resolve,
+        Stationary,
+        UCBBwI,
+        UniformRandom,
+        parse_policy,
+    )
+    from tightrope.problem import Arm, Change, Limit, Phase, Problem, Scales, Share, Task
+    from tightrope.problem.laws import (
+        Bernoulli,
+        Beta,
+        Constant,
+        CostAbove,
+        Discrete,
+        Empirical,
+        Law,
+        TruncatedNormal,
+        TwoPoint,
+        Uniform,
+    )
+    from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
     from tightrope.report import plot, print_rows
+    from tightrope.results import Results
 
 __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Arm",
@@ -180,30 +183,54 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "tune",
 ]
 
-# These names need numba or matplotlib, so their modules are imported on first access.
+# Their modules are imported on first access: `import tightrope.client` needs none of them.
 _LAZY = {
-    "Campaign": "live",
-    "Controller": "live",
-    "SoftBudgetWarning": "live",
-    "Ticket": "live",
-    "open_campaign": "live",
-    "InfeasibleLimitsWarning": "engine",
-    "NotCompiledWarning": "engine",
-    "OutsideTheoryWarning": "engine",
-    "Trajectory": "engine",
-    "StoreWarning": "engine",
-    "arena": "experiments.arena",
-    "tune": "experiments.tuning",
-    "simulate": "engine",
-    "trajectory": "engine",
-    "plot": "report",
-    "print_rows": "report",
+    name: module
+    for module, names in {
+        "engine": "InfeasibleLimitsWarning NotCompiledWarning OutsideTheoryWarning StoreWarning"
+        " Trajectory simulate trajectory",
+        "experiments.arena": "arena",
+        "experiments.tuning": "tune",
+        "live": "Campaign Controller SoftBudgetWarning Ticket open_campaign",
+        "optimum.exact": "optimum",
+        "optimum.pi_star": "Oracle oracle",
+        "policies": "BudgetedTS ChoicePolicy ControlBudget EpsilonGreedy FixedArm IdentifyResolve"
+        " IndexPolicy InformedPolicy LagrangeBwK LinConKLUCB LinConTS LyOff LyOn LyOnTS LyOnWilson"
+        " OmegaUCB OptPessLP PessimisticOptimistic Policy PrimalDualBwK Resolve SWUCBLP Stationary"
+        " TSLP UCBBwI UCBLP UniformRandom parse_policy",
+        "problem": "Arm Change Limit Phase Problem Scales Share Task",
+        "problem.laws": "Bernoulli Beta Constant CostAbove Discrete Empirical Law TruncatedNormal"
+        " TwoPoint Uniform",
+        "problem.ready": "load_problem load_task ready_names ready_problem",
+        "report": "plot print_rows",
+        "results": "Results",
+    }.items()
+    for name in names.split()
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    module = _LAZY.get(name)
+    if module is None:
         raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
-    from importlib import import_module
+    found = globals()[name] = getattr(importlib.import_module(f"tightrope.{module}"), name)
+    return found
 
-    return getattr(import_module(f"tightrope.{_LAZY[name]}"), name)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(types.ModuleType):
+    """``tightrope.optimum`` is the function, also after the package of its name is imported."""
+
+    @property
+    def optimum(self) -> Any:
+        return __getattr__("optimum")
+
+    @optimum.setter
+    def optimum(self, package: object) -> None:
+        """Where the import system puts the package; it is in ``sys.modules`` all the same."""
+
+
+sys.modules[__name__].__class__ = _Package

@@ -704,7 +704,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_importing_it_needs_nothing_of_the_rest():
-    heavy = "numba scipy tightrope.live tightrope.engine uvicorn starlette msgspec".split()
+    heavy = "numpy numba scipy tightrope.live tightrope.engine uvicorn starlette msgspec".split()
     program = f"import sys, tightrope.client; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
