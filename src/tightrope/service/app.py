@@ -81,8 +81,13 @@ class App:
 
     # Who may.
 
-    def grant(self, sender: Sender, roles: Sequence[str], name: str | None) -> Grant:
-        """What whoever sent a request may do; raises unless it may do this."""
+    def grant(
+        self, sender: Sender, roles: Sequence[str], name: str | None, some: bool = False
+    ) -> Grant:
+        """What whoever sent a request may do; raises unless it may do this.
+
+        ``some``: it is enough if it may do this for some campaign.
+        """
         if self.keys is None:
             found: Grant | None = OPEN
             if sender.host and host_name(sender.host) not in LOOPBACK:
@@ -97,7 +102,7 @@ class App:
         if found is None:
             text = "Authorization: must be 'Bearer KEY', with a key that is valid here"
             raise RefusalError(401, "unauthorized", text, www_authenticate="Bearer")
-        if not found.allows(roles, name):
+        if not (found.has(roles) if some else found.allows(roles, name)):
             needed = " or ".join(dict.fromkeys([*roles, "admin"]))
             where = "the whole store" if name is None else f"campaign {name!r}"
             text = f"key {found.name!r}: must have the role {needed} for {where}"
@@ -252,7 +257,7 @@ class App:
         if hot is not None:
             return await self._act(hot, sender, body)
         route, name, place = route_of("GET" if method == "HEAD" else method, raw)
-        grant = OPEN if route.public else self.grant(sender, route.roles, name)
+        grant = OPEN if route.public else self.grant(sender, route.roles, name, route.some)
         who[0] = grant.name
         if method not in ("GET", "HEAD"):
             self.check(sender, body)

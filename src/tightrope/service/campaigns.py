@@ -71,7 +71,8 @@ class Route:
     answer: Answering
     summary: str
     roles: tuple[str, ...] = ("read",)
-    public: bool = False
+    public: bool = False  # needs no key
+    some: bool = False  # answers of those campaigns that the key is for
     takes: type[msgspec.Struct] | None = None
     answers: Any = None  # the shape of the answer, for the document
     query: dict[str, tuple[type, float, float, str]] = field(default_factory=dict)
@@ -144,7 +145,7 @@ async def document(asked: Asked) -> Answer:
     return 200, document_text(), None
 
 
-@route("GET", "/metrics", "What Prometheus reads", media="text/plain")
+@route("GET", "/metrics", "What Prometheus reads", media="text/plain", some=True)
 async def metrics_page(asked: Asked) -> Answer:
     """Counters and gauges of the campaigns that the key may read."""
     app = asked.app
@@ -192,7 +193,7 @@ async def answer_status(asked: Asked, status: int = 200) -> Answer:
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
-       answers=wire.StatusList)  # fmt: skip
+       answers=wire.StatusList, some=True)  # fmt: skip
 async def list_campaigns(asked: Asked) -> Answer:
     """A campaign that cannot be followed here is listed as halted."""
     service, found = asked.app.service, []

@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[Unfinished] = deque()  # read, behind the one that is answered
         self._busy: Unfinished | None = None
         self._paused = self._closed = self._ended = self._in_next = False
-        self._in_head = self._reading = False
+        self._in_head = self._reading = self._begun = False
         self._head_bytes = 0
         self._url, self._headers = b"", list[tuple[bytes, bytes]]()
         self._body: list[bytes] = []
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         """Parse what has come."""
         if self._closed or self._ended:
             return
-        in_head = self._in_head
+        in_head, self._begun = self._in_head, False
         if not self._reading:
             self._reading = True
             if self._busy is None:
@@ -192,13 +192,14 @@ class Connection(asyncio.Protocol):
             else:
                 self._refuse(RefusalError(400, "malformed", "the request is not HTTP/1.1"))
             return
-        if in_head and self._in_head:
+        if in_head and not self._begun and self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.header_bytes:
                 self._refuse(self._headers_error())
                 return
         if self._busy is None:
-            self._next()
+            if self._waiting or self._ended:  # a piece of a request gives it no more time
+                self._next()
         elif self._waiting and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -209,7 +210,7 @@ class Connection(asyncio.Protocol):
         """A request begins."""
         self._url, self._headers, self._body = b"", [], []
         self._body_bytes = self._head_bytes = 0
-        self._in_head = self._reading = True
+        self._in_head = self._reading = self._begun = True
 
     def on_url(self, url: bytes) -> None:
         """A piece of the target."""

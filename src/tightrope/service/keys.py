@@ -56,6 +56,10 @@ class Grant:
         """Whether one of these roles is granted for a campaign; None: for the whole store."""
         if self.campaigns is not None and campaign not in self.campaigns:
             return False
+        return self.has(roles)
+
+    def has(self, roles: Sequence[str]) -> bool:
+        """Whether one of these roles is granted, for whichever campaign."""
         return "admin" in self.roles or any(role in self.roles for role in roles)
 
 
