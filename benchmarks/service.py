@@ -27,13 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page
-from tightrope import Task, open_campaign
-from tightrope.client import new_id
+from tightrope.client import Client, new_id
 from tightrope.service.server import Running
 
 ARMS, CLIENTS, RATE, BATCH = 8, 64, 2000, 64
 POLICY = "lyon"
-TASK = Task(arms=[f"arm {k}" for k in range(ARMS)], limits={"bad": 0.05})
+TASK = {"arms": [{"name": f"arm {k}"} for k in range(ARMS)], "limits": {"bad": 0.05}}
 OUTCOME = b'"cost":0.5,"reward":0.5,"penalty":0'
 LEAD = 0.5  # seconds before a steady load begins
 MOST = 2_000_000  # operations of one measurement; loops are bounded
@@ -177,23 +176,31 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(store: str, seconds: float, clients: int, rate: float = 0, batch: int = 1) -> dict:
-    """One measurement on a new campaign and a new server."""
+def measured(
+    server: Running, seconds: float, clients: int, rate: float = 0, batch: int = 1
+) -> dict:
+    """One measurement, on a new campaign of a server."""
     name = f"load-{new_id()}"
-    open_campaign(store, name, task=TASK, budget=1e9, policy=POLICY).disconnect()
-    context = multiprocessing.get_context("spawn")
-    with Running(store) as server, context.Pool(1) as pool:
-        pool.apply(generate, (server.port, name, 0.5, clients, 0, 1))  # compile, connect, warm up
-        before = cpu_of(server.process.pid)
-        found = pool.apply(generate, (server.port, name, seconds, clients, rate, batch))
-        found["server_cpu"] = (cpu_of(server.process.pid) - before) / found["took"]
-    with open_campaign(store, name) as campaign:
-        status = campaign.status()
-        found["exact"] = status["told"] == status["asked"] >= found["told"] == found["asked"] and (
-            status["in_flight"] == 0 and status["spent"] == 0.5 * status["told"]
-        )
+    with Client(server.url) as client:
+        client.create(name, TASK, 1e9, policy=POLICY)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            warm = pool.apply(generate, (server.port, name, 0.5, clients, 0, 1))  # and compile
+            before = cpu_of(server.process.pid)
+            found = pool.apply(generate, (server.port, name, seconds, clients, rate, batch))
+            found["server_cpu"] = (cpu_of(server.process.pid) - before) / found["took"]
+        status = client.status(name)
+    told = warm["told"] + found["told"]
+    found["exact"] = [status[key] for key in ("asked", "told", "in_flight", "spent")] == [
+        warm["asked"] + found["asked"], told, 0, 0.5 * told,
+    ]  # fmt: skip
     found["per_second"] = (found["asked"] + found["told"]) / found["took"]
     return found
+
+
+def alone(store: str, *arguments: Any, **more: Any) -> dict:
+    """One measurement on a new server."""
+    with Running(store) as server:
+        return measured(server, *arguments, **more)
 
 
 def _spin(end: float) -> None:
@@ -236,14 +243,14 @@ def row(title: str, found: dict) -> list[str]:
 def rows(store: str, seconds: float, with_busy: bool, few: Sequence[int]) -> Iterator[list[str]]:
     """A row per load."""
     paced = f"{CLIENTS} clients, paced at {RATE:,}/s"
-    yield row(paced, measured(store, seconds, CLIENTS, rate=RATE))
+    yield row(paced, alone(store, seconds, CLIENTS, rate=RATE))
     if with_busy:
         with busy(seconds + 120):
-            yield row(f"{paced}, all cores busy", measured(store, seconds, CLIENTS, rate=RATE))
+            yield row(f"{paced}, all cores busy", alone(store, seconds, CLIENTS, rate=RATE))
     for clients in few:
-        yield row(f"{clients} clients, one by one", measured(store, seconds, clients))
+        yield row(f"{clients} clients, one by one", alone(store, seconds, clients))
     for clients in (4, 16):
-        found = measured(store, seconds, clients, batch=BATCH)
+        found = alone(store, seconds, clients, batch=BATCH)
         yield row(f"{clients} clients, batches of {BATCH}", found)
 
 
@@ -280,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.paced:
         with temporary() as folder:
             store = options.store or str(Path(folder, "campaigns.db"))
-            found = measured(store, options.seconds, CLIENTS, rate=RATE)
+            found = alone(store, options.seconds, CLIENTS, rate=RATE)
         print(json.dumps(dict(zip(HEAD, row("paced", found), strict=True))))
         return
     text = block(options.store, options.seconds, options.busy, options.clients)
