@@ -44,15 +44,16 @@ def routing_task():
     return Task(list(MODELS), limits, Scales(cost=0.04))
 
 
-def routing(store, clock, name="router-november", pulls=3000, days=3.0, budget=50.0, seed=1):
-    """A router among models for some days; one of them gets worse half-way. Twelve in flight."""
+def routing(store, clock, name="router-november", pulls=3000, days=3.0, budget=50.0, seed=4):
+    """A router among models for some days; one of them gets worse on the way. Twelve in flight."""
     luck = random.Random(seed)
+    policy = Resolve(risk=0.01, watch=0.01)
     campaign = open_campaign(
         store,
         name,
         task=routing_task(),
         budget=budget,
-        policy=Resolve(risk=0.01),
+        policy=policy,
         expire_after=3000,
     )
     step, flying = days * DAY / pulls, []
@@ -63,7 +64,7 @@ def routing(store, clock, name="router-november", pulls=3000, days=3.0, budget=5
         while len(flying) > 12:
             ticket = flying.pop(0)
             if not late:
-                worse = 2.2 if ticket.arm == "sonnet" and pull > pulls / 2 else 1.0
+                worse = 1.9 if ticket.arm == "sonnet" and pull > 0.45 * pulls else 1.0
                 campaign.tell(ticket.id, **answer(ticket.arm, luck, worse))
     return campaign
 

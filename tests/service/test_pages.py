@@ -21,16 +21,21 @@ pytestmark = pytest.mark.xdist_group("pages")
 ROUTER = "/campaigns/router-november"
 
 
+def opened_all(url, store):
+    """Wait until every campaign is followed to its end: the first look takes its time."""
+    until = time.monotonic() + 60
+    for name in store.names():
+        while re.search("catching up|being opened", get(f"{url}/campaigns/{name}").text):
+            assert time.monotonic() < until
+
+
 @pytest.fixture(scope="module")
 def shown():
     """A service of the samples that no test changes: its address, its store."""
     store = MemoryStore(clock := SimulatedClock(0.0))
     samples(store, clock)
     with serving(store, unit="$") as url:
-        for name in store.names():  # the first look at a log takes its time
-            until = time.monotonic() + 60
-            while "catching up" in get(f"{url}/campaigns/{name}").text:
-                assert time.monotonic() < until
+        opened_all(url, store)
         yield url, store
 
 
@@ -41,6 +46,7 @@ def small():
     task = Task(["haiku", "opus"], {"bad": Limit(0.3, per="pull")}, Scales(cost=1.0))
     campaign = open_campaign(store, "small", task=task, budget=500.0, policy=UniformRandom())
     with serving(store) as url:
+        opened_all(url, store)
         yield url, store, campaign
 
 
@@ -63,6 +69,28 @@ def post(url, values, origin=True, **more):
 
 
 # What is said.
+
+
+def test_a_page_does_not_wait_for_a_campaign_that_takes_long_to_open(small, monkeypatch):
+    url, store, _ = small
+    task = Task(["a", "b"], {"bad": 0.3})
+    open_campaign(store, "slow", task=task, budget=50, policy=UniformRandom())
+    slow, saved = threading.Event(), store.saved
+
+    def waiting(name, upto=None):
+        if name == "slow":
+            assert slow.wait(30)
+        return saved(name, upto)
+
+    monkeypatch.setattr(store, "saved", waiting)
+    page = get(url + "/campaigns/slow")
+    assert page.status_code == 200
+    assert "is being opened" in page.text
+    assert '<meta http-equiv="refresh"' in page.text
+    assert "Opening" in get(url + "/").text
+    slow.set()
+    opened_all(url, store)
+    assert "has no reports yet" in get(url + "/campaigns/slow").text
 
 
 def test_the_list_has_what_is_wrong_first(shown):
@@ -160,6 +188,8 @@ def test_names_are_only_text(small):
         campaign.tell("<i>'\"&", cost=float("nan"), reward=0, penalty=0)
     listed = get(url + "/").text
     path = next(p for p in re.findall(r'href="(/campaigns/[^"]+)"', listed) if "script" in p)
+    while "being opened" in get(url + path).text:
+        pass
     for rest in ("", "/events", "/data", "/why?ticket=%3Ci%3E'%22%26", "/act/retire"):
         answer = get(url + path + rest)
         assert answer.status_code == 200, rest
@@ -374,9 +404,12 @@ def test_reports_are_settled(small):
         with pytest.raises(ValueError, match="kept in quarantine"):
             campaign.tell(ticket.id, cost=0.5, reward=7.0, penalty={"bad": 1})
     numbers = [one["number"] for one in campaign.quarantine()]
-    page = get(f"{url}/campaigns/small").text
-    link = re.search(rf'href="([^"]+correct\?number={numbers[0]}[^"]*)"', page).group(1)
-    form = get(url + link.replace("&amp;", "&")).text
+    link, until = None, time.monotonic() + 20
+    while link is None:  # a page may be a second old
+        assert time.monotonic() < until
+        page = get(f"{url}/campaigns/small").text
+        link = re.search(rf'href="([^"]+correct\?number={numbers[0]}[^"]*)"', page)
+    form = get(url + link.group(1).replace("&amp;", "&")).text
     assert 'name="cost" value="0.5"' in form
     assert 'name="penalty-0" value="1"' in form
     values = {
@@ -670,6 +703,7 @@ def test_a_service_that_is_away_is_said(browser):
     context = browser.new_context()
     page = context.new_page()
     with serving(store) as url:
+        opened_all(url, store)
         opened(page, url + "/campaigns/gone")
         assert page.locator("#offline").is_hidden()
     page.wait_for_selector("#offline:not([hidden])", timeout=20_000)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -208,6 +207,7 @@ def _areas(task: Task, totals: Totals, start: int) -> list[Series]:
     return drawn
 
 
-def as_json(values: Floats) -> list[Any]:
-    """Numbers of six digits, None for what is none."""
-    return [float(f"{one:.6g}") if np.isfinite(one) else None for one in values.tolist()]
+def as_json(values: Floats) -> str:
+    """A JSON list of numbers of six digits, null for what is none."""
+    told = [f"{one:.6g}" if one - one == 0.0 else "null" for one in values.tolist()]
+    return f"[{','.join(told)}]"

@@ -203,28 +203,41 @@ def _state(view: View) -> Standing:
     return Standing("good", "Shadow" if status["shadow"] else "Running")
 
 
-def limit_standing(one: LimitOutlook) -> Standing:
-    """Whether a limit is kept, and at what bound; its name comes before the text."""
+def limit_standing(one: LimitOutlook, over: bool = False) -> Standing:
+    """Whether a limit is kept, and at what bound; its name comes before the text.
+
+    ``over``: nothing more is decided.
+    """
     bound = f"ends above its limit with a chance of at most {chance(one.chance)}"
     if one.broken:
         return Standing("bad", "Broken", "has exceeded its limit, whatever comes")
-    if one.infeasible:
+    if one.infeasible and not over:
         need = "" if one.least is None else f"; at least {number(one.least)} is needed"
         text = f"is kept by no mixture of the arms, as far as is known{need}"
         return Standing("bad", "Cannot be kept", text)
+    far = None if one.rate is None else one.rate / one.limit - 1.0 if one.limit else 0.0
+    if over and far is not None:
+        if far > 0:
+            return Standing("bad", "Broken", f"ended {percent(far)} above its limit")
+        return Standing("good", "Kept", f"ended {percent(-far)} below its limit")
     if one.promised:
         return Standing("good", "Promised", bound)
     if one.chance <= SURE:
         return Standing("good", "Kept", bound)
-    if one.rate is None:
+    if far is None:
         return Standing("open", "No data yet", "has no reports yet")
-    far = one.rate / one.limit - 1.0 if one.limit else 0.0
     side = "above" if far > 0 else "below"
     then = "nothing can be promised yet" if one.chance >= 1.0 else f"it {bound}"
     text = f"is {percent(abs(far))} {side} its limit so far; {then}"
     if far > NEAR:
         return Standing("warn", "Above the limit", text)
     return Standing("open", "At the limit" if far > -NEAR / 2 else "Kept so far", text)
+
+
+def _is_over(view: View) -> bool:
+    """Whether all that will be decided is decided and told."""
+    status = view.status
+    return status["state"] in ("closed", "exhausted") and not status["in_flight"]
 
 
 def _promise(view: View, limits: list[LimitFacts]) -> Standing:
@@ -240,6 +253,8 @@ def _promise(view: View, limits: list[LimitFacts]) -> Standing:
     found = worst.standing
     if len(limits) == 1 or found.tone != "good":
         return Standing(found.tone, found.word, f"{worst.name} {found.text}")
+    if _is_over(view):
+        return Standing("good", "Kept", "every rate ended below its limit")
     most = max(one.chance for one in view.outlook.limits)
     all_promised = all(one.promised for one in view.outlook.limits)
     word = "Promised" if all_promised else "Kept"
@@ -328,7 +343,9 @@ def _oldest(view: View, now: float) -> tuple[str, str]:
     if view.oldest is None:
         return "–", "nothing is in flight"
     name, ticket = view.oldest
-    return span(now - ticket.asked_at / 1e6), f"{name}, expires {age(ticket.expires_at / 1e6, now)}"
+    end = ticket.expires_at / 1e6
+    then = f"expires {age(end, now)}" if end > now else f"due since {span(now - end)}"
+    return span(now - ticket.asked_at / 1e6), f"{name}, {then}"
 
 
 # Limits.
@@ -349,7 +366,7 @@ def _limit(view: View, m: int, one: LimitOutlook) -> LimitFacts:
         index=m,
         name=one.name,
         limit=f"at most {number(one.limit)} {kind.words}",
-        standing=limit_standing(one),
+        standing=limit_standing(one, _is_over(view)),
         rate=number(None if isnan(rate) else rate),
         band=f"{number(low)} to {number(high)}",
         bound="none yet" if one.chance >= 1.0 else f"≤ {chance(one.chance)}",
@@ -418,12 +435,11 @@ def _arms(view: View) -> list[ArmFacts]:
     order = sorted(range(task.arm_count), key=lambda k: (-pulls[k], k))[:MOST_ARMS]
     shown = sorted(order) if task.arm_count <= MOST_ARMS else order
     own = {k: str(i + 1) for i, k in enumerate(own_colours(pulls))}
-    bands = []
     counts = np.array([pulls[k] for k in shown], float)
-    for channel, scale in enumerate(scales):
-        sums = np.array([(view.means[k][channel] or 0.0) * pulls[k] / scale for k in shown], float)
-        low, high = mean_band(np.minimum(sums, counts), counts)
-        bands.append((low * scale, high * scale))
+    sums = np.array([[(mean or 0.0) for mean in view.means[k]] for k in shown]) * counts[:, None]
+    each = np.repeat(counts, len(scales))
+    low, high = mean_band(np.minimum((sums / scales).ravel(), each), each)
+    lows, highs = (bound.reshape(sums.shape) * scales for bound in (low, high))
     changed = dict(view.outlook.changed)
     made = []
     for row, k in enumerate(shown):
@@ -432,8 +448,8 @@ def _arms(view: View) -> list[ArmFacts]:
         means = [
             (
                 number(view.means[k][channel], 3),
-                f"{number(float(bands[channel][0][row]), 3)} to"
-                f" {number(float(bands[channel][1][row]), 3)}" if pulls[k] else "",
+                f"{number(float(lows[row, channel]), 3)} to"
+                f" {number(float(highs[row, channel]), 3)}" if pulls[k] else "",
             )
             for channel in range(len(scales))
         ]  # fmt: skip

@@ -29,7 +29,7 @@ from tightrope.live.outlook import Outlook
 from tightrope.live.stores import Store
 from tightrope.problem import Task
 
-__all__ = ["History", "Point", "Trouble", "View", "Watch", "point_of"]
+__all__ = ["History", "NotYetError", "Point", "Trouble", "View", "Watch", "point_of"]
 
 MOST_POINTS = 1000  # of a curve
 FIRST_POINTS = 600  # of a log that was long already
@@ -38,9 +38,16 @@ SNAPSHOTS = 8  # that are read in one go
 PIECE = 100  # events that are followed in one go: a millisecond or two
 TOO_FAR = 20_000  # events behind a snapshot: rather begin there again
 LOOKED_AT = 60.0  # seconds after the last look that a campaign is still followed
+AHEAD = 5.0  # seconds that it is followed before the first look
 FRESH = 1.0  # seconds that a view is shown before there is a new one
 REST = 2.0  # times as long as it worked the thread rests
 DOUBT = 0.01  # of the outlook
+
+
+class NotYetError(TightropeError):
+    """A campaign whose state is not there yet: a moment after the service has started."""
+
+    status = 503
 
 
 class Point(NamedTuple):
@@ -351,9 +358,9 @@ class Watch:
     def look(self, name: str, wait: float = 0.2, fresh: bool = False) -> View:
         """The campaign as it is, or was a moment ago; raises if it could never be followed.
 
-        Waits at most ``wait`` seconds for a newer view than the one there is, and for the first one
-        as long as it takes. ``fresh``: all that is committed now has to be in it, if it comes in
-        time.
+        Waits at most ``wait`` seconds for a newer view than the one there is, or for the first one;
+        if there is none by then, a ``NotYetError``. ``fresh``: all that is committed now has to be
+        in it, if it comes in time.
         """
         with self._changed:
             one = self._followed.get(name)
@@ -370,19 +377,20 @@ class Watch:
                 self._changed.notify_all()
                 while one.answered < want and not self._ended:
                     left = until - time.monotonic()
-                    if left <= 0 and one.view is not None:
+                    if left <= 0:
                         break
-                    self._changed.wait(max(left, 0.05))
+                    self._changed.wait(left)
             if one.view is None:
-                raise one.error or HaltedError(f"campaign {name!r}: is not followed any more")
+                raise one.error or NotYetError(f"campaign {name!r}: is being opened")
             return one.view
 
     def want(self, names: Sequence[str]) -> None:
-        """Begin to follow campaigns that will be looked at."""
+        """Begin to follow campaigns that may be looked at; for some seconds, if nobody does."""
         with self._changed:
             for name in names:
                 if name not in self._followed:
-                    self._followed[name] = Followed(History(self.store, name))
+                    one = self._followed[name] = Followed(History(self.store, name))
+                    one.wanted += AHEAD - LOOKED_AT
                     self._start()
 
     def end(self) -> None:

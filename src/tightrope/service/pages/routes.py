@@ -31,7 +31,7 @@ from tightrope.service.pages.actions import ACTIONS, Form
 from tightrope.service.pages.curves import Chart, as_json, charts_of
 from tightrope.service.pages.facts import TONES, Facts, Standing, best_of, facts_of, pace_of
 from tightrope.service.pages.formats import Money
-from tightrope.service.pages.history import Trouble, View, Watch
+from tightrope.service.pages.history import NotYetError, Trouble, View, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -138,6 +138,10 @@ class Pages:
                     back = request.url.path if request.url.path != "/" else ""
                     return self._go(request, "/login" + (f"?next={quote(back)}" if back else ""))
                 return self._failed(request, error)
+            except NotYetError as error:
+                if request.method != "GET" or _partial(request):
+                    return self._failed(request, error)
+                return self.page("opening.html.j2", message=str(error))
             except TightropeError as error:
                 return self._failed(request, error)
 
@@ -217,6 +221,8 @@ class Pages:
                 left = max(now + PATIENCE - time.time(), 0.0)  # all of them share it
                 view = await self.service.read(self.watch.look, name, left)
                 rows.append(facts_of(view, now, self.unit))
+            except NotYetError:
+                rows.append(Broken(name, Standing("open", "Opening", "a moment")))
             except TightropeError as error:
                 rows.append(Broken(name, Standing("bad", "Halted", str(error))))
         rows.sort(key=_urgency)
@@ -330,30 +336,16 @@ class Pages:
         _, end = pace_of(view.points, time.time())
         last = view.points[-1]
         ahead = [[last.at, last.spent], [end, last.budget]] if end and end < last.at * 2 else None
-        made = {
+        head = {
             "generation": str(view.generation),
             "start": start,
-            "t": [round(one, 3) for one in at.tolist()],
             "unit": self.unit,
             "pulled": last.told > 0,
             "ahead": ahead if view.status["state"] == "open" else None,
-            "charts": {
-                chart.name: {
-                    "format": chart.format,
-                    "series": [
-                        {
-                            "label": one.label,
-                            "look": one.look,
-                            "colour": one.colour,
-                            "values": as_json(one.values),
-                        }
-                        for one in chart.series
-                    ],
-                }
-                for chart in charts
-            },
         }
-        return json.dumps(made, separators=(",", ":"))
+        times = ",".join(f"{one:.3f}" for one in at.tolist())
+        drawn = ",".join(f"{json.dumps(chart.name)}:{_chart_text(chart)}" for chart in charts)
+        return f'{json.dumps(head)[:-1]},"t":[{times}],"charts":{{{drawn}}}}}'
 
     async def data(self, request: Request, name: str) -> Response:
         """The charts as a table, for those who cannot see them."""
@@ -478,10 +470,10 @@ DONE = {
 
 
 class Broken:
-    """A campaign in the list that could not be opened."""
+    """A campaign in the list that is not, or cannot be, opened."""
 
     def __init__(self, name: str, state: Standing) -> None:
-        self.name, self.state, self.promise = name, state, Standing("bad", "Unknown", state.text)
+        self.name, self.state, self.promise = name, state, Standing(state.tone, "Unknown")
 
 
 class EventRow:
@@ -574,6 +566,16 @@ async def _form(request: Request) -> dict[str, str]:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
     except ValueError:
         raise InputError("form: cannot be read") from None
+
+
+def _chart_text(chart: Chart) -> str:
+    """A chart as JSON; of many numbers, so they are written by hand."""
+    series = ",".join(
+        json.dumps({"label": one.label, "look": one.look, "colour": one.colour})[:-1]
+        + f',"values":{as_json(one.values)}}}'
+        for one in chart.series
+    )
+    return f'{{"format":{json.dumps(chart.format)},"series":[{series}]}}'
 
 
 def _table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:

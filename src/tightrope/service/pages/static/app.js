@@ -259,7 +259,7 @@
     const made = new uPlot({
       width: figure.clientWidth,
       height: low ? 110 : Math.max(figure.clientHeight - 28, 200),
-      padding: [8, 8, 0, 0],
+      padding: [8, 18, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { show: false }, sync: { key: "time", setSeries: false, scales: ["x", null] } },
       scales: { x: { time: true, range: () => times(name) }, y: { range: () => extent(name, chart) } },
