@@ -243,6 +243,16 @@ def test_a_halted_campaign_is_500_and_the_others_go_on(tmp_path):
         text = api("GET", "/metrics")[1]
         assert 'tightrope_halted{campaign="bad"} 1' in text
         assert 'tightrope_halted{campaign="good"} 0' in text
+        assert api("GET", "/readyz")[0] == 200
+    assert "a campaign is halted" in server.said
+    with sqlite3.connect(path) as database:
+        database.execute(changed.replace("campaign = 2", "campaign = 1"))
+        database.execute("DELETE FROM snapshots WHERE campaign = 1 AND seq > 1")
+    database.close()
+    with Running(path) as server:  # nothing is left that this process could serve
+        Api(server.url)("GET", "/v1/campaigns")
+        status, found, _ = Api(server.url)("GET", "/readyz")
+        assert (status, found["code"]) == (503, "halted")
 
 
 def test_tls(tmp_path):

@@ -126,10 +126,12 @@ async def healthz(asked: Asked) -> Answer:
 @route("GET", "/readyz", "Whether requests can be answered: the store can be read, nothing ends",
        public=True, answers=wire.Health, statuses=(200, 503))  # fmt: skip
 async def readyz(asked: Asked) -> Answer:
-    """The store answers, and the service does not end."""
+    """The store answers, the service does not end, and not all campaigns are halted here."""
     service = asked.app.service
     if service.draining:
         raise RefusalError(503, "draining", "the service ends")
+    if service.halted:
+        raise RefusalError(503, "halted", "no campaign can be followed here; restart this process")
     try:
         await asyncio.wait_for(service.read(service.names), 5.0)
     except TimeoutError:

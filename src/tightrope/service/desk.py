@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tightrope.errors import CampaignError, NotFoundError, nearest
+from tightrope.errors import CampaignError, HaltedError, NotFoundError, nearest
 from tightrope.live.campaign import Campaign, Request
 from tightrope.live.core import Core
 from tightrope.live.ledger import Ledger
@@ -96,6 +96,7 @@ class Committer:
         self._queue: deque[Work] = deque()
         self._looks: deque[Work] = deque()
         self.waiting = 0  # requests that were taken and not answered; the loop's
+        self.halted = False  # whether the log cannot be followed here
         self._campaign: Campaign | None = None
         self._core: Core | None = None  # as it was last looked at; turns go on with it
         self._asleep, self._bell = False, threading.Lock()
@@ -192,7 +193,16 @@ class Committer:
             for request in requests:
                 if not request.done:
                     request.error = error
+        self._mark(requests[0].error)
         self.counts.committed(len(requests), time.perf_counter() - began)
+
+    def _mark(self, error: BaseException | None) -> None:
+        """Remember whether the campaign is halted here, and say it when that changes."""
+        halted = isinstance(error, HaltedError)
+        if halted != self.halted:
+            self.halted = halted
+            message = "a campaign is halted" if halted else "a campaign goes on"
+            self._service.log(message, campaign=self.name, why=str(error) if halted else None)
 
     def _look(self, looks: Sequence[Work]) -> None:
         if not looks:
@@ -200,9 +210,11 @@ class Committer:
         try:
             core = self._core = self._opened().refreshed()
         except BaseException as error:
+            self._mark(error)
             for look in looks:
                 look.error = error
             return
+        self._mark(None)
         results: dict[Any, Any] = {}
         for look in looks:  # many who look for the same are answered by one look
             function = look.function
@@ -349,6 +361,12 @@ class Service:
                 self.require(name)
                 found = self._replicas[name] = Campaign(self.store, name, who=self.who)
             return found
+
+    @property
+    def halted(self) -> bool:
+        """Whether there are campaigns, and none can be followed here: restart this process."""
+        committers = list(self._committers.values())
+        return bool(committers) and all(one.halted for one in committers)
 
     def keep(self, campaign: Campaign) -> None:
         """Take a campaign that was just opened for a replica, if there is none yet."""

@@ -42,6 +42,7 @@ __all__ = ["Log", "Running", "serve"]
 PORT = 8321
 DRAIN = 25.0  # seconds that answers may take after a signal
 BACKLOG = 1024
+SWITCH = 0.0005  # seconds after which a thread that computes lets another one: answers come first
 
 
 class Log:
@@ -177,6 +178,7 @@ class Server:
             raise InputError(f"--port {port}: cannot be listened at on {host} ({reason})") from None
         watch = loop.create_task(self._sockets.watch())
         url = address(server.sockets[0], tls is not None)
+        sys.setswitchinterval(SWITCH)
         gc.collect()
         gc.freeze()  # what is there now stays; it need not be looked at again
         gc.set_threshold(20_000, 20, 50)
