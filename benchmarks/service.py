@@ -181,7 +181,7 @@ def measured(
 ) -> dict:
     """One measurement, on a new campaign of a server."""
     name = f"load-{new_id()}"
-    with Client(server.url) as client:
+    with Client(server.url, deadline=60.0) as client:
         client.create(name, TASK, 1e9, policy=POLICY)
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             warm = pool.apply(generate, (server.port, name, 0.5, clients, 0, 1))  # and compile

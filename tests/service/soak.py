@@ -140,12 +140,13 @@ def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, s
     """So long; returns the figures."""
     store = str(Path(folder) / "campaigns.db")
     open_campaign(store, NAME, task=TASK, budget=BUDGET, policy=POLICY).disconnect()
-    began, checks, kills, differences = time.monotonic(), 0, 0, []
+    checks, kills, differences = 0, 0, []
     with ExitStack() as stack:
         server = stack.enter_context(Running(store))
         proxy = stack.enter_context(Proxy(server.port))
         watcher = stack.enter_context(Client(proxy.url, deadline=60.0))
         users = [User(proxy.url, n, rate / clients) for n in range(clients)]
+        began = time.monotonic()
         for user in users:
             user.start()
         try:
