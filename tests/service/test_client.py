@@ -662,7 +662,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         self, server, name, spooled, between, tmp_path
     ):
         client = spooled()
-        with pytest.raises(InputError, match="another process"):
+        with pytest.raises(InputError, match="another client"):
             Client(server.url, spool=str(tmp_path / "spool.db"))
         client.lose()
         client.report(name, "t", **OUTCOME)
@@ -674,6 +674,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
     def test_a_forked_process_may_not_use_it(self, tmp_path, monkeypatch):
         spool = Spool(str(tmp_path / "s.db"), "http://127.0.0.1:1")
+        assert spool.put("n", "reports", {"id": "t"}, waited := set()) in waited
         monkeypatch.setattr(os, "getpid", lambda: -1)
         with pytest.raises(InputError, match="fork"):
             spool.waiting()

@@ -309,13 +309,11 @@ class Core:
             yield from self.json("POST", _path(name, kind), made)
             return
         _encoded(made)  # or it is refused before it is kept
-        number: int = yield Work(lambda: spool.put(name, kind, made))
-        if self._is_away():
-            return
-        self._waited.add(number)
+        number: int = yield Work(lambda: spool.put(name, kind, made, self._waited))
         try:
-            yield from self._send_spooled(number)
-            self._is_back()
+            if not self._is_away():
+                yield from self._send_spooled(number)
+                self._is_back()
         except StoreError:
             self._is_gone()
         finally:

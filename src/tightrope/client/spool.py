@@ -77,7 +77,7 @@ class Spool:
             self._file.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
         except sqlite3.Error as error:
             busy = "locked" in str(error)
-            why = "another process uses it; each needs its own" if busy else str(error)
+            why = "another client uses it; each needs its own" if busy else str(error)
             raise InputError(f"spool {path!r}: cannot be opened: {why}") from error
         self._require_service(service)
 
@@ -112,10 +112,15 @@ class Spool:
 
     # Reports and voids.
 
-    def put(self, campaign: str, kind: str, body: dict[str, Any]) -> int:
-        """Keep something to be sent; returns its number."""
+    def put(self, campaign: str, kind: str, body: dict[str, Any], waited: set[int]) -> int:
+        """Keep something to be sent; returns its number.
+
+        The number is in ``waited``, too, before another thread can see the entry.
+        """
         with self._transaction() as file:
-            return self._put(file, campaign, kind, body, quiet=False)
+            number = self._put(file, campaign, kind, body, quiet=False)
+            waited.add(number)
+            return number
 
     def _put(
         self, file: sqlite3.Connection, campaign: str, kind: str, body: dict[str, Any], quiet: bool
