@@ -121,12 +121,11 @@ def serve(
     most_waiting: int = 10_000,
     access_log: bool = False,
     grace: float = 0.0,
-    ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a store's campaigns until SIGTERM or Ctrl-C.
 
-    ``port`` 0 takes a free one; ``ready`` is called with the address. ``grace``: seconds after a
-    signal in which requests are still taken, while ``/readyz`` says 503.
+    ``port`` 0 takes a free one; the log says which. ``grace``: seconds after a signal in which
+    requests are still taken, while ``/readyz`` says 503.
     """
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
@@ -141,7 +140,7 @@ def serve(
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = log.warning
         try:
-            uvloop.run(server.run(host, port, tls, ready))
+            uvloop.run(server.run(host, port, tls))
         finally:
             service.store.close()
 
@@ -159,9 +158,9 @@ class Server:
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
-        ready: Callable[[str], None] | None,
+        ready: Callable[[str], None] | None = None,
     ) -> None:
-        """Serve until a signal."""
+        """Serve until a signal; ``ready`` is called with the address."""
         loop, stop, service = asyncio.get_running_loop(), asyncio.Event(), self._app.service
         for number in (signal.SIGTERM, signal.SIGINT):
             with suppress(RuntimeError, ValueError):  # not in the main thread
