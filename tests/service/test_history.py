@@ -16,6 +16,7 @@ from tightrope import (
     Limit,
     Problem,
     Scales,
+    Share,
     Task,
     UniformRandom,
     open_campaign,
@@ -137,6 +138,31 @@ def test_a_curve_is_bounded_and_keeps_its_ends():
     before = curve.generation
     curve.insert([point(7)])
     assert curve.generation > before
+
+
+def test_it_jumps_to_a_later_snapshot_when_the_log_runs_away(monkeypatch):
+    monkeypatch.setattr(module, "TOO_FAR", 500)
+    store = MemoryStore(SimulatedClock(NOW))
+    campaign = plain_campaign(store)
+    pull(campaign, 50, random.Random(1))
+    found = History(store, "plain")
+    while found.follow():
+        pass
+    pull(campaign, 950, random.Random(2))
+    found.jump()
+    assert found.core.ledger.seq == 101
+    keep_snapshots_every(store, "plain", 300)
+    found.jump()
+    assert found.core.ledger.seq == 1800
+    while found.follow():
+        pass
+    while found.refine():
+        pass
+    view = found.view()
+    assert view.status == campaign.status()
+    seqs = [point.seq for point in view.points]
+    assert seqs == sorted(set(seqs))
+    assert max(np.diff(seqs)) <= 300  # what was jumped over was refined from the snapshots
 
 
 def test_troubles_are_noticed_and_late_ones_take_the_place_of_expired_ones():
@@ -337,6 +363,56 @@ def test_pace_leads_to_the_end_of_the_budget():
     assert pace == pytest.approx(0.5 / 60)
     assert end == pytest.approx(NOW + 6000 + 6000)
     assert pace_of(points, NOW + 6000 + 3600) == (None, None)
+
+
+def two_arms(limits=None, **more):
+    return Task(["a", "b"], limits or {}, Scales(cost=1.0, **more))
+
+
+VARIANTS = {
+    "no limits": (two_arms(), {}),
+    "share": (two_arms({"most": Share(["a"], at_most=0.6)}), {}),
+    "of the cost": (two_arms({"price": Limit(3, of="cost", per="reward")}), {}),
+    "total": (two_arms({"bad": Limit(total=30)}), {}),
+    "hard": (two_arms({"bad": Limit(total=30, hard=True)}), {}),
+    "several bases": (
+        two_arms({"x": 0.5, "y": Limit(0.5, per="pull"), "z": Limit(0.9, per="reward")}),
+        {},
+    ),
+    "impossible": (two_arms({"bad": Limit(1e-6, per="pull")}), {}),
+    "paper": (two_arms({"bad": 0.5}), {"stop": "paper"}),
+    "shadow": (two_arms({"bad": 0.5}), {"shadow": True}),
+    "paced": (two_arms({"bad": 0.5}), {"per_day": 60.0}),
+    "known price": (Task(["a", "b"], {"bad": 0.5}, costs={"a": 0.25, "b": 0.5}), {}),
+    "many arms": (Task([f"arm-{k}" for k in range(120)], {"bad": 0.5}), {}),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("pulls", [0, 1, 40])
+def test_every_kind_of_campaign_can_be_shown(variant, pulls):
+    task, settings = VARIANTS[variant]
+    store, luck = MemoryStore(), random.Random(1)
+    campaign = open_campaign(
+        store, "x", task=task, budget=100.0, policy=UniformRandom(), **settings
+    )
+    for _ in range(pulls):
+        ticket = campaign.ask()
+        cost = None if variant == "known price" else luck.random()
+        penalty = {name: float(luck.random() < 0.2) for name in task.told_names}
+        campaign.tell(ticket.id, cost=cost, reward=luck.random(), penalty=penalty)
+    campaign.ask("in-flight")
+    view = followed(store, "x").view()
+    facts = facts_of(view, time.time(), "$")
+    assert len(facts.limits) == task.penalty_count
+    assert len(facts.arms) == min(task.arm_count, 50)
+    assert facts.promise.word
+    best = best_of(view)
+    _, charts = charts_of(view, 0, None if best is None else best[0])
+    for chart in charts:
+        assert {len(one.values) for one in chart.series} == {len(view.points)}
+    if variant == "impossible" and pulls == 40:
+        assert facts.promise.word in ("Cannot be kept", "Above the limit")
 
 
 def test_facts_of_every_sample():

@@ -7,12 +7,14 @@ import random
 import re
 import threading
 import time
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, answer, samples
+from tests.service.test_history import VARIANTS
 from tightrope import Limit, Scales, Task, UniformRandom, open_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.service.keys import KeyRing, made_key, write_keys
@@ -25,7 +27,7 @@ def opened_all(url, store):
     """Wait until every campaign is followed to its end: the first look takes its time."""
     until = time.monotonic() + 60
     for name in store.names():
-        while re.search("catching up|being opened", get(f"{url}/campaigns/{name}").text):
+        while re.search("catching up|being opened", get(f"{url}/campaigns/{quote(name)}").text):
             assert time.monotonic() < until
 
 
@@ -512,6 +514,31 @@ def test_pages_fit_and_do_not_complain(shown, page, width, scheme):
         back = page.evaluate("getComputedStyle(document.body).backgroundColor")
         light = sum(map(int, re.findall(r"\d+", back)[:3])) > 380
         assert light == (scheme == "light"), path
+
+
+def test_every_kind_of_campaign_fits_a_phone(page):
+    """Many arms, long names, hard limits, several limits: nothing is wider than the screen."""
+    store, luck = MemoryStore(), random.Random(1)
+    long = "the-name-of-a-campaign-that-nobody-could-shorten-" * 2
+    for name, (task, settings) in {**VARIANTS, long: VARIANTS["several bases"]}.items():
+        campaign = open_campaign(
+            store, name, task=task, budget=100.0, policy=UniformRandom(), **settings
+        )
+        for _ in range(5):
+            ticket = campaign.ask()
+            cost = None if name == "known price" else luck.random()
+            penalty = {one: luck.random() for one in task.told_names}
+            campaign.tell(ticket.id, cost=cost, reward=luck.random(), penalty=penalty)
+    page.set_viewport_size({"width": 390, "height": 844})
+    with serving(store) as url:
+        opened_all(url, store)
+        for path in ["/", *(f"/campaigns/{quote(name)}" for name in store.names())]:
+            opened(page, url + path)
+            if path != "/":
+                page.wait_for_selector("figure[data-chart=spend] canvas")
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= 390, f"{path} is {wide} wide"
+        page.goto("about:blank")
 
 
 def test_the_theme_is_switched_and_kept(shown, page):

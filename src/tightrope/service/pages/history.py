@@ -16,7 +16,7 @@ from __future__ import annotations
 import bisect
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -348,8 +348,9 @@ class Followed:
 class Watch:
     """One thread that follows the campaigns somebody looks at."""
 
-    def __init__(self, store: Store, *, rest: float = REST) -> None:
-        self.store, self.rest = store, rest
+    def __init__(self, store: Store, *, ending: Callable[[], bool] = lambda: False) -> None:
+        """``ending``: whether the store is about to be closed."""
+        self.store, self._ending = store, ending
         self._followed: dict[str, Followed] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -407,7 +408,8 @@ class Watch:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if self._ended:
+                if self._ended or self._ending():
+                    self._thread = None
                     return
                 since = time.monotonic() - LOOKED_AT
                 active = [one for one in self._followed.values() if one.wanted > since]
@@ -427,7 +429,7 @@ class Watch:
                 if not busy and not waits:
                     self._changed.wait(0.5)
             if busy:
-                time.sleep(min(worked * (0.5 if waits else self.rest), 0.1))
+                time.sleep(min(worked * (0.5 if waits else REST), 0.1))
 
     def _step(self, one: Followed) -> bool:
         """Some work for one campaign; whether there is more."""

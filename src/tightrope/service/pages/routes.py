@@ -67,7 +67,7 @@ class Pages:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
         self.access = Access(keys)
-        self.watch = Watch(service.store)
+        self.watch = Watch(service.store, ending=lambda: service.draining)
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
@@ -90,16 +90,16 @@ class Pages:
             **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
         )
         self.watch.want(service.names())  # so that the first page need not wait
-        self._under: dict[tuple[str, str], Handler] = {
-            ("GET", ""): self.campaign,
-            ("GET", "now"): self.campaign_now,
-            ("GET", "curves"): self.curves,
-            ("GET", "curves.csv"): self.curves_csv,
-            ("GET", "data"): self.data,
-            ("GET", "events"): self.events,
-            ("GET", "reports"): self.reports,
-            ("GET", "why"): self.why,
-            ("GET", "export"): self.export,
+        self._under: dict[str, Handler] = {
+            "": self.campaign,
+            "now": self.campaign_now,
+            "curves": self.curves,
+            "curves.csv": self.curves_csv,
+            "data": self.data,
+            "events": self.events,
+            "reports": self.reports,
+            "why": self.why,
+            "export": self.export,
         }
 
     def routes(self) -> list[BaseRoute]:
@@ -185,7 +185,7 @@ class Pages:
             return self._go(request, "/")
         after = request.query_params.get("next", "/")
         after = after if after.startswith("/") and not after.startswith(("//", "/\\")) else "/"
-        if request.method == "GET":
+        if request.method in ("GET", "HEAD"):
             return self.page("login.html.j2", message="", next=after)
         require_own_page(request)
         values = await _form(request)
@@ -249,7 +249,7 @@ class Pages:
         name, rest = parts[0], "/".join(parts[1:])
         if rest.startswith("act/"):
             return await self.act(request, name, rest[4:])
-        handler = self._under.get((request.method, rest))
+        handler = self._under.get(rest) if request.method in ("GET", "HEAD") else None
         if handler is None:
             raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist")
         return await handler(request, name)
@@ -429,7 +429,7 @@ class Pages:
         grant = self.access.require(request, one.roles, name)
         view = await self._look(request, name, (*one.roles, "read"), fresh=True)
         money = Money(view.status["budget"], self.unit)
-        if request.method == "GET":
+        if request.method in ("GET", "HEAD"):
             form = one.form(view, dict(request.query_params), money)
             return self._asked(request, name, form)
         require_own_page(request)
@@ -624,7 +624,13 @@ def _csv_text(rows: list[list[Any]]) -> str:
 
 def _harmless(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell
+    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _csv(name: str, rows: list[list[Any]]) -> Response:
