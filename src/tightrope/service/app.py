@@ -198,7 +198,6 @@ class App:
 
     async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
         """As ``at_once``, where the campaign may have to be opened first."""
-        self.grant(sender, hot.act.roles, hot.name)
         committer = await self.service.committer(hot.name)
         waiter = self.service.loop.create_future()
 
@@ -255,6 +254,7 @@ class App:
         body = await body_of(receive)
         hot = self._remembered(raw) if method == "POST" else None
         if hot is not None:
+            who[0] = self.grant(sender, hot.act.roles, hot.name).name
             return await self._act(hot, sender, body)
         route, name, place = route_of("GET" if method == "HEAD" else method, raw)
         grant = OPEN if route.public else self.grant(sender, route.roles, name, route.some)

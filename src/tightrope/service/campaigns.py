@@ -6,7 +6,6 @@ same table.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -133,7 +132,7 @@ async def readyz(asked: Asked) -> Answer:
     if service.halted:
         raise RefusalError(503, "halted", "no campaign can be followed here; restart this process")
     try:
-        await asyncio.wait_for(service.read(service.names), 5.0)
+        await service.answers()
     except TimeoutError:
         raise RefusalError(503, "store", "the store does not answer within 5 seconds") from None
     return as_json({"status": "ready"})

@@ -38,6 +38,8 @@ __all__ = ["By", "Committer", "Service", "named_code"]
 MOST_WAITING = 10_000  # requests of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # requests of one turn
 READERS = 4  # threads for long reads
+OPENED = 64  # campaigns that are opened before they are asked for
+READY = 0.5  # seconds for which the store is believed to answer
 Value = TypeVar("Value")
 
 
@@ -160,15 +162,13 @@ class Committer:
                     self._bell.acquire()
                 continue
             works = self._take()
-            try:
-                if works:
-                    self._commit(works)
-                looks = [self._looks.popleft() for _ in range(len(self._looks))]
+            if works:
+                self._commit(works)
+            looks = [self._looks.popleft() for _ in range(len(self._looks))]
+            if looks:
                 self._look(looks)
-                works += looks
-            finally:
-                with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                    self._loop.call_soon_threadsafe(self._finish, works)
+            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._finish, works + looks)
 
     def _take(self) -> list[Work]:
         """What waits, up to the most requests of one turn."""
@@ -205,8 +205,6 @@ class Committer:
             self._service.log(message, campaign=self.name, why=str(error) if halted else None)
 
     def _look(self, looks: Sequence[Work]) -> None:
-        if not looks:
-            return
         try:
             core = self._core = self._opened().refreshed()
         except BaseException as error:
@@ -253,6 +251,7 @@ class Service:
         self.who, self.most_waiting = who, most_waiting
         self.counts = Counts()
         self.draining = False
+        self._answered = -READY  # when the store was last seen to answer
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
         self._replicas: dict[str, Campaign] = {}
@@ -264,10 +263,10 @@ class Service:
     # For the loop.
 
     async def start(self) -> None:
-        """Belong to the running loop, and begin to open the campaigns that there are."""
+        """Belong to the running loop, and begin to open campaigns: the newest of them."""
         self.loop = asyncio.get_running_loop()
-        for name in await self.read(self.store.names):
-            self._committer(name)
+        for name in (await self.read(self.store.names))[-OPENED:]:
+            self._committer(name).look(_nothing, lambda work: None)
 
     async def committer(self, name: str) -> Committer:
         """A campaign's committer; raises a ``NotFoundError`` if there is no such campaign."""
@@ -328,6 +327,16 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, partial(function, *arguments))
 
+    async def answers(self) -> None:
+        """Raise unless the store can be read; many who want to know share one look."""
+        if time.monotonic() - self._answered > READY:
+            self._answered = time.monotonic()
+            try:
+                await asyncio.wait_for(self.read(self.store.names), 5.0)
+            except BaseException:
+                self._answered = -READY
+                raise
+
     async def drain(self) -> None:
         """Take nothing more, finish what was taken, and close the store."""
         self.draining = True
@@ -387,6 +396,10 @@ class Service:
     def waiting(self) -> dict[str, int]:
         """Requests that were taken and not answered, by campaign."""
         return {name: one.waiting for name, one in list(self._committers.items())}
+
+
+def _nothing(core: Core) -> None:
+    """A look that opens a campaign."""
 
 
 def _wake(waiter: asyncio.Future[Work], work: Work) -> None:

@@ -169,7 +169,12 @@ class Server:
         allow_files(self._sockets.limits.connections)
         try:
             server = await loop.create_server(
-                self._sockets.made, host, port, ssl=tls, backlog=BACKLOG
+                self._sockets.made,
+                host,
+                port,
+                ssl=tls,
+                backlog=BACKLOG,
+                ssl_handshake_timeout=None if tls is None else self._sockets.limits.request_time,
             )
         except OSError as error:
             await service.drain()
