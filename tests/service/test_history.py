@@ -405,7 +405,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
     view = followed(store, "x").view()
     facts = facts_of(view, time.time(), "$")
     assert len(facts.limits) == task.penalty_count
-    assert len(facts.arms) == min(task.arm_count, 50)
+    assert len(facts.arms) == min(task.arm_count, 24)
     assert facts.promise.word
     best = best_of(view)
     _, charts = charts_of(view, 0, None if best is None else best[0])

@@ -146,7 +146,8 @@ def _outcome_fields(view: View, values: Values, given: Mapping[str, Any]) -> lis
     def before(name: str, value: Any) -> str:
         if name in values:
             return values[name]
-        return "" if value is None else str(value)
+        sound = value is not None and str(value).lower() not in ("nan", "inf", "-inf")
+        return str(value) if sound else ""
 
     penalty = given.get("penalty")
     fields = [

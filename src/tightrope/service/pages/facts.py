@@ -20,7 +20,7 @@ __all__ = ["Facts", "facts_of"]
 
 SURE = 0.05  # a chance of breaking a limit that is taken for small
 NEAR = 0.02  # above a limit, of it, where a policy that uses all of it may be at any time
-MOST_ARMS = 50  # in the table
+MOST_ARMS = 24  # in the table
 RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of the time, seconds
 VIEWS = 64  # whose numbers are kept for the next who asks
 TONES = ("bad", "warn", "open", "good", "quiet")  # the worst first

@@ -96,8 +96,8 @@ def age(at: float, now: float) -> str:
     ('just now', '60 s ago', 'in 60 s')
     """
     if at > now + 1:
-        return f"in {span(at - now)}"
-    return "just now" if now - at < 1.5 else f"{span(now - at)} ago"
+        return f"in {span(round(at - now))}"
+    return "just now" if now - at < 1.5 else f"{span(round(now - at))} ago"
 
 
 def moment(at: float) -> str:

@@ -181,7 +181,7 @@
 
   function times(name) {
     const first = curves.t[0], end = curves.t[curves.t.length - 1];
-    let to = Math.max(end, first + 60);
+    let to = Math.max(end, first + 10);
     if (name === "spend" && curves.ahead) to = Math.min(Math.max(curves.ahead[1][0], to), to + 0.6 * (to - first));
     return [first, to];
   }
