@@ -18,15 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tightrope.client import AsyncClient, Ticket, UnreachableError
-from tightrope.errors import (
-    CampaignError,
-    ExhaustedError,
-    InputError,
-    ReportError,
-    StoreError,
-    TightropeError,
-    WaitError,
-)
+from tightrope.errors import ExhaustedError, InputError, TightropeError
 from tightrope.service.app import make_app
 from tightrope.service.connections import Limits
 from tightrope.service.desk import Service
@@ -35,7 +27,7 @@ from tightrope.service.server import PORT, Log, Server, checked_address
 __all__ = ["MODELS", "Model", "Traffic", "run_demo"]
 
 SLOWEST, FASTEST = 0.1, 20.0  # speeds
-BUDGET, MOST, EXPIRES = 50.0, 0.06, 30.0  # dollars, dollars of one answer, seconds
+BUDGET, MOST, EXPIRES = 50.0, 0.06, 20.0  # dollars, dollars of one answer, seconds
 LIMIT = 0.05  # bad answers per answer
 RATE = 25.0  # questions per second at speed 1
 MOST_OPEN = 200  # questions at once
@@ -101,9 +93,8 @@ class Traffic:
     async def campaign(self, name: str, seed: int = 0) -> None:
         """Ask one campaign's questions until its budget is spent."""
         self._name, self._spent, self._worse, self._over = name, 0.0, False, False
-        expires = max(EXPIRES / self._speed, 2.0)
         await self._client.create(
-            name, TASK, BUDGET, policy=POLICY, seed=seed, expire_after=expires
+            name, TASK, BUDGET, policy=POLICY, seed=seed, expire_after=EXPIRES
         )
         self._say(f"campaign {name!r} begins")
         now = asyncio.get_running_loop().time
@@ -124,18 +115,11 @@ class Traffic:
             ticket = await self._client.ask(self._name)
         except ExhaustedError:
             self._over = True
-        except WaitError:  # what is left is reserved for answers that are still to come
-            await self._pause()
-        except CampaignError as error:
+        except TightropeError as error:  # paused, or what is left is reserved for others: later
             self._over = self._over or error.code == "closed"
-            await self._pause()
-        except StoreError:
-            await self._pause()
+            await asyncio.sleep(1.0)
         else:
             await self._answer(ticket)
-
-    async def _pause(self) -> None:
-        await asyncio.sleep(1.0)
 
     async def _answer(self, ticket: Ticket) -> None:
         model = self._model(ticket.arm)
@@ -144,15 +128,13 @@ class Traffic:
         wait, chance = self._luck.expovariate(1.0 / model.seconds), self._luck.random()
         if chance < NEVER:
             return  # this user's program died: the ticket expires
-        if chance < NEVER + LATE:
-            wait += 1.5 * EXPIRES
         nonsense = chance > 1.0 - NONSENSE
-        await asyncio.sleep(wait / self._speed)
+        await asyncio.sleep(wait / self._speed + (1.2 * EXPIRES if chance < NEVER + LATE else 0.0))
         try:
             await self._client.report(
                 self._name, ticket.id, -1.0 if nonsense else cost, good, {"bad": bad}
             )
-        except (ReportError, StoreError):  # it is in the quarantine; or the service ends
+        except TightropeError:  # it is in the quarantine, or the service ends
             return
 
     def _model(self, arm: str) -> Model:
