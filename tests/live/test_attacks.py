@@ -28,6 +28,7 @@ from tightrope.live import campaign as campaign_module
 from tightrope.live import controller as controller_module
 from tightrope.live.campaign import Campaign
 from tightrope.live.keeping import archive_events
+from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import Locks, SQLiteStore
 
@@ -308,6 +309,34 @@ def test_a_price_is_the_one_of_the_ask(store):
         require_good(campaign)
 
 
+@pytest.mark.parametrize("how", [{"stop": "paper"}, {"shadow": True}], ids=str)
+def test_a_price_is_the_one_of_the_ask_where_nothing_is_reserved(store, how):
+    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    campaign = open_campaign(
+        store, "one", task=task, budget=10, policy=Rotation(), expire_after=60, **how
+    )
+    for ticket in "uvwxyz":
+        campaign.ask(ticket, eligible=["a"])
+    campaign.reprice("a", cost=0.5)
+    campaign.tell("x", 0.3, 1, 0)
+    again = Campaign(store, "one")  # from the log
+    again.tell("y", reward=1, penalty=0)
+    with pytest.raises(ReportError, match="which is known"):
+        again.tell("z", 0.4, 1, 0)
+    core = again.refreshed()
+    store.save("one", Saved(core.ledger.seq, again._follower.hash, core.snapshot()))
+    later = Campaign(store, "one")  # from the snapshot
+    later.ask("t", eligible=["a"])
+    later.reprice("a", cost=0.2)
+    later.tell("t", 0.5, 1, 0)
+    later.tell("v", 0.3, 1, 0)
+    later.tell("w", 0.2, 1, 0)  # as it is now: taken as it was told
+    status = later.status()
+    assert (status["spent"], status["overruns"]) == (pytest.approx(3 * 0.3 + 0.5 + 0.2), 0)
+    assert (status["state"], status["quarantined"]) == ("open", 1)
+    require_good(later)
+
+
 def test_a_promise_without_its_safe_arm_is_exhausted(store):
     task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.1, "b": 1.0}, safe="b", slack=0.2)
     options = {"task": task, "budget": 1.5, "policy": "resolve:risk=0.05"}
@@ -536,12 +565,35 @@ def test_an_interrupted_wait_leaves_the_turn_to_others(tmp_path):
         locks.close()
 
 
+def test_who_is_next_in_line_is_told_so_before_the_turn_is_given(tmp_path):
+    path = str(tmp_path / "x")
+    one, two = Locks(path), Locks(path)
+    done = []
+    assert one.acquire(1, lambda: done.append("not in line"))
+    thread = threading.Thread(
+        target=lambda: done.append(two.acquire(10, lambda: done.append("next")))
+    )
+    thread.start()
+    while not done:
+        time.sleep(0.001)
+    assert done == ["next"]
+    one.release()
+    thread.join(10)
+    assert done == ["next", True]
+    assert not one.acquire(0.05)
+    two.release()
+    assert one.acquire(5), "it is still in line, and has the turn when it is free"
+    one.release()
+    for locks in (one, two):
+        locks.close()
+
+
 def test_locks_that_are_closed_while_a_thread_waits(tmp_path):
     path = str(tmp_path / "x")
     one, two = Locks(path), Locks(path)
     assert one.acquire(1)
     assert not two.acquire(0.05)
-    waiting = two._waiting
+    waiting = two._thread
     two.close()
     again = Locks(path)  # would be given the numbers of the closed files
     one.release()
@@ -671,8 +723,6 @@ def test_verify_notices_a_log_that_was_cut(store):
     for _ in range(4):
         campaign.ask()
     core = campaign.refreshed()
-    from tightrope.live.stores import Saved
-
     store.save("one", Saved(core.ledger.seq, campaign._follower.hash, core.snapshot()))
     assert campaign.verify().good
     if isinstance(store, MemoryStore):

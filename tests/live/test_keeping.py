@@ -18,7 +18,8 @@ from tightrope import (
     UniformRandom,
     open_campaign,
 )
-from tightrope.live import Campaign
+from tightrope.live import Campaign, verifying
+from tightrope.live import campaign as campaigns
 from tightrope.live.keeping import archive_events, archived_rows, backup_store, restore_store
 from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
@@ -143,6 +144,34 @@ def test_another_policy_learns_again_from_the_whole_log(campaign, path):
     assert (found.good, found.learned_from) == (True, 19)
     with open_campaign(path, "spring") as again:
         assert again.ask().arm == "call", "another process finds the new policy"
+
+
+class Gone(FixedArm):
+    """A policy that later programs do not have."""
+
+
+def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, monkeypatch):
+    monkeypatch.setattr(campaigns, "SNAPSHOT_EVERY", 4)
+    policy = Gone("mail")
+    with open_campaign(path, "old", task=TASK, budget=100, policy=policy) as campaign:
+        for _ in range(4):
+            pull(campaign)
+        campaign.change(policy=FixedArm("call"))
+        for _ in range(4):
+            pull(campaign)
+        wanted = campaign.verify()
+        assert (wanted.good, wanted.learned_from) == (True, 10)
+        monkeypatch.setattr(verifying, "_same", lambda one, other: None)
+        others = campaign.verify()
+        monkeypatch.undo()
+    kept = wanted.to_the_bit
+    assert (wanted.snapshots, wanted.within_rounding) == (kept + wanted.money_only, 0)
+    assert min(kept, wanted.money_only) > 0
+    assert (others.money_only, len(others.wrong)) == (wanted.money_only, kept)
+    store = open_store(path)
+    found = verifying.verified(store, "old", None)  # the class is not known by its name
+    store.close()
+    assert (found.learned_from, found.to_the_bit) == (10, kept)
 
 
 def test_other_limits_keep_their_names(campaign):

@@ -18,6 +18,7 @@ import pytest
 from tests.live.cheap import Rotation
 from tightrope import HaltedError, InputError, Task, open_campaign
 from tightrope.errors import StoreBusyError, StoreError
+from tightrope.live import keeping
 from tightrope.live.keeping import backup_store, restore_store
 from tightrope.live.stores import base, copying, open_store, postgres
 from tightrope.testing import _in_threads, _rows
@@ -402,6 +403,94 @@ def test_a_holder_that_does_not_read_its_answer_is_ended(store, postgres_url):
         store.deadline = base.DEADLINE
         append(store, "a", 1)
         assert len(store.read("a", 0, 5000)) == 1001
+
+
+def shared(url):
+    """A store that knows of other processes that write to its campaign."""
+    made = open_store(url)
+    append(made, "a", 1)
+    made._shared.add("a")
+    return made
+
+
+def test_the_next_in_line_follows_while_another_has_the_turn(store, postgres_url):
+    append(store, "a", 1)
+    done = []
+    with closing(shared(postgres_url)) as other:
+
+        def waiting():
+            done.append(len(other.read("a")))
+            return done[-1]
+
+        def take():
+            with other.turn("a", waiting) as turn:
+                done.append([row.seq for row in turn.read(done[0] - 1)])
+
+        thread = threading.Thread(target=take)
+        with store.turn("a") as turn:
+            thread.start()
+            while not done:
+                time.sleep(0.001)
+            turn.append(_rows(1, 2), {})
+        thread.join(10)
+        assert done == [2, [2, 3]], "what it knew, to be compared, and what came after"
+        with other.turn("a", waiting):
+            held = store._look("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+        assert held == [(0,)], "nobody is held up in the queue while one has the turn"
+
+
+def test_a_next_in_line_that_stops_holds_up_others_for_half_the_deadline(store, postgres_url):
+    append(store, "a", 1)
+    found = []
+    with closing(shared(postgres_url)) as stopped, closing(shared(postgres_url)) as other:
+        stopped.deadline = other.deadline = 2.0
+        asleep = threading.Event()
+
+        def sleep():
+            if not asleep.is_set():
+                asleep.set()
+                time.sleep(2.5)
+            return 1
+
+        def take():
+            with stopped.turn("a", sleep) as turn:
+                found.append(turn.read(0)[-1].seq)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        asleep.wait(10)
+        start = time.monotonic()
+        with other.turn("a", lambda: 1) as turn:
+            turn.append(_rows(1, 3), {})
+        assert time.monotonic() - start < 2.0
+        thread.join(10)
+        assert found == [4], "it has lined up again"
+        append(stopped, "a", 1)
+        assert [row.seq for row in store.read("a")] == [1, 2, 3, 4, 5]
+
+
+def test_a_failed_restore_leaves_nothing_in_the_database(postgres_url, tmp_path, monkeypatch):
+    path = str(tmp_path / "backup.db")
+    for name in ("one", "two"):
+        with open_campaign(path, name, task=TASK, budget=100, policy=Rotation()) as campaign:
+            pull(campaign, "x", "y")
+            campaign.pause(note="why not")
+    original = keeping._start_epoch
+
+    def failing(store, name):
+        if name == "two":
+            raise StoreError("the server is tired")
+        return original(store, name)
+
+    monkeypatch.setattr(keeping, "_start_epoch", failing)
+    with pytest.raises(StoreError, match=r"the server is tired$"):
+        restore_store(path, postgres_url)
+    with closing(open_store(postgres_url)) as store:
+        assert store.names() == []
+        for name in ("one", "two"):
+            assert (store.read(name), store.notes(name), store.saved(name)) == ([], {}, None)
+    monkeypatch.undo()
+    assert restore_store(path, postgres_url) == {"one": [], "two": []}
 
 
 def test_a_turn_ends_with_its_process_though_a_forked_one_lives(store, start_holder):

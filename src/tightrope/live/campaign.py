@@ -133,11 +133,12 @@ class Campaign:
             request.done = True
         self._keep_snapshot(writer)
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> int:
         """Follow what is committed while others have the turn, so that less is left to do in it."""
         if self._follower.core is not None:
             with suppress(TightropeError):  # the turn will tell
-                self._follower.follow_committed()
+                return self._follower.follow_committed().ledger.seq
+        return 0
 
     def _end_failed(
         self, batch: Sequence[Request], writer: Writer | None, error: BaseException

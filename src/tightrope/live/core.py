@@ -50,6 +50,7 @@ from tightrope.sources import source_digest
 __all__ = ["Choice", "Core", "Outcome", "Settings", "digest_of", "reservations", "when"]
 
 STOPS = ("hard", "paper", "soft")
+MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
 PATIENCE = 200  # decisions of a process before kernels are compiled that are not on the disk
 
 
@@ -109,6 +110,8 @@ class Core:
         self.digest = ""  # of the program that the learned state belongs to
         self.policy_text = ""
         self.given = policy
+        # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
+        self._past_prices: list[tuple[int, int, list[float | None]]] = []
 
     # Following the log.
 
@@ -121,7 +124,7 @@ class Core:
             elif kind == "told":
                 self.take_tell(seq, at, ticket, body)
             else:
-                self._take_other(event)
+                self._learn_other(event, self.ledger.follow(event))
         except HaltedError:
             raise
         except Exception as error:
@@ -132,6 +135,22 @@ class Core:
     ) -> None:
         """Follow an ``asked`` event; what cannot be followed raises anything."""
         self.ledger.ask(seq, at, ticket, body)
+        self._learn_ask(body, chosen)
+
+    def take_tell(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> None:
+        """Follow a ``told`` event; what cannot be followed raises anything."""
+        self._learn_tell(body, self.ledger.tell(seq, at, ticket, body))
+
+    def learn(self, event: Event, before: Open | None) -> None:
+        """Follow an event that the ledger has followed: it closed the ticket ``before``."""
+        if event.kind == "asked":
+            self._learn_ask(event.body, chosen=False)
+        elif event.kind == "told":
+            self._learn_tell(event.body, before)
+        else:
+            self._learn_other(event, before)
+
+    def _learn_ask(self, body: dict[str, Any], chosen: bool) -> None:
         controller = self.controller
         if not chosen and "pin" not in body:
             try:  # noqa: SIM105, a context takes longer than what is in it
@@ -140,17 +159,15 @@ class Core:
                 pass
         controller.launch(body["arm"])
 
-    def take_tell(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> None:
-        """Follow a ``told`` event; what cannot be followed raises anything."""
-        before, values = self.ledger.tell(seq, at, ticket, body), body["v"]
+    def _learn_tell(self, body: dict[str, Any], before: Open | None) -> None:
+        values = body["v"]
         if before is not None and len(body) == 4 and len(values) == 3 and before[1] == body["arm"]:
             self.controller.tell(before[1], values[0], values[1], values[2])  # the usual report
         else:
             self._learn_outcome(body, before)
 
-    def _take_other(self, event: Event) -> None:
+    def _learn_other(self, event: Event, before: Open | None) -> None:
         kind, body, controller = event.kind, event.body, self.controller
-        before = self.ledger.follow(event)
         if before is not None:
             controller.void(before.arm)
             if kind != "voided":
@@ -165,8 +182,7 @@ class Core:
         elif kind == "arm_retired":
             controller.retire_arm(body["arm"])
         elif kind == "repriced":
-            controller.reprice(**body["arm"])
-            self._look_at_task()
+            self._reprice(event)
         elif kind == "budget_added":
             controller.add_budget(body["amount"])
 
@@ -187,6 +203,29 @@ class Core:
             beyond = [value - part for value, part in zip(values, kept, strict=True)]
             told = controller.task.told
             controller.charge(beyond[0], dict(zip(told, beyond[2:], strict=True)))
+
+    def _reprice(self, event: Event) -> None:
+        """Other prices from here on; tickets in flight keep those of their ask."""
+        controller, prices = self.controller, event.body["arm"]
+        arm = controller.number_of(prices["arm"])
+        before = [None if isnan(one) else float(one) for one in controller.task.known_outcomes[arm]]
+        controller.reprice(**prices)
+        self._look_at_task()
+        self._past_prices = [*self._past_prices, (event.seq, arm, before)][-MOST_PRICES:]
+
+    def _price_then(
+        self, arm: int, account: int, reserved: Sequence[int], asked: int
+    ) -> float | None:
+        """A known price when a ticket was asked for, by event ``asked``; None if it is as now."""
+        if self.settings.reserves:
+            if not reserved or reserved[account] == self._reserved[arm][account]:
+                return None
+            return self.ledger.accounts[account].amount(reserved[account])
+        place = 0 if account == 0 else 2 + self._hard[account - 1]
+        for seq, number, prices in self._past_prices:
+            if number == arm and seq > asked > 0:
+                return prices[place]
+        return None
 
     def _charge(self, ticks: Sequence[int]) -> None:
         """Charge the policy so many ticks per account; no arm learns from it."""
@@ -359,12 +398,19 @@ class Core:
         return None
 
     def outcome(
-        self, arm: int, cost: Any, reward: Any, penalty: Any, reserved: Sequence[int] = ()
+        self,
+        arm: int,
+        cost: Any,
+        reward: Any,
+        penalty: Any,
+        reserved: Sequence[int] = (),
+        asked: int = 0,
     ) -> Outcome:
         """A report that was checked; raises an ``InputError`` that names what is wrong.
 
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
-        learns from the part that is possible. A known price is the one that was ``reserved``.
+        learns from the part that is possible. A known price is the one of the ask: what was
+        ``reserved``, or where nothing is, the one at event ``asked``.
         """
         accounts = self.ledger.accounts
         if (usual := self.usual(cost, reward, penalty)) is not None:
@@ -373,11 +419,10 @@ class Core:
         possible, over = list(given), False
         for place, most, known, account in self._caps[arm]:
             value = given[place]
-            if known and reserved and reserved[account] != self._reserved[arm][account]:
-                price = accounts[account].amount(reserved[account])
-                if value is None or _close(value, price):  # as when it was asked for
-                    given[place], possible[place] = price, most
-                    continue
+            price = self._price_then(arm, account, reserved, asked) if known else None
+            if price is not None and (value is None or _close(value, price)):
+                given[place], possible[place] = price, most
+                continue
             if isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
                 if known and _close(value, most):
@@ -402,12 +447,14 @@ class Core:
 
     def snapshot(self) -> bytes:
         """All of it as bytes."""
-        head = {
+        head: dict[str, Any] = {
             "ledger": self.ledger.table(),
             "settings": asdict(self.settings),
             "digest": self.digest,
             "policy": self.policy_text,
         }
+        if self._past_prices:
+            head["past_prices"] = self._past_prices
         return json.dumps(head, sort_keys=True).encode() + b"\n" + self.controller.snapshot()
 
     @classmethod
@@ -419,6 +466,7 @@ class Core:
         made.ledger = Ledger.of_table(head["ledger"])
         made.settings, made.digest = Settings(**head["settings"]), head["digest"]
         made.policy_text = head["policy"]
+        made._past_prices = [(seq, arm, one) for seq, arm, one in head.get("past_prices", [])]
         made.controller = restored(state, made.policy_text, policy)
         made._look_at_task()
         return made
@@ -434,6 +482,11 @@ class Core:
 
 
 STATEFUL = frozenset(["created", "changed", "upgraded"])
+
+
+def kept_ledger(saved: bytes) -> Ledger:
+    """The ledger in a snapshot, whatever became of the policy."""
+    return Ledger.of_table(json.loads(saved.partition(b"\n")[0])["ledger"])
 
 
 def cannot_follow(seq: int, kind: str, error: Exception) -> HaltedError:

@@ -10,6 +10,7 @@ P8 *Fail closed.* An event that cannot be followed, or whose hash does not follo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tightrope.errors import HaltedError, InputError, nearest
 from tightrope.live.core import Core, cannot_follow, digest_of
@@ -123,18 +124,22 @@ def follow_rows(core: Core, rows: Sequence[Row], seen: bytes) -> bytes:
     """Follow events after the one with the hash ``seen``; returns the last one's hash.
 
     This is what every process does for every event of the others, so decisions and reports take
-    as few steps as possible.
+    as few steps as possible. The decisions of a turn that have the same arm have the same body.
     """
     ask, tell = core.take_ask, core.take_tell
+    decisions: dict[str, dict[str, Any]] = {}
     for row in rows:
         seq, at, kind, ticket, _, version, text, own = row
         if version == VERSION and (kind == "told" or kind == "asked"):
             require_chained(row, seen)
-            body = body_of(seq, text)
+            body = decisions.get(text) if kind == "asked" else None
+            if body is None:
+                body = body_of(seq, text)
             try:
                 if kind == "told":
                     tell(seq, at, ticket, body)
                 else:
+                    decisions[text] = body
                     ask(seq, at, ticket, body)
             except HaltedError:
                 raise

@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tightrope.errors import InputError
+from tightrope.errors import InputError, StoreError
 from tightrope.files import whole_file
 from tightrope.live.campaign import Campaign
 from tightrope.live.events import START, Row, chained
@@ -51,11 +52,11 @@ def restore_store(backup: str, store: str) -> dict[str, list[str]]:
                 f"campaign {min(taken)!r}: is in {target.url!r} already; must be new there"
             )
         for name in source.names():
+            found[name] = []
             copy_campaign(source, target, name)
             found[name] = _start_epoch(target, name)
-    except BaseException:
-        target.close()
-        _remove(store)
+    except BaseException as error:
+        _take_back(target, store, list(found), error)
         raise
     finally:
         source.close()
@@ -63,11 +64,31 @@ def restore_store(backup: str, store: str) -> dict[str, list[str]]:
     return found
 
 
-def _remove(store: str) -> None:
-    """Delete what was written of a new file."""
-    if "://" not in store:
-        for end in ("", "-wal", "-shm", ".turn", ".queue"):
-            Path(store + end).unlink(missing_ok=True)
+def _take_back(target: Store, store: str, names: Sequence[str], error: BaseException) -> None:
+    """Remove what was restored before an error: a new file, or campaigns from a database."""
+    try:
+        for name in names if "://" in store else ():
+            _remove_campaign(target, name)
+    except StoreError:
+        raise StoreError(
+            f"{error}; what was restored of {', '.join(map(repr, names))} could not be removed"
+        ) from error
+    finally:
+        target.close()
+        if "://" not in store:
+            for end in ("", "-wal", "-shm", ".turn", ".queue"):
+                Path(store + end).unlink(missing_ok=True)
+
+
+def _remove_campaign(store: Store, name: str) -> None:
+    """Delete all that a store has of a campaign."""
+    if notes := store.notes(name):
+        store.notes(name, forget=list(notes))
+    with store.turn(name) as turn:
+        last = 0
+        while rows := turn.read(last, 5000):
+            last = rows[-1].seq
+        turn.drop(last + 1)
 
 
 def _start_epoch(store: Store, name: str) -> list[str]:

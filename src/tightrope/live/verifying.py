@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tightrope.errors import HaltedError, TightropeError
 from tightrope.live.controller import Controller
-from tightrope.live.core import STATEFUL, Core
-from tightrope.live.events import START, Row, event_of
-from tightrope.live.ledger import Ledger
+from tightrope.live.core import STATEFUL, Core, cannot_follow, kept_ledger
+from tightrope.live.events import START, Event, Row, event_of
+from tightrope.live.ledger import Ledger, Open
 from tightrope.live.stores import Saved, Store
 from tightrope.policies.base import Policy
 
@@ -57,65 +57,104 @@ def verified(
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
     """Follow a campaign's log, from its first event in the store to the last one now."""
-    found = Verified()
-    found.learned_from = _last_state(store, name)
-    snapshots = _snapshots(store, name)
-    ledger, core, seen = Ledger(), None, START
-    first = store.read(name, 0, 1)
-    if first and first[0].seq > 1:
-        base = snapshots.get(first[0].seq - 1)
-        if base is None:
-            found.wrong.append(f"event {first[0].seq}: is the first, without a snapshot before it")
-            return found
-        core = Core.restore(base.body, policy)
-        ledger, seen, found.first = core.ledger, base.hash, first[0].seq
-        found.events, found.learned_from = base.seq, base.seq
+    found, snapshots = Verified(), _snapshots(store, name)
+    ledger, learning, seen = Ledger(), Learning(policy), START
     try:
         while rows := store.read(name, found.events, 1000):
+            if found.events == 0 and rows[0].seq > 1:  # those before are archived
+                found.first = rows[0].seq
+                base = snapshots.get(found.first - 1)
+                if base is None:
+                    raise HaltedError(
+                        f"event {found.first}: is the first, without a snapshot before it"
+                    )
+                ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
             for row in rows:
                 if row.seq != found.events + 1:
                     raise HaltedError(f"event {row.seq}: follows {found.events}; one is missing")
-                core = _follow(row, seen, ledger, core, found, policy)
-                if core is not None:
-                    ledger = core.ledger
+                event = event_of(row, seen)
+                learning.follow(event, ledger, _closed(event, ledger))
                 seen, found.events = row.hash, row.seq
                 _check_money(ledger, row, found)
                 if row.seq in snapshots:
-                    _compare(snapshots.pop(row.seq), seen, ledger, core, found, policy)
+                    _compare(snapshots.pop(row.seq), seen, ledger, learning, found)
             if progress is not None:
                 progress(found.events)
     except TightropeError as error:
         found.wrong.append(str(error))
+    learning.report(found)
     late = [seq for seq in snapshots if seq >= found.first]
     found.wrong.extend(f"snapshot {seq}: was not reached" for seq in late if not found.wrong)
     return found
 
 
-def _follow(
-    row: Row, seen: bytes, ledger: Ledger, core: Core | None, found: Verified, policy: Policy | None
-) -> Core | None:
-    """Follow an event: with the policy from where it is learned, before that the money alone."""
-    event = event_of(row, seen)
-    if core is None and row.seq == found.learned_from:
-        core = Core(policy)
-        core.ledger = ledger
-    if core is None:
-        ledger.follow(event)
-        return None
-    before = core.controller
-    core.follow(event)
-    if event.kind == "upgraded" and before is not None and _same(before, core.controller) is None:
-        found.wrong.append(f"event {row.seq}: carries another state than the log leads to")
-    return core
+def _closed(event: Event, ledger: Ledger) -> Open | None:
+    """Have the ledger follow an event; the ticket in flight that it closed."""
+    try:
+        return ledger.follow(event)
+    except Exception as error:
+        raise cannot_follow(event.seq, event.kind, error) from error
 
 
-def _last_state(store: Store, name: str) -> int:
-    """The last event of another version: from there on what is learned can be followed."""
-    last, after = 1, 0
-    while rows := store.read(name, after, 5000):
-        after = rows[-1].seq
-        last = max([last, *(row.seq for row in rows if row.kind in STATEFUL)])
-    return last
+class Learning:
+    """What is learned along a log, and how it compares with the snapshots on the way.
+
+    What was learned under an earlier version of the program, or by an earlier policy, need not
+    come out again: with every event that carries the policy's state all of it starts anew.
+    """
+
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy, self.core = policy, cast(Core | None, None)
+        self.since, self.unlearned = 1, 0  # the event it started from; snapshots before that
+        self.to_the_bit = self.within_rounding = self.other = 0  # snapshots since
+        self.wrong: list[str] = []
+
+    def start_from(self, base: Saved) -> Ledger:
+        """Start from a snapshot, as the events before it are archived."""
+        self.core, self.since = Core.restore(base.body, self.policy), base.seq
+        return self.core.ledger
+
+    def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
+        """Follow an event that the ledger has followed."""
+        if event.kind in STATEFUL:
+            self.unlearned += self.to_the_bit + self.within_rounding + self.other
+            self.to_the_bit = self.within_rounding = self.other = 0
+            self.wrong, self.since = [], event.seq
+            self.core = Core(self.policy)
+            self.core.ledger = ledger
+        if self.core is not None:
+            try:
+                self.core.learn(event, closed)
+            except Exception as error:
+                self.core = None
+                self.wrong.append(str(cannot_follow(event.seq, event.kind, error)))
+
+    def compare(self, saved: Saved) -> None:
+        """Compare with a snapshot."""
+        if self.core is None:  # which is said already
+            self.unlearned += 1
+            return
+        try:
+            kept = Core.restore(saved.body, self.policy)
+        except Exception as error:
+            self.other += 1
+            self.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
+            return
+        same = _same(kept.controller, self.core.controller)
+        if same is None:
+            self.other += 1
+            what = "what was learned is not what the log leads to"
+            self.wrong.append(f"snapshot {saved.seq}: {what}")
+        elif same:
+            self.to_the_bit += 1
+        else:
+            self.within_rounding += 1
+
+    def report(self, found: Verified) -> None:
+        """Say what was compared since the last event that carries the policy's state."""
+        found.learned_from, found.money_only = self.since, self.unlearned
+        found.to_the_bit, found.within_rounding = self.to_the_bit, self.within_rounding
+        found.wrong.extend(self.wrong)
 
 
 def _snapshots(store: Store, name: str) -> dict[int, Saved]:
@@ -141,35 +180,21 @@ def _check_money(ledger: Ledger, row: Row, found: Verified) -> None:
 
 
 def _compare(
-    saved: Saved,
-    seen: bytes,
-    ledger: Ledger,
-    core: Core | None,
-    found: Verified,
-    policy: Policy | None,
+    saved: Saved, seen: bytes, ledger: Ledger, learning: Learning, found: Verified
 ) -> None:
     found.snapshots += 1
     if saved.hash != seen:
         found.wrong.append(f"snapshot {saved.seq}: is of another log")
         return
     try:
-        kept = Core.restore(saved.body, policy)
+        kept = kept_ledger(saved.body)
     except Exception as error:
         found.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
         return
-    if kept.ledger != ledger:
+    if kept != ledger:
         found.wrong.append(f"snapshot {saved.seq}: its money or tickets are not those of the log")
         return
-    if core is None:
-        found.money_only += 1
-        return
-    same = _same(kept.controller, core.controller)
-    if same is None:
-        found.wrong.append(f"snapshot {saved.seq}: what was learned is not what the log leads to")
-    elif same:
-        found.to_the_bit += 1
-    else:
-        found.within_rounding += 1
+    learning.compare(saved)
 
 
 def _same(one: Controller, other: Controller) -> bool | None:

@@ -67,6 +67,7 @@ class Ticket(NamedTuple):
 class Past:
     """A ticket as its events in the log tell it."""
 
+    seq: int  # of its ``asked`` event
     id: str
     state: str
     arm: int
@@ -89,6 +90,7 @@ class Past:
                 moves = body.get("m", ())
                 eligible = body.get("e")
                 past = cls(
+                    row.seq,
                     row.ticket or "",
                     "open",
                     body["arm"],
@@ -307,7 +309,7 @@ class Writer:
         try:
             number = found.arm if arm is None else self._acted(arm, found.arm)
             reserved = found.reserved if number == found.arm else ()
-            outcome = self.core.outcome(number, cost, reward, penalty, reserved)
+            outcome = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
         except InputError as error:
             if past is not None and past.state == "told":
                 error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")

@@ -54,7 +54,7 @@ class Turn(ABC):
 
     @abstractmethod
     def drop(self, upto: int) -> None:
-        """Remove the events up to this number, which were archived."""
+        """Remove the events up to this number, which were archived, and snapshots before it."""
 
 
 class Store(ABC):
@@ -69,11 +69,12 @@ class Store(ABC):
 
     @abstractmethod
     def turn(
-        self, name: str, waiting: Callable[[], None] | None = None
+        self, name: str, waiting: Callable[[], int] | None = None
     ) -> AbstractContextManager[Turn]:
         """The turn of a campaign, new or not: committed at the end, undone after an exception.
 
-        ``waiting`` may be called while others have it: to read what is committed already.
+        ``waiting`` may be called while others have it: it follows what is committed already, and
+        returns the number of the last event that it knows.
         """
 
     @abstractmethod

@@ -76,6 +76,7 @@ class MemoryTurn(Turn):
                 log.by_ticket[row.ticket].append(row.seq)
         if self.dropped >= log.first:
             del log.rows[: self.dropped + 1 - log.first]
+            log.saved = [one for one in log.saved if one.seq >= self.dropped]
             log.first = self.dropped + 1
 
 
@@ -90,7 +91,7 @@ class MemoryStore(Store):
         return [name for name, log in self._logs.items() if log.rows]
 
     @contextmanager
-    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
+    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
         log = self._logs.setdefault(name, Log())
         if not log.lock.acquire(timeout=self.deadline):
             raise StoreBusyError(f"campaign {name!r}: no turn within {self.deadline:g} s")

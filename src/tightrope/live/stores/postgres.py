@@ -2,7 +2,9 @@
 
 A turn is a transaction that has locked the campaign's row. Who waits for it is served in the order
 of PostgreSQL's own queue; a later statement reads the log, so that it sees what the one before has
-committed (READ COMMITTED). Each message is a list of statements that the server receives as a
+committed (READ COMMITTED). Where several processes write, one first waits for an advisory lock:
+who has it is the next, and follows the log up to then while another one has the turn; correctness
+never depends on it. Each message is a list of statements that the server receives as a
 whole: one to begin (lock, clock, the end of the log), one to end (append, commit). So a process
 that is stopped holds the lock only while the server waits for its next message, and
 ``idle_in_transaction_session_timeout`` ends it after half the deadline; or while it does not take
@@ -42,7 +44,8 @@ except ImportError as error:
 
 __all__ = ["PostgresStore"]
 
-KEY = 0x74727065  # "trpe", of the advisory lock under which tables are made
+KEY = 0x74727065  # "trpe", of the advisory locks: of the tables, and of each campaign's queue
+_new = tuple.__new__  # of a NamedTuple, half the time of its own
 TAIL = 1000  # events that a turn reads as it begins
 CHUNK = 50_000  # events that one statement deletes
 HAS_TRANSACTION_TIMEOUT = 170000  # the first version of the server
@@ -71,6 +74,8 @@ COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
 MINE = "campaign = (SELECT id FROM tightrope_campaigns WHERE name = $1)"
 GIVEN = MINE.replace("$1", "%(name)s")
 STATEMENTS = f"""
+PREPARE tr_queue (text) AS SELECT pg_advisory_lock({KEY}, hashtext(current_schema() || '.' || $1));
+PREPARE tr_next (text) AS SELECT pg_advisory_unlock({KEY}, hashtext(current_schema() || '.' || $1));
 PREPARE tr_lock (text) AS
     SELECT id FROM tightrope_campaigns WHERE name = $1 FOR NO KEY UPDATE;
 PREPARE tr_state (text) AS
@@ -81,9 +86,12 @@ PREPARE tr_read (text, bigint, bigint) AS
 PREPARE tr_find (text, text[]) AS
     SELECT {COLUMNS} FROM tightrope_events
     WHERE {MINE} AND ticket = ANY ($2) AND ticket IS NOT NULL;
-PREPARE tr_append (text, bigint[], bigint[], text[], text[], text[], bigint[], text[], bytea[]) AS
-    INSERT INTO tightrope_events SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
-    FROM unnest($2, $3, $4, $5, $6, $7, $8, $9);
+PREPARE tr_append (text, bigint[], bigint[], text, text, text, bigint[], text, text) AS
+    INSERT INTO tightrope_events SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1),
+    seq, at, kind, ticket, who, version, body, decode(hash, 'hex')
+    FROM unnest($2, $3, string_to_array($4, E'\\x1f'), string_to_array($5, E'\\x1f', ''),
+        string_to_array($6, E'\\x1f'), $7, string_to_array($8, E'\\x1f'),
+        string_to_array($9, ',')) AS given (seq, at, kind, ticket, who, version, body, hash);
 PREPARE tr_note (text, bigint[], text[]) AS
     INSERT INTO tightrope_notes SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
     FROM unnest($2, $3);
@@ -179,31 +187,53 @@ def texts(values: Sequence[str | None]) -> str:
     return "{" + ",".join(marked) + "}"
 
 
+def parted(values: Sequence[str]) -> str:
+    """Texts as one; none has a control character, and PostgreSQL refuses what does not add up."""
+    return "\x1f".join(values)
+
+
 def as_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
     """Events as they are read."""
-    return list(map(Row._make, found))
+    return [_new(Row, one) for one in found]
 
 
 class PostgresTurn(Turn):
     """A turn: a transaction that has locked the campaign's row."""
 
-    def __init__(self, connection: Connection, name: str, after: int | None) -> None:
-        """Lock and look; ``after`` is where the log will be read from, if that is known."""
+    def __init__(
+        self,
+        connection: Connection,
+        name: str,
+        after: int | None,
+        waiting: Callable[[], int] | None = None,
+    ) -> None:
+        """Lock and look; ``after`` is where the log will be read from, if that is known.
+
+        With something to do while ``waiting``, wait in the queue first.
+        """
         self._connection, self._name, self._after = connection, name, after
-        answers = self._begin(BEGIN)
+        first, self._unlock = BEGIN, ""
+        if waiting is not None:
+            asked(connection, f"{BEGIN} EXECUTE tr_queue(%(name)s)", name=name)
+            known = waiting()
+            self._after = known - 1 if known else after
+            first, self._unlock = "", "EXECUTE tr_next(%(name)s);"
+        answers = self._begin(first)
         if not answers[0]:
             new = "INSERT INTO tightrope_campaigns (name) VALUES (%(name)s) ON CONFLICT DO NOTHING;"
             answers = self._begin(new)
+        if waiting is not None:
+            del answers[1]
         (self._clock, head), self._since = answers[1][0], time.monotonic_ns()
         self.head: int | None = head  # the last event's number
         self._end = head or 0  # the same, before anything is appended
-        self._tail = None if after is None else as_rows(answers[2])
+        self._tail = None if self._after is None else as_rows(answers[2])
         self._pending: list[Row] = []
         self._notes: dict[int, str] = {}
         self._written = False
 
     def _begin(self, first: str) -> list[list[tuple[Any, ...]]]:
-        message = f"{first} EXECUTE tr_lock(%(name)s); EXECUTE tr_state(%(name)s);"
+        message = f"{first} EXECUTE tr_lock(%(name)s); {self._unlock} EXECUTE tr_state(%(name)s);"
         if self._after is None:
             return asked(self._connection, message, name=self._name)
         message += f"EXECUTE tr_read(%(name)s, %(after)s, {TAIL})"
@@ -248,6 +278,8 @@ class PostgresTurn(Turn):
                 name=self._name,
                 upto=last,
             )
+        old = f"DELETE FROM tightrope_snapshots WHERE {GIVEN} AND seq < %(upto)s"
+        asked(self._connection, old, name=self._name, upto=upto)
 
     def _send(self, end: str = "") -> None:
         """Send what was appended, which waits for the end of the turn if it can."""
@@ -261,8 +293,9 @@ class PostgresTurn(Turn):
             message = f"EXECUTE tr_append(%(name)s, {marks}); {message}"
             seq, at, kind, ticket, who, version, body, hashes = zip(*self._pending, strict=True)
             given |= {"seq": numbers(seq), "at": numbers(at), "version": numbers(version)}
-            given |= {"kind": texts(kind), "ticket": texts(ticket), "who": texts(who)}
-            given |= {"body": texts(body), "hash": texts(["\\x" + one.hex() for one in hashes])}
+            given |= {"kind": parted(kind), "ticket": parted([one or "" for one in ticket])}
+            given |= {"who": parted(who), "body": parted(body)}
+            given["hash"] = ",".join([one.hex() for one in hashes])
         if message:
             self._written = self._written or bool(self._pending or self._notes)
             self._tail, self._pending, self._notes = None, [], {}
@@ -308,7 +341,7 @@ class Session:
             return
         if connection.info.transaction_status in (State.INTRANS, State.INERROR):
             with suppress(psycopg.Error):
-                asked(connection, "ROLLBACK")
+                asked(connection, "ROLLBACK; SELECT pg_advisory_unlock_all()")
         if connection.info.transaction_status is not State.IDLE:
             self.end()
 
@@ -331,6 +364,7 @@ class PostgresStore(Store):
             raise InputError(f"store = 'postgresql://...': cannot be read; {must}") from None
         self.url = shown_address(self._address)
         self._create, self._closed, self._heads = create, False, dict[str, int]()
+        self._shared = set[str]()  # campaigns to which other processes write too
         self._begin()
         self._do(self._writer, "opened", lambda connection: None)
         self._create = False
@@ -489,12 +523,17 @@ class PostgresStore(Store):
         return [name for (name,) in found]
 
     @contextmanager
-    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
+    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
         self._require_own()
         with self._held(self._writer):
             head = self._heads.get(name)
             after = None if head is None else head - 1  # as a campaign will read
-            turn = self._do(self._writer, "begun", lambda one: PostgresTurn(one, name, after))
+            others = waiting if name in self._shared else None
+            turn = self._do(
+                self._writer, "begun", lambda one: PostgresTurn(one, name, after, others)
+            )
+            if head is not None:  # whether others have written since our last turn
+                (self._shared.discard if turn.head == head else self._shared.add)(name)
             try:
                 yield turn
                 turn.finish()

@@ -47,45 +47,60 @@ CREATE TABLE notes (
 );
 """
 COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
+THREAD_STAYS = 1.0  # seconds that a thread waits for the next wait in line
+_new = tuple.__new__  # of a NamedTuple, half the time of its own
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
 
 
+def locked() -> threading.Lock:
+    """A lock that is taken."""
+    made = threading.Lock()
+    made.acquire()
+    return made
+
+
 class Locks:
-    """The two locks beside the file; waiting for them ends at a deadline."""
+    """The two locks beside the file; waiting for them ends at a deadline.
+
+    A thread waits in the kernel's order, because nothing ends such a wait in time if a holder was
+    stopped. It stays for a while, for the next wait.
+    """
 
     def __init__(self, path: str) -> None:
         self._files = [os.open(path + end, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                        for end in BESIDE]  # fmt: skip
-        self._waiting: threading.Thread | None = None
-        self._got = threading.Event()
-        self._wanted = self._closed = False
         self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._start = locked()  # open when the thread has to line up again
+        self._next, self._got = locked(), locked()  # open when one is next, and has the turn
+        self._queued = False  # whether the queue's lock was taken before the thread lines up
+        self._in_line = self._wanted = self._given = self._closed = False
 
-    def acquire(self, seconds: float) -> bool:
-        """Whether the turn was given in time."""
+    def acquire(self, seconds: float, waiting: Callable[[], object] | None = None) -> bool:
+        """Whether the turn was given in time; ``waiting`` is called when one is the next."""
         queue, turn = self._files
-        if self._waiting is not None:  # a thread is still in line from a wait that was given up
-            return self._wait(seconds, queued=False)
+        if self._in_line:  # still, from a wait that was given up
+            return self._wait(seconds, None)
+        queued = False
         with suppress(BlockingIOError):
             fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return self._wait(seconds, queued=True)
+            queued = True
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(queue, fcntl.LOCK_UN)
             return True
-        return self._wait(seconds, queued=False)
+        self._queued = queued
+        return self._wait(seconds, waiting)
 
-    def _wait(self, seconds: float, queued: bool) -> bool:
-        """Wait in the kernel's order in a thread, which a stopped holder cannot block for ever."""
+    def _wait(self, seconds: float, waiting: Callable[[], object] | None) -> bool:
+        until = time.monotonic() + seconds
         with self._mutex:
             self._wanted = True
-            if self._waiting is None:
-                self._got.clear()
-                self._waiting = threading.Thread(target=self._line_up, args=(queued,), daemon=True)
-                self._waiting.start()
+            if not self._in_line:
+                self._send_thread()
         try:
-            if self._got.wait(seconds):
+            if waiting is not None and self._next.acquire(timeout=seconds):
+                waiting()
+            if self._got.acquire(timeout=max(until - time.monotonic(), 0.0)):
                 return True
         except BaseException:  # interrupted: the turn must not stay with nobody
             if not self._given_up():
@@ -93,22 +108,46 @@ class Locks:
             raise
         return not self._given_up()
 
+    def _send_thread(self) -> None:
+        """Have a thread line up."""
+        self._in_line, self._given = True, False
+        self._next, self._got = locked(), locked()
+        if self._thread is None:
+            self._start = locked()
+            self._thread = threading.Thread(target=self._keep_lining_up, daemon=True)
+            self._thread.start()
+        else:
+            self._start.release()
+
     def _given_up(self) -> bool:
         """Whether a wait ended before the turn was given."""
         with self._mutex:
             self._wanted = False
-            return not self._got.is_set()
+            return not self._given
 
-    def _line_up(self, queued: bool) -> None:
+    def _keep_lining_up(self) -> None:
+        while True:
+            self._line_up()
+            if not self._closed and not self._start.acquire(timeout=THREAD_STAYS):
+                with self._mutex:
+                    if not self._start.acquire(blocking=False):
+                        self._thread = None
+                        return
+            if self._closed:
+                return
+
+    def _line_up(self) -> None:
         queue, turn = self._files
-        if not queued:
+        if not self._queued:
             fcntl.flock(queue, fcntl.LOCK_EX)
+        self._next.release()
         fcntl.flock(turn, fcntl.LOCK_EX)
         fcntl.flock(queue, fcntl.LOCK_UN)
         with self._mutex:
-            self._waiting = None
+            self._in_line = False
             if self._wanted:
-                self._got.set()
+                self._given = True
+                self._got.release()
             else:
                 fcntl.flock(turn, fcntl.LOCK_UN)
             if self._closed:
@@ -121,8 +160,10 @@ class Locks:
         """Let go of the files, as soon as no thread waits for them."""
         with self._mutex:
             self._wanted, self._closed = False, True
-            if self._waiting is None:
+            if not self._in_line:
                 self._close_files()
+            if self._thread is not None and not self._in_line:
+                self._start.release()
 
     def close_forked(self) -> None:
         """Close a parent's files: its locks would outlive its death. Its threads are not here."""
@@ -184,8 +225,7 @@ class SQLiteTurn(Turn):
                 if row.seq != number:
                     raise StoreError(f"event {row.seq}: must have number {number}")
         self._connection.executemany(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(campaign, *row) for row in rows],
+            f"INSERT INTO events VALUES ({campaign:d}, ?, ?, ?, ?, ?, ?, ?, ?)", rows
         )
         if notes:
             self._connection.executemany(
@@ -194,9 +234,10 @@ class SQLiteTurn(Turn):
         self.written += len(rows)
 
     def drop(self, upto: int) -> None:
-        self._connection.execute(
-            "DELETE FROM events WHERE campaign = ? AND seq <= ?", (self._campaign, upto)
-        )
+        for table, which in (("events", "<="), ("snapshots", "<")):
+            self._connection.execute(
+                f"DELETE FROM {table} WHERE campaign = ? AND seq {which} ?", (self._campaign, upto)
+            )
 
 
 def _read(connection: sqlite3.Connection, campaign: int, after: int, count: int) -> list[Row]:
@@ -204,7 +245,7 @@ def _read(connection: sqlite3.Connection, campaign: int, after: int, count: int)
         f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
         (campaign, after, count),
     )
-    return list(map(Row._make, found.fetchall()))
+    return [_new(Row, one) for one in found]
 
 
 def _find(connection: sqlite3.Connection, campaign: int, tickets: Sequence[str]) -> list[Row]:
@@ -390,7 +431,7 @@ class SQLiteStore(Store):
                 raise self._failed("read", error) from error
 
     @contextmanager
-    def _writes(self) -> Iterator[sqlite3.Connection]:
+    def _writes(self, waiting: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
         """A transaction in this store's turn."""
         until = time.monotonic() + self.deadline
         busy = f"store {self._path!r}: no turn within {self.deadline:g} s"
@@ -399,7 +440,7 @@ class SQLiteStore(Store):
         if not self._mutex.acquire(timeout=self.deadline):
             raise StoreBusyError(busy)
         try:
-            if not self._locks.acquire(max(until - time.monotonic(), 0.0)):
+            if not self._locks.acquire(max(until - time.monotonic(), 0.0), waiting):
                 raise StoreBusyError(busy)
             try:
                 self._require_own_file()
@@ -445,8 +486,8 @@ class SQLiteStore(Store):
             self._writer.execute(f"PRAGMA wal_checkpoint({how})")
 
     @contextmanager
-    def turn(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[Turn]:
-        with self._writes() as connection:
+    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
+        with self._writes(waiting) as connection:
             turn = SQLiteTurn(connection, self._number(connection, name), self.clock)
             yield turn
             self._since += turn.written
