@@ -5,7 +5,8 @@
 Everything is measured in one run on one machine. *Limit*: the same rows, in transactions of the
 same size, written by the store's own driver with the same settings (synced at every commit), with
 no ledger and no policy. *Wait*: from a call to its answer, which includes the work. Every event is
-applied by every process, so that several processes give reach, not speed.
+followed by every process, mostly while it waits for its turn: several processes give reach, not
+speed.
 """
 
 from __future__ import annotations
@@ -86,6 +87,22 @@ def in_memory(repeats: int = 100) -> tuple[float, float, float]:
                 controller.tell(arm, 0.5, 0.5, 0.0)
         best = min(best, (time.process_time() - start) / (2 * BATCH * repeats))
     return found[0], found[1], 1e6 * best
+
+
+def following(repeats: int = 100) -> float:
+    """Microseconds of CPU to follow an event that another process wrote."""
+    store, best = MemoryStore(), float("inf")
+    campaign = opened(store, "memory")
+    other = Campaign(store, "memory")
+    seen = other.refreshed().ledger.seq
+    for _ in range(10):
+        for _ in range(repeats // 10):
+            turn(campaign, BATCH)
+        start = time.process_time()
+        seq = other.refreshed().ledger.seq
+        best = min(best, (time.process_time() - start) / (seq - seen))
+        seen = seq
+    return 1e6 * best
 
 
 # SQLite.
@@ -218,7 +235,8 @@ def block(store: str | None, sizes: Sequence[float], seconds: float) -> str:
     batches, single, policy = in_memory()
     lines += [
         f"In memory, K = {ARMS}, `{POLICY}`: {batches:.1f} us of CPU per event in batches of"
-        f" {BATCH}, {single:.1f} one by one; {policy:.1f} of it is the policy.",
+        f" {BATCH}, {single:.1f} one by one; {policy:.1f} of it is the policy."
+        f" To follow an event of another process takes {following():.1f} us.",
         "",
     ]
     head = ["store", "processes", "batch", "events/s", "its limit", "ratio", "median wait",
