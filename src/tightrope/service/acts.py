@@ -5,14 +5,22 @@ What is said here of one kind of act is used by the quick path (``connections``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 import msgspec
 
-from tightrope.errors import CampaignError, InputError, TightropeError
+from tightrope.errors import (
+    CampaignError,
+    HaltedError,
+    InputError,
+    PolicyError,
+    StoreError,
+    TightropeError,
+)
 from tightrope.live.campaign import Request
 from tightrope.live.writing import Writer
 from tightrope.problem.laws import shown
@@ -20,7 +28,7 @@ from tightrope.service import wire
 from tightrope.service.desk import named_code
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded, encode, problem_of
 
-__all__ = ["ACTS", "Act", "answer_to", "answers_to", "items_of", "requests_of"]
+__all__ = ["ACTS", "Act", "answer_to", "answers_to", "batch_of", "items_of", "request_of"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
 
@@ -92,6 +100,35 @@ class Amending(Doing):
         """Move it."""
         one = self.one
         writer.amend(one.id, one.cost, one.penalty, one.note)
+
+
+class Together:
+    """Several of one kind in one turn; the result is a list of results and errors."""
+
+    __slots__ = ("doing", "items", "who")
+
+    def __init__(self, doing: type[Doing], items: Sequence[Any], who: str) -> None:
+        self.doing, self.items, self.who = doing, items, who
+
+    def __call__(self, writer: Writer) -> list[Any]:
+        """Do them, within a turn."""
+        before, writer.who = writer.who, self.who
+        doing = self.doing(None, self.who)
+        done, results = doing.done, list[Any]()
+        try:
+            for item in self.items:
+                doing.one = item
+                try:
+                    results.append(done(writer))
+                except (HaltedError, PolicyError, StoreError):
+                    raise  # as of one request: nothing of this turn is kept
+                except TightropeError as error:
+                    if isinstance(error, CampaignError):
+                        named_code(error, writer.ledger)
+                    results.append(error)
+        finally:
+            writer.who = before
+        return results
 
 
 @dataclass(frozen=True)
@@ -172,22 +209,26 @@ def _item(act: Act, piece: bytes) -> Any:
         return error
 
 
-def requests_of(act: Act, items: Sequence[Any], who: str) -> tuple[list[Request], list[Any]]:
-    """The requests of a batch, and for each item its request or its error."""
-    requests: list[Request] = []
-    places: list[Any] = []
-    for item in items:
-        if isinstance(item, TightropeError):
-            places.append(item)
-            continue
+def batch_of(act: Act, items: Sequence[Any], who: str) -> tuple[Request | None, list[Any]]:
+    """One request for all items that can be tried, and of each item its error, if it has one."""
+    errors = [_error(act, item) for item in items]
+    good = [item for item, error in zip(items, errors, strict=True) if error is None]
+    if not good:
+        return None, errors
+    ids = [item.id for item in good if item.id.__class__ is str]
+    return Request(Together(act.doing, good, who), ids), errors
+
+
+def _error(act: Act, item: Any) -> TightropeError | None:
+    """Why an item cannot be tried."""
+    if isinstance(item, TightropeError):
+        return item
+    if act.doing is Asking and item.ttl_s is not None:
         try:
-            request = request_of(act, item, who)
+            check_ttl(item.ttl_s)
         except InputError as error:
-            places.append(error)
-            continue
-        requests.append(request)
-        places.append(request)
-    return requests, places
+            return error
+    return None
 
 
 def answer_to(act: Act, one: Any, request: Request) -> Answer:
@@ -201,21 +242,26 @@ def answer_to(act: Act, one: Any, request: Request) -> Answer:
 
 
 def answers_to(
-    act: Act, items: Sequence[Any], places: Sequence[Any], count: Callable[[str], None]
+    act: Act,
+    items: Sequence[Any],
+    errors: Sequence[TightropeError | None],
+    request: Request | None,
+    outcomes: Counter[str],
 ) -> Answer:
-    """The answer to a batch; ``count`` is told how each item ended."""
+    """The answer to a batch, a result per item; ``outcomes`` counts how they ended."""
+    failed = None if request is None else request.error
+    found = iter(() if request is None or failed is not None else request.result)
     results: list[Any] = []
-    for item, place in zip(items, places, strict=True):
-        error = place.error if isinstance(place, Request) else place
-        if error is not None:
-            problem = problem_of(error)[0]
-            count(problem.code)
+    for item, error in zip(items, errors, strict=True):
+        result = error or failed or next(found)
+        if isinstance(result, BaseException):
+            problem = problem_of(result)[0]
+            outcomes[problem.code] += 1
             results.append(problem)
-            continue
-        count("ok")
-        if act.doing is Asking:
-            ticket, new = place.result
+        elif act.doing is Asking:
+            ticket, new = result
             results.append(wire.DecisionAnswer.of(ticket, 201 if new else 200))
         else:
             results.append(wire.ReportAnswer(item.id, act.state, 200))
+    outcomes["ok"] += sum(not isinstance(one, wire.Problem) for one in results)
     return 200, encode({"results": results}), None

@@ -21,9 +21,9 @@ from tightrope.service.acts import (
     Act,
     answer_to,
     answers_to,
+    batch_of,
     items_of,
     request_of,
-    requests_of,
 )
 from tightrope.service.campaigns import ROUTES, Asked, Route
 from tightrope.service.connections import Unfinished
@@ -175,15 +175,15 @@ class App:
         outcomes = committer.counts.outcomes
         if hot.batch:
             items = items_of(act, body)
-            requests, places = requests_of(act, items, grant.name)
+            together, errors = batch_of(act, items, grant.name)
 
-            def count(outcome: str) -> None:
-                outcomes[outcome] += 1
+            def finish_all(work: Work | None) -> None:
+                done(answers_to(act, items, errors, together, outcomes))
 
-            if requests:
-                committer.submit(requests, lambda work: done(answers_to(act, items, places, count)))
+            if together is None:
+                finish_all(None)
             else:
-                done(answers_to(act, items, places, count))
+                committer.submit((together,), finish_all, len(items))
             return
         one = act.item() if not body and act.name == "decisions" else decoded(act.one, body)
         request = request_of(act, one, grant.name)

@@ -2,7 +2,7 @@
 
 A decision or a report goes from the parser to its campaign's committer, and back, without a task
 or a framework between them; everything else becomes an ASGI call. Measured with 64 connections
-(docs/service.md): a third of the processor time of uvicorn's own connection for such a request.
+(docs/service.md): less than half of the processor time of uvicorn's connection for such a request.
 
 Limits kept here: connections, bytes of headers and of a body, the time that a request may take to
 arrive, the time that a client may take to read its answer, the time between two requests.

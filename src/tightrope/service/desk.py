@@ -35,8 +35,8 @@ from tightrope.service.wire import RefusalError
 
 __all__ = ["By", "Committer", "Service", "named_code"]
 
-MOST_WAITING = 10_000  # requests of one campaign that wait for their turn
-MOST_TOGETHER = 1000  # requests of one turn
+MOST_WAITING = 10_000  # items of one campaign that wait for their turn
+MOST_TOGETHER = 1000  # items of one turn
 READERS = 4  # threads for long reads
 OPENED = 64  # campaigns that are opened before they are asked for
 READY = 0.5  # seconds for which the store is believed to answer
@@ -75,15 +75,16 @@ def named_code(error: CampaignError, ledger: Ledger) -> None:
 class Work:
     """Requests that were handed in together, or something to look at; ``done`` is called after."""
 
-    __slots__ = ("done", "error", "function", "requests", "result", "since")
+    __slots__ = ("done", "error", "function", "items", "requests", "result", "since")
 
     def __init__(
         self,
         requests: Sequence[Request],
         done: Callable[[Work], None],
+        items: int,
         function: Callable[[Core], Any] | None = None,
     ) -> None:
-        self.requests, self.done, self.function = requests, done, function
+        self.requests, self.done, self.items, self.function = requests, done, items, function
         self.since = time.perf_counter()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -97,7 +98,7 @@ class Committer:
         self._service, self._loop = service, service.loop
         self._queue: deque[Work] = deque()
         self._looks: deque[Work] = deque()
-        self.waiting = 0  # requests that were taken and not answered; the loop's
+        self.waiting = 0  # items that were taken and not answered; the loop's
         self.halted = False  # whether the log cannot be followed here
         self._campaign: Campaign | None = None
         self._core: Core | None = None  # as it was last looked at; turns go on with it
@@ -107,25 +108,31 @@ class Committer:
         self._thread = threading.Thread(target=self._run, name=f"committer {name}", daemon=True)
         self._thread.start()
 
-    def submit(self, requests: Sequence[Request], done: Callable[[Work], None]) -> None:
-        """Have requests done; ``done`` is called in the loop, when each has a result or error."""
+    def submit(
+        self, requests: Sequence[Request], done: Callable[[Work], None], items: int = 0
+    ) -> None:
+        """Have requests done; ``done`` is called in the loop, when each has a result or error.
+
+        ``items``: how many things they do, if not one each.
+        """
+        items = items or len(requests)
         if self._ending:
             raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
-        if self.waiting + len(requests) > self._service.most_waiting:
-            self.counts.outcomes["overloaded"] += len(requests)
+        if self.waiting + items > self._service.most_waiting:
+            self.counts.outcomes["overloaded"] += items - 1  # and one where it is answered
             raise RefusalError(
                 503,
                 "overloaded",
-                f"campaign {self.name!r}: {self.waiting} requests wait; come back in a second",
+                f"campaign {self.name!r}: {self.waiting} items wait; come back in a second",
                 retry_after="1",
             )
-        self.waiting += len(requests)
-        self._queue.append(Work(requests, done))
+        self.waiting += items
+        self._queue.append(Work(requests, done, items))
         self._call()
 
     def look(self, function: Callable[[Core], Any], done: Callable[[Work], None]) -> None:
         """Have a short function look at the state after all that is committed."""
-        self._looks.append(Work((), done, function))
+        self._looks.append(Work((), done, 0, function))
         self._call()
 
     def _call(self) -> None:
@@ -176,7 +183,7 @@ class Committer:
         count = 0
         while self._queue and count < MOST_TOGETHER:
             works.append(self._queue.popleft())
-            count += len(works[-1].requests)
+            count += works[-1].items
         return works
 
     def _opened(self) -> Campaign:
@@ -194,7 +201,7 @@ class Committer:
                 if not request.done:
                     request.error = error
         self._mark(requests[0].error)
-        self.counts.committed(len(requests), time.perf_counter() - began)
+        self.counts.committed(sum(work.items for work in works), time.perf_counter() - began)
 
     def _mark(self, error: BaseException | None) -> None:
         """Remember whether the campaign is halted here, and say it when that changes."""
@@ -228,8 +235,8 @@ class Committer:
         """Answer what was done; in the loop."""
         now, waited = time.perf_counter(), self.counts.waited
         for work in works:
-            if work.requests:
-                self.waiting -= len(work.requests)
+            if work.items:
+                self.waiting -= work.items
                 waited(now - work.since)
             try:
                 work.done(work)
@@ -394,7 +401,7 @@ class Service:
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Requests that were taken and not answered, by campaign."""
+        """Items that were taken and not answered, by campaign."""
         return {name: one.waiting for name, one in list(self._committers.items())}
 
 
