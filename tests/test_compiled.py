@@ -54,6 +54,28 @@ def test_compilations_are_counted_and_users_need_not_be():
     assert call(np.array([4.0])) == 4.0
 
 
+def test_a_part_has_no_machine_code_of_its_own():
+    @compiled.inlined
+    def inner(x):
+        return 2.0 * x
+
+    @compiled.inlined
+    def part(x):
+        return inner(x) + 1.0
+
+    @numba.njit
+    def kernel(x):
+        return part(x)
+
+    assert kernel(3.0) == 7.0
+    assert compiled.PART["pipeline_class"] is compiled._PartCompiler
+    (made,) = part.overloads.values()
+    engine = made.library._codegen._engine
+    assert not engine.is_symbol_defined(made.fndesc.llvm_func_name)
+    (outer,) = kernel.overloads.values()
+    assert engine.is_symbol_defined(outer.fndesc.llvm_func_name)
+
+
 def test_numba_says_that_it_cannot_compile_by_these_errors():
     @numba.njit
     def impossible(x):

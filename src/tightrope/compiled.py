@@ -22,7 +22,11 @@ from typing import Any
 import numpy as np
 from numba import config, njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, DefaultPassBuilder, PassManager, _LowerResult
+from numba.core.compiler_machinery import register_pass
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
@@ -34,6 +38,7 @@ from tightrope.sources import source_digest
 __all__ = [
     "COMPILE_ERRORS",
     "OPTIONS",
+    "PART",
     "announced",
     "array_behind",
     "checked",
@@ -43,7 +48,9 @@ __all__ = [
     "direct_call",
     "fingerprint",
     "first_of",
+    "inlined",
     "keep",
+    "optimized",
     "select",
     "tables_in_global_memory",
     "uncounted",
@@ -53,6 +60,50 @@ __all__ = [
 COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second does not derive from the first
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a part, optimised once; it becomes machine code within a kernel alone."""
+
+    def _optimize_final_module(self) -> None:
+        manager, builder = self._codegen._module_pass_manager()
+        manager.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):  # type: ignore[misc]
+    """As numba's, without machine code of its own and without an entry from Python."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        for flag in ("no_compile", "no_cpython_wrapper", "no_cfunc_wrapper"):
+            setattr(state.flags, flag, True)
+        done = bool(super().run_pass(state))
+        made = state["cr"]
+        key = object().__reduce__  # numba finds a function by its entry: any builtin of its own
+        state.targetctx.insert_user_function(key, made.fndesc, [state.library])
+        state["cr"] = _LowerResult(made.fndesc, made.call_helper, cfunc=key, env=made.env)
+        return done
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    def define_pipelines(self) -> list[Any]:
+        usual = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = PassManager("part")
+        for one, text in usual.passes:
+            passes.add_pass(_PartLowering if one is NativeLowering else one, text)
+        passes.finalize()
+        return [passes]
+
+
+# For functions that only kernels call. numba would make machine code of each, with all that it
+# calls in it, and two wrappers; without that a kernel compiles in two thirds of the time.
+PART: dict[str, Any] = {"pipeline_class": _PartCompiler, **OPTIONS}
 
 _on_compiling: ContextVar[Callable[[], None]] = ContextVar("on_compiling", default=lambda: None)
 
@@ -164,7 +215,13 @@ def first_of(count: int) -> Any:
     return numbers
 
 
-def _inlined(function: Callable[..., Any]) -> Any:
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function, to be inlined."""
+    return njit(forceinline=True, **PART)(function)
+
+
+def optimized(function: Callable[..., Any]) -> Any:
+    """As ``inlined``, optimised by itself first: compiles for longer; LyOn's loop is 8 % faster."""
     return njit(forceinline=True, **OPTIONS)(function)
 
 
@@ -173,7 +230,7 @@ def compile_function(
     function: Callable[..., Any],
     digest: str,
     dtype: type | None = None,
-    jit: Callable[[Callable[..., Any]], Any] = _inlined,
+    jit: Callable[[Callable[..., Any]], Any] = inlined,
 ) -> Any:
     """Compile a part of the kernel with this ``digest``, and the functions that it calls.
 
@@ -307,12 +364,12 @@ def uncounted(function: Callable[..., Any]) -> Any:
 
     For slices of memory that outlives the call: counting would add seconds of compiling.
     """
-    return njit(forceinline=True, _nrt=False, **OPTIONS)(function)
+    return njit(forceinline=True, _nrt=False, **PART)(function)
 
 
 def checked(function: Callable[..., Any]) -> Any:
     """As ``uncounted``, with IndexError for an index out of range: for a user's own functions."""
-    return njit(forceinline=True, _nrt=False, boundscheck=True, **OPTIONS)(function)
+    return njit(forceinline=True, _nrt=False, boundscheck=True, **PART)(function)
 
 
 def whole_number(place: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from tightrope.compiled import OPTIONS, checked, compile_function, fingerprint, uncounted
+from tightrope.compiled import PART, checked, compile_function, fingerprint, uncounted
 from tightrope.kernels.step import Target
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
@@ -106,14 +106,13 @@ class Spec:
     def part(self, function: Callable[..., Any]) -> Any:
         """Compile a small function by copying it into its callers before type inference.
 
-        numba compiles each function separately and optimises it again with every caller; copying
-        small functions early halves the time.
+        numba compiles each function separately, which for a small one takes longer than copying it.
         """
-        return compile_function(function, self.digest, jit=njit(inline="always", **OPTIONS))
+        return compile_function(function, self.digest, jit=njit(inline="always", **PART))
 
     def routine(self, function: Callable[..., Any]) -> Any:
         """Compile a function separately: one that is long or has several callers."""
-        return compile_function(function, self.digest, jit=njit(**OPTIONS))
+        return compile_function(function, self.digest, jit=njit(**PART))
 
     def formula(self, function: Callable[..., Any], dtype: type | None = None) -> Any:
         """Compile a function of the policy, with its float literals in the precision ``dtype``.

@@ -566,6 +566,10 @@ class Problem(Known):
         rows = [[1.0, 0.5, 0.0],
                 [0.2, 0.1, 1.0]]
         """
+        return self._toml
+
+    @cached_property
+    def _toml(self) -> str:
         known = self._known
         head = known.head_table() | {"absent": list(self.absent)}
         texts = [entries_text(head), *arm_texts(self.arms, "arms", known)]
