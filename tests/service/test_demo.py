@@ -166,7 +166,7 @@ def test_half_way_one_model_gets_worse_and_loses_its_share(monkeypatch):
     status, before, after = campaign.status(), shares[0], pulls(client)
     assert status["spent"] <= status["budget"] == demo.BUDGET
     assert status["spent"] > 0.99 * demo.BUDGET
-    assert status["penalties"]["bad"] / status["told"] < 1.1 * demo.LIMIT
+    assert status["penalties"]["bad"] / status["told"] < 1.02 * demo.LIMIT, "as promised"
     late = {name: after[name] - before[name] for name in after}
     assert before["sonnet"] / sum(before.values()) > 0.5
     assert late["sonnet"] / sum(late.values()) < 0.35

@@ -32,8 +32,8 @@ LIMIT = 0.05  # bad answers per answer
 RATE = 25.0  # questions per second at speed 1
 MOST_OPEN = 200  # questions at once
 MOST_CAMPAIGNS = 12  # one after the other; then the page stays as it is
-NEVER, LATE, NONSENSE = 0.003, 0.002, 0.0004  # shares of reports
-POLICY = "resolve:watch=0.01"
+NEVER, LATE, NONSENSE = 0.0004, 0.0006, 0.0004  # shares of reports
+POLICY = "resolve:risk=0.01,watch=0.01"
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Model:
 
 
 MODELS = {
-    "haiku": Model(0.0015, 0.60, 0.10, 0.4),
+    "haiku": Model(0.003, 0.45, 0.09, 0.4),
     "sonnet": Model(0.005, 0.84, 0.025, 0.8),
-    "opus": Model(0.02, 0.92, 0.012, 1.6),
+    "opus": Model(0.015, 0.92, 0.012, 1.6),
 }
-WORSE = {"sonnet": Model(0.005, 0.62, 0.16, 0.8)}  # when half the budget is spent
+WORSE = {"sonnet": Model(0.005, 0.60, 0.16, 0.8)}  # when half the budget is spent
 UNKNOWN = Model(0.01, 0.8, 0.05, 1.0)  # an arm that somebody adds by hand
 TASK = {
     "arms": [{"name": name} for name in MODELS],
