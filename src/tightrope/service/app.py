@@ -339,11 +339,17 @@ async def body_of(receive: Any) -> bytes:
 
 
 def make_app(
-    service: Service, keys: KeyRing | None = None, pages: Sequence[BaseRoute] | None = None
+    service: Service,
+    keys: KeyRing | None = None,
+    pages: Sequence[BaseRoute] | None = None,
+    unit: str = "",
 ) -> App:
-    """The application of a service; ``pages``: other routes than those of the dashboard."""
+    """The application of a service; ``pages``: other routes than those of the dashboard.
+
+    ``unit``: what costs are in, such as $, for the pages.
+    """
     if pages is None:
         from tightrope.service.pages import page_routes
 
-        pages = page_routes(service, keys)
+        pages = page_routes(service, keys, unit)
     return App(service, keys, pages)

@@ -178,7 +178,7 @@ def run_demo(
         users.append(asyncio.get_running_loop().create_task(_use(url, speed, say)))
 
     async def work() -> None:
-        server = Server(make_app(Service("memory:")), Quiet(), Limits(), 0.0)
+        server = Server(make_app(Service("memory:"), unit="$"), Quiet(), Limits(), 0.0)
         try:
             await server.run("127.0.0.1", port, None, ready)
         finally:

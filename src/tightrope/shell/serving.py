@@ -55,6 +55,7 @@ def serve(options: argparse.Namespace) -> int:
         most_waiting=options.waiting,
         access_log=options.access_log,
         grace=options.grace,
+        unit=options.unit,
     )
     return 0
 
@@ -94,6 +95,7 @@ def add_serve(commands: Any) -> None:
         metavar="SECONDS",
         help="after SIGTERM, in which /readyz says 503 and requests are taken; default 0",
     )
+    parser.add_argument("--unit", default="", metavar="TEXT", help="of costs, on the pages: $, USD")
     parser.add_argument("--access-log", action="store_true", help="write a line per request")
 
 
