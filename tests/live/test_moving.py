@@ -354,3 +354,22 @@ def test_a_task_whose_scales_grow_is_the_same_in_toml():
         "cost": float("inf"),
         "reward": float("inf"),
     }
+
+
+@pytest.mark.parametrize("limit", [Limit(0.1, per="pull"), Limit(0.1, per="reward")], ids=str)
+def test_what_is_charged_for_no_pull_allows_no_penalties(limit):
+    """As for tickets that expire: every fourth ask is charged, and nothing is told of it."""
+    controller = Controller(
+        Task(["bold", "calm"], {"bad": limit}), Resolve(risk=0.01), 1000, seed=3
+    )
+    luck, penalties, pulls = np.random.default_rng(5), 0.0, 0
+    while controller.spent <= controller.budget - 1.0:
+        arm = controller.ask()
+        if luck.random() < 0.25:
+            controller.void(arm)
+            controller.charge(1.0)
+            continue
+        penalty = float(luck.random() < (0.3, 0.02)[arm])
+        controller.tell(arm, cost=1.0, reward=1.0, penalty=penalty)
+        penalties, pulls = penalties + penalty, pulls + 1
+    assert 0.06 < penalties / pulls <= 0.1

@@ -572,10 +572,14 @@ class Controller:
         What was charged too much is given back as negative amounts.
         """
         scales, layout, run = self.task.scales, self._state.layout, self._run
-        left = self._state.record.remaining if self._state.spec.remembers else None
+        record = self._state.record
+        left = record.remaining if self._state.spec.remembers else None
         run[layout.spent] += cost / scales.cost
         if left is not None:
             left[0] -= cost / scales.cost
+            for m, base in enumerate(self.task.bases):
+                if base:  # per pull or reward: cost without any must not allow more penalties
+                    left[1 + m] -= record.limits[m] * cost / scales.cost
         for m, penalty in penalties.items():
             amount = penalty / scales.penalties[m]
             run[layout.queue + m] += amount
