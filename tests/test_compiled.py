@@ -69,6 +69,8 @@ def test_a_part_has_no_machine_code_of_its_own():
 
     assert kernel(3.0) == 7.0
     assert compiled.PART["pipeline_class"] is compiled._PartCompiler
+    with pytest.raises(TypeError):
+        part(3.0)  # from Python
     (made,) = part.overloads.values()
     engine = made.library._codegen._engine
     assert not engine.is_symbol_defined(made.fndesc.llvm_func_name)

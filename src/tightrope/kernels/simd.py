@@ -23,14 +23,7 @@ from typing import Any, NamedTuple
 
 from numba import int32, uint64
 
-from tightrope.compiled import (
-    compile_function,
-    compile_kernel,
-    fingerprint,
-    keep,
-    optimized,
-    select,
-)
+from tightrope.compiled import compile_function, compile_kernel, fingerprint, keep, select
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word
 from tightrope.policies.base import IndexPolicy
@@ -117,7 +110,7 @@ def build(spec: Kernel) -> Any:
 
 def _part(spec: Kernel) -> Any:
     def part(function: Any, dtype: type | None = None) -> Any:
-        return compile_function(function, spec.digest, dtype, optimized)
+        return compile_function(function, spec.digest, dtype)
 
     return part
 

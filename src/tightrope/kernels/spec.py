@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-from tightrope.compiled import PART, checked, compile_function, fingerprint, uncounted
+from tightrope.compiled import PART, checked, compile_function, fingerprint, inlined, uncounted
 from tightrope.kernels.step import Target
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
@@ -124,7 +124,7 @@ class Spec:
         if self.method == CHOICE:
             jit = checked if self.outside and function in self.functions else uncounted
             return compile_function(function, self.digest, dtype, jit)
-        return compile_function(function, self.digest, dtype)
+        return compile_function(function, self.digest, dtype, inlined)
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
