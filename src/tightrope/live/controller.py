@@ -572,19 +572,19 @@ class Controller:
         What was charged too much is given back as negative amounts.
         """
         scales, layout, run = self.task.scales, self._state.layout, self._run
-        record = self._state.record
-        left = record.remaining if self._state.spec.remembers else None
-        run[layout.spent] += cost / scales.cost
-        if left is not None:
-            left[0] -= cost / scales.cost
-            for m, base in enumerate(self.task.bases):
-                if base:  # per pull or reward: cost without any must not allow more penalties
-                    left[1 + m] -= record.limits[m] * cost / scales.cost
+        record = self._state.record if self._state.spec.remembers else None
+        spent = cost / scales.cost
+        run[layout.spent] += spent
+        if record is not None:
+            record.remaining[0] -= spent
+            for m in range(len(record.limits)):
+                if record.bases[m]:  # per pull or reward: cost without any allows no penalties
+                    record.remaining[1 + m] -= record.limits[m] * spent
         for m, penalty in penalties.items():
             amount = penalty / scales.penalties[m]
             run[layout.queue + m] += amount
-            if left is not None:
-                left[1 + m] -= amount
+            if record is not None:
+                record.remaining[1 + m] -= amount
         self._arm = NOTHING
 
     @property
