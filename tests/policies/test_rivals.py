@@ -125,7 +125,7 @@ def test_an_arm_that_costs_nothing_has_no_kl_bound_yet():
 def test_kl_ucb_is_optimistic_about_every_mean():
     run = having_seen(LinConKLUCB(), PAPER, 50.0)
     run.choose()
-    level = math.log(101) / 50
+    level = math.ceil(128 * math.log(101)) / 128 / 50
     for arm, (cost, reward, penalty) in enumerate([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)]):
         high, low = kl_root(reward, level, 1.0), kl_root(cost, level, 0.0)
         assert run.scratch.reward[arm] == pytest.approx(high / low)
@@ -135,6 +135,20 @@ def test_kl_ucb_is_optimistic_about_every_mean():
     bolder = having_seen(LinConKLUCB(scale=3.0), PAPER, 50.0)
     bolder.choose()
     assert (bolder.scratch.reward > run.scratch.reward).all()
+
+
+def test_kl_bounds_that_are_kept_are_those_computed_anew():
+    run, draws = Run(LinConKLUCB(), TWO_LIMITS, 1e4), np.random.default_rng(5)
+    for _ in range(300):
+        arm = run.choose(draws.integers(0, 2**32, 2).tolist())
+        kept = [np.copy(one) for one in (run.scratch.reward, run.scratch.penalty)]
+        run.scratch.level[0] = -1.0
+        run.choose()
+        if run.scratch.level[0] >= 0.0:  # every arm was pulled, so there are bounds
+            assert np.array_equal(kept[0], run.scratch.reward)
+            assert np.array_equal(kept[1], run.scratch.penalty)
+        run.tell(arm, *(draws.random(4) < 0.5).astype(float))
+    assert run.scratch.level[0] > 0.0
 
 
 def relative_entropy(p, q):

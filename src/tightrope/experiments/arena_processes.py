@@ -264,7 +264,7 @@ class _Worker:
 
     def end(self) -> None:
         """End the process, whatever it is doing: what it has not sent is not kept."""
-        self._process.terminate()
+        self._process.kill()
         self._process.join()
         self.pipe.close()
 
@@ -274,7 +274,7 @@ def _started(count: int, tell: bool) -> Iterator[list[_Worker]]:
     """So many processes; the first says, if it has to, that it compiles."""
     context, workers = multiprocessing.get_context("spawn"), list[_Worker]()
     try:
-        with _later_interrupts():
+        with _later_signals():
             for number in range(count):
                 workers.append(_Worker(context, tell and number == 0))
         yield workers
@@ -284,13 +284,16 @@ def _started(count: int, tell: bool) -> Iterator[list[_Worker]]:
 
 
 @contextmanager
-def _later_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block; processes that are started in it never get it."""
+def _later_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the end of the block: no process is left half started.
+
+    Processes that are started in it never get Ctrl-C: the one that started them ends them.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # it lets Ctrl-C in again when it is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # it lets signals in again when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -299,6 +302,8 @@ def _later_interrupts() -> Iterator[None]:
 
 def _serve(pipe: Connection, tell: bool) -> None:
     """Another process: make the pieces that are sent, until it is ended."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     job: Any = None
     with announced() if tell else nullcontext():

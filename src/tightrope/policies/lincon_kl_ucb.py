@@ -17,6 +17,9 @@ improves both reward and constraint. An arm is then drawn with probability propo
 of cost divided by its mean cost. An arm whose cost so far is 0 is pulled again. Their algorithm
 knows the reward of a success; this one does not. Written from knowledge of the published algorithm;
 their experiments, on data sets, are not repeated.
+
+log t is rounded up to a multiple of 1/128: the bounds of an arm then stay the same for many rounds
+in which it is not pulled, and are not computed again. They are wider by less than 0.1 % at t = 100.
 """
 
 from __future__ import annotations
@@ -38,11 +41,16 @@ if TYPE_CHECKING:
 
 __all__ = ["LinConKLUCB"]
 
+GRID = 128.0  # steps of log t per unit
+
 
 class Optimism(NamedTuple):
-    """The arms' confidence bounds, and the linear program over them."""
+    """The arms' confidence bounds, what they were computed from, and the linear program."""
 
     limits: Annotated[Array, "M"]
+    level: Annotated[Array, 1]  # of the bounds; -1 before there are any
+    pulls: Annotated[Array, "K"]  # of the bounds
+    totals: Annotated[Array, "K", "C"]  # of the bounds
     cost: Annotated[Array, "K"]  # mean
     reward: Annotated[Array, "K"]  # upper bound of the rate
     penalty: Annotated[Array, "K", "M"]  # lower bounds of the rates
@@ -74,7 +82,8 @@ class LinConKLUCB(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Optimism) -> None:
-        """Compute the limits from the allowances."""
+        """Compute the limits from the allowances; no bounds are known yet."""
+        scratch.level[0] = -1.0
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.limits[m]
 
@@ -84,26 +93,43 @@ class LinConKLUCB(ChoicePolicy):
         arm = untried(state)
         if arm >= 0:
             return arm
-        _bound(constants[0] * math.log(state.steps[0] + 1.0), state, scratch)
+        level = math.ceil(GRID * math.log(state.steps[0] + 1.0)) / GRID
+        _bound(constants[0] * level, state, scratch)
         kept = solve_program(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
         return pick_or_any(kept, scratch.program.mixture, scratch.cost, coin(words[0]))
 
 
 def _bound(level: float, state: State, scratch: Optimism) -> None:
-    """Compute every arm's bounds: the means with pulls times kl of at most ``level``."""
-    limited = len(scratch.limits)
+    """Compute the bounds of arms for which they changed: pulls times kl is at most ``level``."""
+    every = level != scratch.level[0]
+    scratch.level[0] = level
     for arm in range(len(state.pulls)):
-        pulls, first = state.pulls[arm], arm * (2 + limited)
-        cost, width = state.totals[first] / pulls, level / pulls
-        scratch.cost[arm] = cost
-        reward, unsure = (
-            kl_high(state.totals[first + 1] / pulls, width),
-            if_unknown(state, first, width),
-        )
-        cheap, dear = kl_low(cost, unsure), kl_high(cost, unsure)
-        scratch.reward[arm] = reward / cheap
-        for m in range(limited):
-            own = if_unknown(state, first + 2 + m, width)
-            lower = kl_low(state.totals[first + 2 + m] / pulls, own)
-            rate = low_net_rate(state, m, lower, reward, cheap, dear)
-            scratch.penalty[arm * limited + m] = rate
+        if _changed(arm, state, scratch) or every:
+            _bound_arm(arm, level / state.pulls[arm], state, scratch)
+
+
+def _changed(arm: int, state: State, scratch: Optimism) -> bool:
+    """Whether an arm's pulls or totals are not those of its bounds; they are from now on."""
+    channels = 2 + len(scratch.limits)
+    changed = scratch.pulls[arm] != state.pulls[arm]
+    scratch.pulls[arm] = state.pulls[arm]
+    for at in range(arm * channels, (arm + 1) * channels):
+        changed = changed or scratch.totals[at] != state.totals[at]
+        scratch.totals[at] = state.totals[at]
+    return changed
+
+
+def _bound_arm(arm: int, width: float, state: State, scratch: Optimism) -> None:
+    limited, pulls = len(scratch.limits), state.pulls[arm]
+    first = arm * (2 + limited)
+    cost = state.totals[first] / pulls
+    scratch.cost[arm] = cost
+    reward = kl_high(state.totals[first + 1] / pulls, width)
+    unsure = if_unknown(state, first, width)
+    cheap, dear = kl_low(cost, unsure), kl_high(cost, unsure)
+    scratch.reward[arm] = reward / cheap
+    for m in range(limited):
+        own = if_unknown(state, first + 2 + m, width)
+        lower = kl_low(state.totals[first + 2 + m] / pulls, own)
+        rate = low_net_rate(state, m, lower, reward, cheap, dear)
+        scratch.penalty[arm * limited + m] = rate
