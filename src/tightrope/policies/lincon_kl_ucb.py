@@ -116,7 +116,7 @@ def _changed(arm: int, state: State, scratch: Optimism) -> bool:
     for at in range(arm * channels, (arm + 1) * channels):
         changed = changed or scratch.totals[at] != state.totals[at]
         scratch.totals[at] = state.totals[at]
-    return changed
+    return changed  # type: ignore[no-any-return]
 
 
 def _bound_arm(arm: int, width: float, state: State, scratch: Optimism) -> None:

@@ -24,6 +24,7 @@ from tightrope.problem.laws import (
     known_keys,
     number,
     outcome_from_toml,
+    same_rows,
     shown,
 )
 from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
@@ -70,8 +71,10 @@ class Arm:
         outcomes = self.outcomes
         if not _is_a(type(self.cost), Law) or not all(_is_a(type(o), Outcome) for o in outcomes):
             self._refuse_outcome()
-        rows = [o.values for o in outcomes if type(o) is Empirical]
-        if rows and (len(rows) < len(outcomes) or len(set(map(len, rows))) > 1):
+        rows = [o for o in outcomes if type(o) is Empirical]
+        if rows and not (
+            len(rows) == len(outcomes) and all(same_rows(rows[0], one) for one in rows[1:])
+        ):
             raise ProblemError(
                 f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
                 " rows, or none of them"
@@ -87,16 +90,24 @@ class Arm:
                 )
 
     @classmethod
-    def from_rows(cls, name: str, rows: npt.ArrayLike, penalties: Sequence[str] = ()) -> Arm:
-        """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M], equally likely.
+    def from_rows(
+        cls,
+        name: str,
+        rows: npt.ArrayLike,
+        penalties: Sequence[str] = (),
+        weights: npt.ArrayLike | None = None,
+    ) -> Arm:
+        """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M].
 
         ``penalties``: the names of the columns after cost and reward; by default these columns are
-        in the order of the limits.
+        in the order of the limits. ``weights`` [n]: how likely each row is, in any unit; None
+        makes them equally likely.
 
         >>> Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)]).cost.mean
         0.6
         """
-        table = np.array(rows, dtype=object)
+        fast = isinstance(rows, np.ndarray) and rows.dtype.kind in "fiu"
+        table = np.asarray(rows) if fast else np.array(rows, dtype=object)
         if table.ndim != 2 or table.shape[1] < 2 or not table.size:
             raise ProblemError(
                 f"arm {name!r}, rows: {shown(rows)} must be rows of equal length:"
@@ -110,15 +121,32 @@ class Arm:
                 f"arm {name!r}, rows: columns = {table.shape[1]}, must be {', '.join(channels)}"
             )
         with at(f"arm {name!r}, rows"):
-            columns = [
-                Empirical(
-                    tuple(number(v, f"{channel} in row {i + 1}") for i, v in enumerate(column))
-                )
-                for channel, column in zip(channels, table.T, strict=True)
-            ]
+            if not fast or not np.isfinite(table).all():
+                _require_numbers(channels, table)
+            columns = [Empirical(column) for column in table.astype(np.float64).T]
         cost, reward, *rest = columns
         named = dict(zip(penalties, rest, strict=True)) if penalties else rest
-        return cls(name, cost, reward, named)
+        made = cls(name, cost, reward, named)
+        return made if weights is None else made.weighted(weights)
+
+    def weighted(self, weights: npt.ArrayLike) -> Arm:
+        """The same observed rows with other weights [n], in any unit.
+
+        >>> seen = Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)])
+        >>> seen.weighted([3, 1]).cost.mean
+        0.8
+        """
+        outcomes = self.outcomes
+        if not all(isinstance(one, Empirical) for one in outcomes):
+            raise ProblemError(f"arm {self.name!r}: weights need observed rows; it has laws")
+        with at(f"arm {self.name!r}"):
+            first = replace(cast(Empirical, self.cost), weights=weights)
+        rest = [replace(cast(Empirical, one), weights=first.weights) for one in outcomes[1:]]
+        reward, *penalties = rest
+        named: Any = penalties
+        if isinstance(self.penalty, Mapping):
+            named = dict(zip(self.penalty, penalties, strict=True))
+        return Arm(self.name, first, reward, named)
 
     @property
     def penalties(self) -> tuple[Outcome, ...]:
@@ -206,6 +234,13 @@ class Arm:
         )
 
 
+def _require_numbers(channels: Sequence[str], table: npt.NDArray[Any]) -> None:
+    """Raise for the first cell that is not a finite number, with its channel and row from 1."""
+    for channel, column in zip(channels, table.T, strict=True):
+        for i, value in enumerate(column.tolist()):
+            number(value, f"{channel} in row {i + 1}")
+
+
 class BernoulliArms(Sequence[Arm]):
     """Arms with zero-one outcomes as an array of probabilities; each ``Arm`` is made on access."""
 
@@ -282,7 +317,7 @@ def odds_of(
 
 # --- TOML ---------------------------------------------------------------------------------
 
-_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows")
+_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
 
 
 class KnownLaws(NamedTuple):
@@ -317,10 +352,10 @@ def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
         entries = dict(known_keys(table, _KEYS))
     name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
     laws.fill(name, entries)
-    if set(entries) == {"rows"}:
-        return Arm.from_rows(name, entries["rows"], limit_names)
+    if {"rows"} <= set(entries) <= {"rows", "weights"}:
+        return Arm.from_rows(name, entries["rows"], limit_names, entries.get("weights"))
     if (
-        "rows" in entries
+        {"rows", "weights"} & set(entries)
         or not {"cost", "reward"} <= set(entries)
         or {"penalty", "penalties"} <= set(entries)
     ):
@@ -362,10 +397,12 @@ def arm_texts(arms: Iterable[Arm], place: str, task: Task) -> list[str]:
 
 
 def _arm_text(arm: Arm, task: Task) -> str:
-    columns = [outcome.values for outcome in arm.outcomes if isinstance(outcome, Empirical)]
+    columns = [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]
     if columns:
-        rows = [list(row) for row in zip(*columns, strict=True)]
-        return entries_text({"name": arm.name, "rows": rows})
+        rows = np.column_stack([column.values for column in columns]).tolist()
+        weighted = columns[0].weights is not None
+        weights = columns[0].chances.tolist() if weighted else None
+        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
     laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
     penalties = [penalty.to_toml() for penalty in arm.penalties]
     if not task.has_named_limits:

@@ -21,7 +21,7 @@ from itertools import pairwise
 from math import fsum, isfinite
 from numbers import Real
 from reprlib import Repr
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,7 @@ __all__ = [
     "known_keys",
     "number",
     "outcome_from_toml",
+    "same_rows",
     "shown",
 ]
 
@@ -203,17 +204,31 @@ def _alone(cell: OneCell) -> Cells:
 
 def _alias(values: Floats, probabilities: Floats) -> Cells:
     """Walker's alias table: as many cells as values, at most two values per cell."""
-    share = probabilities * len(values)  # probability left of each value, in units of a cell
-    split, other = np.ones(len(values)), np.arange(len(values))
-    small = [i for i, left in enumerate(share) if left < 1]
-    large = [i for i, left in enumerate(share) if left >= 1]
-    while small and large:
-        i, giver = small.pop(), large[-1]
-        split[i], other[i] = share[i], giver
-        share[giver] -= 1 - share[i]
-        if share[giver] < 1:
-            small.append(large.pop())
+    split, other = _aliases(probabilities)
     return Cells(split, values, values[other], np.zeros(len(values)))
+
+
+def _aliases(probabilities: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Each cell's share of its own value, and the number of the value that has the rest.
+
+    A cell holds 1 / n. One after the other, the cells of the values below it are filled up by the
+    first value that has some left beyond its own cell; where that takes some of its own cell too,
+    the next one fills that up. With sums of what is wanted and of what is left, no loop is needed.
+    """
+    share = probabilities * (len(probabilities) / probabilities.sum())
+    small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
+    split, other = np.ones(len(share)), np.arange(len(share))
+    if not len(small) or not len(large):  # all equal, up to rounding
+        return split, other
+    wanted, left = np.cumsum(1.0 - share[small]), np.cumsum(share[large] - 1.0)
+    before = np.concatenate([[0.0], wanted[:-1]])
+    giver = np.searchsorted(left, before, side="left")
+    split[small], other[small] = share[small], large[np.minimum(giver, len(large) - 1)]
+    last = np.searchsorted(wanted, left[:-1], side="right")  # the cell that takes too much
+    taken = np.flatnonzero(last < len(small))
+    split[large[taken]] = 1.0 + left[taken] - wanted[last[taken]]
+    other[large[taken]] = large[taken + 1]
+    return np.clip(split, 0.0, 1.0), other
 
 
 # --- the shape of every law ---------------------------------------------------------------
@@ -574,21 +589,69 @@ class Discrete(FiniteLaw):
         return values, [weight / total for weight in weights]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Empirical(FiniteLaw):
-    """One column of observed rows, each row equally likely.
+    """One column of observed rows, each row equally likely unless ``weights`` say otherwise.
 
     Either all channels of an arm are such columns or none is (see ``Arm.from_rows``). A pull draws
     one row for all of them, which keeps the dependence between cost, reward and penalties.
+
+    ``values`` and ``weights`` are kept as arrays that cannot be written; ``weights`` add up to 1.
     """
 
     key = "rows"
     shares_cost_draw = True
-    values: tuple[float, ...]
+    values: npt.ArrayLike  # [n]
+    weights: npt.ArrayLike | None = None  # [n]
+
+    def __post_init__(self) -> None:
+        values = _column(self.values, f"{self.key} values", outcome)
+        weights = self.weights
+        if weights is not None:
+            weights = _column(weights, f"{self.key} weights", number)
+            if len(weights) != len(values) or weights.min() < 0.0 or not weights.sum() > 0.0:
+                allowed = f"be {len(values)} numbers, none below 0, not all 0"
+                raise ProblemError(f"{self.key} weights = {shown(weights)}: must {allowed}")
+            total = float(weights.sum())
+            if abs(total - 1.0) > 1e-12:  # else they are as written before, and stay so
+                weights = _read_only(weights / total)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "weights", weights)
+        self._note_range()
+
+    def _note_range(self) -> None:
+        object.__setattr__(self, "low", float(self._values.min()))
+        object.__setattr__(self, "high", float(self._values.max()))
+
+    @property
+    def _values(self) -> Floats:
+        return cast(Floats, self.values)
+
+    @property
+    def chances(self) -> Floats:
+        """The probability of every row, [n]."""
+        if self.weights is None:
+            return np.full(len(self._values), 1.0 / len(self._values))
+        return cast(Floats, self.weights)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Empirical):
+            return NotImplemented
+        return np.array_equal(self._values, other._values) and same_rows(self, other)
+
+    def __hash__(self) -> int:
+        return hash((len(self._values), self.mean))
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The column's values, equally likely."""
-        return self.values, (1 / len(self.values),) * len(self.values)
+        """The column's values and their probabilities."""
+        return cast(Any, self._values), cast(Any, self.chances)
+
+    @cached_property
+    def mean(self) -> float:
+        """The weighted mean of the column."""
+        if self.weights is None:
+            return float(self._values.mean())
+        return float(self._values @ self.chances)
 
     def least_mean(self) -> float:
         """As for every law: each row's probability is rounded by at most one step."""
@@ -599,9 +662,38 @@ class Empirical(FiniteLaw):
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """One cell per row, in the order of the rows."""
-        values = np.asarray(self.values)
-        return Cells(np.ones(len(values)), values, values, np.zeros(len(values)))
+        """One cell per row, in the order of the rows; weights turn it into an alias table."""
+        if self.weights is not None:
+            return _alias(self._values, self.chances)
+        count = len(self._values)
+        return Cells(np.ones(count), self._values, self._values, np.zeros(count))
+
+
+def same_rows(one: Empirical, other: Empirical) -> bool:
+    """Whether two columns may be of the same rows: as many of them, with the same weights."""
+    if len(one._values) != len(other._values) or (one.weights is None) != (other.weights is None):
+        return False
+    return one.weights is other.weights or np.array_equal(one.chances, other.chances)
+
+
+def _column(values: object, place: str, convert: Callable[[object, str], float]) -> Floats:
+    """``values`` as an array [n] that cannot be written; raises unless all are valid."""
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu":
+        column = values.astype(np.float64)
+        most = LARGEST if convert is outcome else np.finfo(np.float64).max
+        with np.errstate(invalid="ignore"):
+            wrong = np.flatnonzero(~(np.abs(column) <= most))
+        if len(column) and not len(wrong):
+            return _read_only(column)
+        if len(wrong):
+            convert(float(column[wrong[0]]), f"{place}[{wrong[0]}]")
+        values = values.tolist()
+    return _read_only(np.array(numbers(values, place, convert)))
+
+
+def _read_only(column: Floats) -> Floats:
+    column.flags.writeable = False
+    return column
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Logs in, decisions out: problems from data, replay, off-policy estimates and planning."""
