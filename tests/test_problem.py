@@ -142,7 +142,8 @@ BAD_TOML = [
     ("limt = 0.8", "unknown key 'limt'; did you mean 'limit'?"),
     (
         "arms = [3]",
-        "arm 1: 3: must be a table with keys among name, cost, reward, penalty, penalties, rows, weights",
+        "arm 1: 3: must be a table with keys among name, cost, reward, penalty, penalties, rows,"
+        " weights",
     ),
     (PAPER.replace("0.8", '"0.8"', 1), "limit = '0.8': must be a finite number"),
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
