@@ -35,6 +35,7 @@ from tightrope.shell.commands import (
     without_own_name,
 )
 from tightrope.shell.demo import add_demo
+from tightrope.shell.fitting import add_fit
 from tightrope.shell.saying import print_json, say
 from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__
@@ -311,7 +312,7 @@ def problems(options: argparse.Namespace) -> int:
     from tightrope.problem.ready import load_problem, ready_names
 
     if options.name:
-        text = load_problem(options.name).to_toml()
+        text = load_problem(options.name).outline
         if options.json:
             print_json(table_of(text))
         else:
@@ -487,6 +488,7 @@ def _parser() -> _Parser:
     _add_problems(commands)
     _add_policies(commands)
     _add_reproduce(commands)
+    add_fit(commands)
     _add_tune(commands)
     _add_arena(commands)
     add_campaign(commands)

@@ -21,8 +21,11 @@ from tightrope.files import Declared, read_arrays, read_header, write_arrays
 from tightrope.frames import native, run_columns, summary_columns
 from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
-from tightrope.problem import Problem, Scales
+from tightrope.problem import Known, Problem, Scales, Task, table_of
+from tightrope.problem.laws import shown
 from tightrope.problem.limits import PER_PULL, PER_REWARD
+from tightrope.problem.problem import MOST_INLINE
+from tightrope.problem.rows import Rows
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow
 
@@ -39,6 +42,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 FORMAT = 1  # version of the file format; files of other versions are refused
 NORMALISED = Scales()
+ROWS, WEIGHTS = "observed_rows", "observed_weights"  # arrays of a problem with very many rows
 NOT_IN_HEADER = ("normalised_runs", "scales")  # fields of a record that a file's header leaves out
 
 
@@ -148,7 +152,7 @@ class Results:
             return NotImplemented
         mine, theirs = (
             (
-                one.problem.to_toml(),
+                one.problem.outline,
                 one.budgets,
                 one.seed,
                 one.labels,
@@ -305,7 +309,7 @@ class Results:
             "complete": self.complete,
             "delay": self.delay,
             "lost": self.lost,
-            "problem": self.problem.to_toml(),
+            "problem": self.problem.outline,
             "records": [
                 {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in NOT_IN_HEADER}
                 for r in self.records
@@ -316,12 +320,20 @@ class Results:
             for i, record in enumerate(self.records)
             for f in fields(Runs)
         }
+        if self.problem.row_count > MOST_INLINE:
+            rows = self.problem.observed_rows()
+            arrays[ROWS] = np.asarray(rows.outcomes)
+            arrays |= {} if rows.weights is None else {WEIGHTS: rows.weights}
         write_arrays(path, header, {"run_numbers": self.run_numbers, **arrays})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """Read a file that :meth:`save` wrote; any other file raises a ``ResultsError``."""
         header, arrays = read_arrays(path, _check)
+        try:
+            problem = _problem(header["problem"], arrays)
+        except ProblemError as error:
+            raise ResultsError(f"{os.fspath(path)}: its problem cannot be read: {error}") from error
         records = []
         for i, facts in enumerate(header["records"]):
             known = {f.name: facts[f.name] for f in fields(Record) if f.name in facts}
@@ -329,7 +341,7 @@ class Results:
             known |= {"normalised_runs": runs, "seconds": tuple(facts["seconds"])}
             records.append(Record(**known))
         return cls(
-            problem=Problem.from_toml(header["problem"]),
+            problem=problem,
             budgets=tuple(header["budgets"]),
             seed=header["seed"],
             run_numbers=arrays["run_numbers"],
@@ -354,7 +366,7 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
         raise ResultsError(f"format {header['format']!r} is unknown; known: {FORMAT}")
     budgets, records = header["budgets"], header["records"]
     try:
-        problem = Problem.from_toml(header["problem"])
+        task = _known_of(header["problem"], said)
     except ProblemError as error:
         raise ResultsError(f"its problem cannot be read: {error}") from error
     _require(isinstance(header["version"], str), "version")
@@ -369,7 +381,7 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
     _require(isinstance(records, list) and len(records) > 0, "records")
     for facts in records:
         _check_record(facts, len(budgets))
-    counts = {"G": len(budgets), "K": problem.arm_count, "M": problem.penalty_count}
+    counts = {"G": len(budgets), "K": task.arm_count, "M": task.penalty_count}
     runs = said["run_numbers"].shape
     _require(said["run_numbers"] == Declared(np.dtype(np.int64), runs) and len(runs) == 1, "runs")
     for i in range(len(records)):
@@ -377,6 +389,30 @@ def _check(header: dict[str, Any], said: Mapping[str, Declared]) -> None:
             name, kind = f"{i}.{field.name}", np.int64 if field.name == "pulls" else np.float64
             shape = (counts["G"], *runs, *(counts[letter] for letter in LAST.get(field.name, "")))
             _require(said[name] == Declared(np.dtype(kind), shape), name)
+
+
+def _known_of(text: str, said: Mapping[str, Declared]) -> Known:
+    """The problem in a file, or its task if its rows are among the arrays."""
+    table = table_of(text)
+    if "rows" not in table:
+        return Problem.from_table(table)
+    arms = table.get("arms")
+    if not isinstance(arms, list) or not all(isinstance(arm, dict) for arm in arms):
+        raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
+    kept = {key: value for key, value in table.items() if key not in ("rows", "changes", "absent")}
+    names = [{"name": arm.get("name", f"arm {k}")} for k, arm in enumerate(arms, start=1)]
+    task = Task.from_table({**kept, "arms": names})
+    _require(ROWS in said and len(said[ROWS].shape) == 2, ROWS)
+    count = said[ROWS].shape[1]
+    double = np.dtype(np.float64)
+    _require(said[ROWS] == Declared(double, (len(task.told_channels), count)), ROWS)
+    _require(WEIGHTS not in said or said[WEIGHTS] == Declared(double, (count,)), WEIGHTS)
+    return task
+
+
+def _problem(text: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Problem:
+    rows = Rows(arrays[ROWS], arrays.get(WEIGHTS)) if ROWS in arrays else None
+    return Problem.from_table(table_of(text), rows)
 
 
 LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max": "M"}

@@ -157,7 +157,7 @@ class Job:
         of the policy.
         """
         known = {
-            "problem": self.problem.to_toml(),
+            "problem": self.problem.outline,
             "policy": _described(self.policy),
             "budget": self.budget,
             "seed": self.seed,
@@ -177,7 +177,7 @@ def _described(policy: Policy) -> str:
         parameters = dict(vars(policy))
     for name, value in parameters.items():
         if isinstance(value, Problem):
-            parameters[name] = value.to_toml()  # its repr leaves things out
+            parameters[name] = value.outline  # its repr leaves things out
     return f"{type(policy).__qualname__} {parameters!r}"
 
 

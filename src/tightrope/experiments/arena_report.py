@@ -237,7 +237,7 @@ def headline(rows: Sequence[ArenaRow]) -> str:
 
 def _source(scene: Scene) -> str:
     """The problem's TOML; of a long one, made of many rows, the beginning."""
-    text = scene.problem.to_toml()
+    text = scene.problem.outline
     if len(text) <= LONGEST_SOURCE:
         return text
     shown = text[: text.rindex("\n", 0, LONGEST_SOURCE // 10)]

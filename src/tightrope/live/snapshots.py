@@ -19,7 +19,7 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
 from tightrope.version import __version__
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "task_of", "unpack"]
 
 MAGIC = b"tightrope controller\n"
 FORMAT = 3  # version of the format; it reads the one before, and refuses others
@@ -85,6 +85,16 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
     except Exception as error:  # the checksum is right, so the snapshot was written like this
         told = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"snapshot: cannot be read ({told:.200})") from error
+
+
+def task_of(saved: bytes) -> Task:
+    """The task of a snapshot, whatever its policy; raises a one-line ``InputError`` like unpack."""
+    parts = saved.split(b"\n", 3)
+    if not saved.startswith(MAGIC) or len(parts) < 4 or saved != sealed(b"\n".join(parts[2:])):
+        raise InputError(
+            f"snapshot: {len(saved)} bytes must be what snapshot() returned, unchanged"
+        )
+    return Task.from_toml(json.loads(parts[2])["task"])
 
 
 def _unpacked(

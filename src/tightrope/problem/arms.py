@@ -27,10 +27,19 @@ from tightrope.problem.laws import (
     same_rows,
     shown,
 )
+from tightrope.problem.rows import Columns, RowReader
 from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
 from tightrope.problem.toml import alone, entries_text
 
-__all__ = ["Arm", "BernoulliArms", "KnownLaws", "arm_texts", "odds_of", "read_arms"]
+__all__ = [
+    "Arm",
+    "BernoulliArms",
+    "KnownLaws",
+    "arm_texts",
+    "odds_of",
+    "read_arms",
+    "row_columns",
+]
 
 
 @cache
@@ -124,10 +133,27 @@ class Arm:
             if not fast or not np.isfinite(table).all():
                 _require_numbers(channels, table)
             columns = [Empirical(column) for column in table.astype(np.float64).T]
-        cost, reward, *rest = columns
-        named = dict(zip(penalties, rest, strict=True)) if penalties else rest
-        made = cls(name, cost, reward, named)
-        return made if weights is None else made.weighted(weights)
+        return _of_columns(cls, name, columns, penalties, weights)
+
+    @classmethod
+    def from_columns(
+        cls,
+        name: str,
+        columns: Sequence[npt.ArrayLike],
+        penalties: Sequence[str] = (),
+        weights: npt.ArrayLike | None = None,
+    ) -> Arm:
+        """As ``from_rows``, from the columns [2 + M], each [n]; read-only arrays are not copied.
+
+        >>> Arm.from_columns("seen", [[1, 0.2], [0.5, 0.1], [0, 1]]).cost.mean
+        0.6
+        """
+        if len(columns) < 2 or (penalties and len(columns) != 2 + len(penalties)):
+            allowed = ", ".join(("cost", "reward", *penalties))
+            raise ProblemError(f"arm {name!r}, columns = {len(columns)}: must be {allowed}")
+        with at(f"arm {name!r}"):
+            made = [Empirical(column) for column in columns]
+        return _of_columns(cls, name, made, penalties, weights)
 
     def weighted(self, weights: npt.ArrayLike) -> Arm:
         """The same observed rows with other weights [n], in any unit.
@@ -234,6 +260,19 @@ class Arm:
         )
 
 
+def _of_columns(
+    kind: type[Arm],
+    name: str,
+    columns: Columns,
+    penalties: Sequence[str],
+    weights: npt.ArrayLike | None,
+) -> Arm:
+    cost, reward, *rest = columns
+    named = dict(zip(penalties, rest, strict=True)) if penalties else rest
+    made = kind(name, cost, reward, named)
+    return made if weights is None else made.weighted(weights)
+
+
 def _require_numbers(channels: Sequence[str], table: npt.NDArray[Any]) -> None:
     """Raise for the first cell that is not a finite number, with its channel and row from 1."""
     for channel, column in zip(channels, table.T, strict=True):
@@ -326,6 +365,7 @@ class KnownLaws(NamedTuple):
     costs: object
     skip: object
     limits: Sequence[str]  # the names of the penalties that arms have laws of
+    observed: RowReader | None = None  # the rows of arms that have only their number
 
     def fill(self, name: object, entries: dict[str, Any]) -> None:
         """Add the laws that an arm has left out."""
@@ -352,6 +392,8 @@ def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
         entries = dict(known_keys(table, _KEYS))
     name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
     laws.fill(name, entries)
+    if set(entries) == {"rows"} and type(entries["rows"]) is int:
+        return _take_rows(name, entries["rows"], laws)
     if {"rows"} <= set(entries) <= {"rows", "weights"}:
         return Arm.from_rows(name, entries["rows"], limit_names, entries.get("weights"))
     if (
@@ -367,6 +409,16 @@ def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
     penalty = _read_penalties(name, entries, limit_names)
     cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
     return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that cost is a Law
+
+
+def _take_rows(name: str, count: int, laws: KnownLaws) -> Arm:
+    """An arm whose rows are not in the TOML."""
+    with at(f"arm {name!r}"):
+        if laws.observed is None:
+            allowed = "be the rows themselves, or their number beside a file of rows at the top"
+            raise ProblemError(f"rows = {count}: must {allowed}")
+        columns, weights = laws.observed.take(count)
+    return Arm.from_columns(name, columns, laws.limits, weights)
 
 
 def _read_penalties(
@@ -391,13 +443,20 @@ def _read_outcome(name: object, channel: str, law: object) -> Outcome:
         return outcome_from_toml(law)
 
 
-def arm_texts(arms: Iterable[Arm], place: str, task: Task) -> list[str]:
-    """The arms as TOML, each under the header of its table."""
-    return [f"\n[[{place}]]\n{_arm_text(arm, task)}" for arm in arms]
+def row_columns(arm: Arm) -> Columns:
+    """The columns of an arm's rows, [2 + M]; none if it has laws."""
+    return [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]
 
 
-def _arm_text(arm: Arm, task: Task) -> str:
-    columns = [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]
+def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> list[str]:
+    """The arms as TOML, each under its table's header; with ``counts``, rows as their number."""
+    return [f"\n[[{place}]]\n{_arm_text(arm, task, counts)}" for arm in arms]
+
+
+def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
+    columns = row_columns(arm)
+    if columns and counts:
+        return entries_text({"name": arm.name, "rows": len(cast(Floats, columns[0].values))})
     if columns:
         rows = np.column_stack([column.values for column in columns]).tolist()
         weighted = columns[0].weights is not None

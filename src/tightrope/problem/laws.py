@@ -679,7 +679,7 @@ def same_rows(one: Empirical, other: Empirical) -> bool:
 def _column(values: object, place: str, convert: Callable[[object, str], float]) -> Floats:
     """``values`` as an array [n] that cannot be written; raises unless all are valid."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu":
-        column = values.astype(np.float64)
+        column = values.astype(np.float64, copy=values.flags.writeable)
         most = LARGEST if convert is outcome else np.finfo(np.float64).max
         with np.errstate(invalid="ignore"):
             wrong = np.flatnonzero(~(np.abs(column) <= most))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.files import require_writable, whole_file, write_text
 from tightrope.names import in_table, listed
 from tightrope.problem.arms import (
     Arm,
@@ -20,6 +22,7 @@ from tightrope.problem.arms import (
     arm_texts,
     odds_of,
     read_arms,
+    row_columns,
 )
 from tightrope.problem.laws import (
     DRAW_STEPS,
@@ -33,6 +36,17 @@ from tightrope.problem.laws import (
 )
 from tightrope.problem.limits import Kind
 from tightrope.problem.mixtures import conflict
+from tightrope.problem.rows import (
+    Columns,
+    FileOfRows,
+    RowReader,
+    Rows,
+    file_of_rows,
+    read_parquet,
+    rows_digest,
+    rows_of,
+    write_parquet,
+)
 from tightrope.problem.task import (
     FACT_KEYS,
     HEAD_KEYS,
@@ -45,10 +59,12 @@ from tightrope.problem.task import (
 )
 from tightrope.problem.toml import entries_text, table_of
 
-__all__ = ["Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
+__all__ = ["MOST_INLINE", "Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
 
 
 UNSCALED = Scales()
+FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
+MOST_INLINE = 10_000  # most observed rows in a text that is printed or compared
 NOTHING: Named[Any] = Named({})
 
 
@@ -495,6 +511,101 @@ class Problem(Known):
         coins = BernoulliArms(odds_of(costs, rewards, penalties), names)
         return cls(coins, limit=limit, name=name, limits=limits)
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        arm: str,
+        cost: str | float,
+        reward: str | float,
+        penalty: str | Sequence[str] | Mapping[str, str] | None = None,
+        limits: Mapping[str, float | Kind] | None = None,
+        scales: Scales | Mapping[str, float] | None = None,
+        name: str = "",
+        drop_missing: bool = False,
+        min_rows: int = 1,
+        without: Sequence[str] = (),
+    ) -> Problem:
+        """A problem from a log: a data frame with a row for each pull.
+
+        ``frame``: of pandas, polars, pyarrow or another library that narwhals knows, or a mapping
+        of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns, or a
+        number for all rows (a request costs 1). ``penalty``: the columns of the penalties, whose
+        names are those of their limits, or columns by the limits' names; by default the limits'
+        names. ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with
+        all its outcomes.
+
+        ``scales``: the largest possible outcomes, a ``Scales`` or some by name (cost, reward, the
+        limits' names); by default the largest ones seen, rounded up to a short number.
+        ``drop_missing`` leaves out rows with a missing value, which are refused else. Arms with
+        fewer than ``min_rows`` rows, and those in ``without``, are left out.
+
+        It has many parameters because each is about another column, or another fault of logs.
+
+        >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "score": [1, 0, 1],
+        ...        "bad": [0, 1, 0]}
+        >>> import warnings
+        >>> warnings.simplefilter("ignore")  # so few rows
+        >>> seen = Problem.from_frame(log, arm="model", cost="usd", reward="score",
+        ...                           limits={"bad": 2})
+        >>> seen.names, seen.scales.cost, [round(arm.cost.mean, 3) for arm in seen.arms]
+        (('a', 'b'), 0.4, [0.3, 0.1])
+        """
+        from tightrope.data.fitting import fit
+
+        return fit(
+            frame,
+            arm=arm,
+            cost=cost,
+            reward=reward,
+            penalty=penalty,
+            limits=limits,
+            scales=scales,
+            name=name,
+            drop_missing=drop_missing,
+            min_rows=min_rows,
+            without=without,
+        ).problem
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+        """As ``from_frame``, from a CSV file with a line of column names; reads only those named.
+
+        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow or polars read it where
+        they are installed; without them it takes longer.
+        """
+        from tightrope.data.fitting import fit
+
+        return fit(path, format="csv", **options).problem
+
+    @classmethod
+    def from_parquet(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+        """As ``from_frame``, from a Parquet file; needs pyarrow or polars."""
+        from tightrope.data.fitting import fit
+
+        return fit(path, format="parquet", **options).problem
+
+    @classmethod
+    def from_campaign(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+        """A problem from a campaign: its settled tickets, in a file of ``campaign export``.
+
+        Arms, limits and scales are the campaign's, unless ``limits`` or ``scales`` are given.
+        ``options``: those of ``from_frame`` that name no columns.
+        """
+        from tightrope.data.fitting import fit
+
+        return fit(path, format="campaign", **options).problem
+
+    @classmethod
+    def from_log(
+        cls, log: Any, limits: Mapping[str, float | Kind] | None = None, **options: Any
+    ) -> Problem:
+        """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
+        from tightrope.data.fitting import problem_of
+
+        return problem_of(log, limits, **options)
+
     def __repr__(self) -> str:
         limits = zip(self.limit_names, self.limit_kinds, strict=True)
         parts = [
@@ -517,9 +628,12 @@ class Problem(Known):
         return cls.from_table(table_of(text))
 
     @classmethod
-    def from_table(cls, table: dict[str, Any]) -> Problem:
-        """As ``from_toml``, from the parsed table."""
-        known_keys(table, (*HEAD_KEYS, "changes", "absent", *FACT_KEYS))
+    def from_table(cls, table: dict[str, Any], rows: Rows | str | None = None) -> Problem:
+        """As ``from_toml``, from the parsed table.
+
+        ``rows``: those that are not in the table, or the folder of the file that has them.
+        """
+        known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", *FACT_KEYS))
         if holds_task(table):
             raise ProblemError(
                 "arms have only names, so it is a task; simulating needs the laws: cost, reward"
@@ -539,13 +653,21 @@ class Problem(Known):
             if not (isinstance(limit, dict) and {"of", "share"} & set(limit))
             and not (isinstance(known, dict) and name in known)
         )
-        laws = KnownLaws(head.get("costs"), head.get("skip"), told)
-        return cls(
+        said, reader = _reader(table, rows)
+        laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
+        made = cls(
             read_arms(table.get("arms", []), "arms", laws),
             changes=tuple(_read_changes(table.get("changes", []), laws)),
             absent=table.get("absent", ()),
             **head,
         )
+        if said is not None and reader is not None:
+            reader.require_end()
+            if made.rows_digest != said.sha256:
+                where = f"file {said.file!r}: " if said.file else ""
+                allowed = f"be those of sha256 = {said.sha256!r}; they have changed"
+                raise ProblemError(f"rows: {where}must {allowed}")
+        return made
 
     def to_toml(self) -> str:
         """The problem as TOML; ``from_toml`` restores it exactly.
@@ -570,14 +692,94 @@ class Problem(Known):
 
     @cached_property
     def _toml(self) -> str:
-        known = self._known
+        return self._text(None)
+
+    def _text(self, rows: FileOfRows | None) -> str:
+        """The TOML, with the numbers of rows alone if ``rows`` says where they are."""
+        known, counts = self._known, rows is not None
         head = known.head_table() | {"absent": list(self.absent)}
-        texts = [entries_text(head), *arm_texts(self.arms, "arms", known)]
+        if rows is not None:
+            head["rows"] = rows.table()
+        texts = [entries_text(head), *arm_texts(self.arms, "arms", known, counts=counts)]
         for change in self.changes:
             entries = {"at": change.at, "absent": list(change.absent)}
             texts.append(f"\n[[changes]]\n{entries_text(entries)}")
-            texts += arm_texts(change.arms, "changes.arms", known)
+            texts += arm_texts(change.arms, "changes.arms", known, counts=counts)
         return "".join(texts).lstrip()
+
+    @cached_property
+    def outline(self) -> str:
+        """The TOML; with more than 10,000 observed rows, their number and hash in their place.
+
+        It is as good as the TOML for comparing problems, and short.
+        """
+        return self.to_toml() if self.row_count <= MOST_INLINE else self._text(self._rows_said())
+
+    def _rows_said(self, file: str = "") -> FileOfRows:
+        weighted = any(one[0].weights is not None for one in self._observed())
+        return FileOfRows(self.rows_digest, file, weighted)
+
+    def _observed(self) -> Iterator[Columns]:
+        """The columns of every arm that has rows, [2 + M], also after changes."""
+        for arms in (self.arms, *(change.arms for change in self.changes)):
+            if not isinstance(arms, BernoulliArms):
+                yield from filter(None, map(row_columns, arms))
+
+    @cached_property
+    def row_count(self) -> int:
+        """The number of observed rows of all arms; 0 if all have laws."""
+        return sum(len(one[0].chances) for one in self._observed())
+
+    @cached_property
+    def rows_digest(self) -> str:
+        """The SHA-256 of all observed rows."""
+        return rows_digest(self._observed())
+
+    def observed_rows(self) -> Rows:
+        """The observed rows of all arms as one table, in the user's units."""
+        return rows_of(self._observed())
+
+    def save(self, path: str | os.PathLike[str]) -> list[str]:
+        """Write the problem as TOML, and its rows beside it; ``load_problem`` reads both.
+
+        Up to 500 observed rows are in the TOML itself; more are in a Parquet file of the same name
+        (``problem.toml`` and ``problem.parquet``), which needs pyarrow or polars. Returns the
+        files' paths.
+        """
+        target = os.fspath(path)
+        stem, suffix = os.path.splitext(target)
+        if suffix != ".toml":
+            raise ProblemError(f"file {target!r}: must end in .toml")
+        require_writable(target)
+        if self.row_count <= FEW_ROWS:
+            write_text(target, self.to_toml())
+            return [target]
+        beside, said = f"{stem}.parquet", self._rows_said(f"{os.path.basename(stem)}.parquet")
+        counts = {
+            f"{arm.name}, after change {j}" if j else arm.name: len(columns[0].chances)
+            for j, arms in enumerate([self.arms, *(change.arms for change in self.changes)])
+            for arm in arms
+            if (columns := row_columns(arm))
+        }
+        with whole_file(beside) as file:
+            write_parquet(file, self.observed_rows(), self._known.told_channels, counts)
+        write_text(target, self._text(said))
+        return [target, beside]
+
+
+def _reader(
+    table: dict[str, Any], rows: Rows | str | None
+) -> tuple[FileOfRows | None, RowReader | None]:
+    """What a table says about rows that are elsewhere, and a reader of them."""
+    if "rows" not in table:
+        return None, None
+    said = file_of_rows(table["rows"])
+    if isinstance(rows, str) and said.file:
+        rows = read_parquet(os.path.join(rows, said.file), said.weights)
+    if not isinstance(rows, Rows):
+        where = f"in the file {said.file!r}" if said.file else "elsewhere"
+        raise ProblemError(f"rows: are {where}; must be read with load_problem, from its folder")
+    return said, RowReader(rows)
 
 
 def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:

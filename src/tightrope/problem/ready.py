@@ -159,7 +159,7 @@ def load_problem(name_or_path: str | Path) -> Problem:
     if text is None:
         return ready_problem(str(name_or_path))
     with at(str(name_or_path)):
-        return Problem.from_toml(text)
+        return Problem.from_table(table_of(text), _folder(name_or_path))
 
 
 def load_task(name_or_path: str | Path) -> Task:
@@ -173,7 +173,14 @@ def load_task(name_or_path: str | Path) -> Task:
         return ready_problem(str(name_or_path)).task
     with at(str(name_or_path)):
         table = table_of(text)
-        return Task.from_table(table) if holds_task(table) else Problem.from_table(table).task
+        if holds_task(table):
+            return Task.from_table(table)
+        return Problem.from_table(table, _folder(name_or_path)).task
+
+
+def _folder(path: str | Path) -> str:
+    """The folder of a file, where its rows are."""
+    return os.path.dirname(os.path.abspath(path))
 
 
 def _file_text(name: str) -> str | None:

@@ -58,6 +58,8 @@ def _inline(value: object) -> str:
     """
     if isinstance(value, dict):
         return "{ " + ", ".join(_entries(value)) + " }"
+    if isinstance(value, list) and all(type(one) is float for one in value):
+        return f"[{', '.join(map(repr, value))}]"  # the same, for many rows of numbers
     if isinstance(value, list):
         comma = ",\n        " if isinstance(value[0], list) else ", "
         return "[" + comma.join(map(_inline, value)) + "]"

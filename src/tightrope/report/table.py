@@ -37,6 +37,7 @@ __all__ = [
     "Column",
     "columns",
     "empty_table",
+    "estimate_texts",
     "flat",
     "footnotes",
     "full_width",
@@ -299,12 +300,27 @@ def _estimate(
     """A column of numbers ± half of their intervals, rounded up, with the same decimals."""
     values = [mean(row, key, number) for row in rows]
     reaches = [_half_width(part(row, key, number)) for row in rows]
+    return Column(heading, _with_reaches(values, reaches, sign))
+
+
+def estimate_texts(values: Sequence[Estimate]) -> list[str]:
+    """Means with half of their 95 % intervals, all with the same decimals.
+
+    >>> estimate_texts([Estimate(0.512, 0.01), Estimate(2.0, 0.0)])
+    ['0.512 ± 0.020', '2.000 ± 0.000']
+    """
+    return _with_reaches([one.mean for one in values], [_half_width(one) for one in values], "")
+
+
+def _with_reaches(
+    values: Sequence[float | None], reaches: Sequence[float | None], sign: str
+) -> list[str]:
     decimals = _decimals(values, reaches)
     cells = []
     for value, reach in zip(values, reaches, strict=True):
         text = NOTHING if value is None else f"{value:{sign}z,.{decimals}f}"
         cells.append(text if reach is None else f"{text} ± {_rounded_up(reach, decimals)}")
-    return Column(heading, cells)
+    return cells
 
 
 def _half_width(value: Estimate | None) -> float | None:

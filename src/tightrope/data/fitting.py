@@ -1,0 +1,273 @@
+"""A problem from a log: every arm draws its own rows, whole; scales from the largest outcomes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tightrope.data.log import Log
+from tightrope.data.reading import LogWarning, format_of, penalty_columns, read_log
+from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.names import listed
+from tightrope.problem import Arm, Kind, Problem, Scales
+from tightrope.problem.laws import Floats, shown
+from tightrope.problem.limits import as_limit
+
+__all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "scale_of"]
+
+FEW_ROWS = 30  # an arm with fewer rows is named in a warning
+UNBALANCED = 100  # the most rows of an arm over the fewest, from which a warning says so
+STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # the digits of inferred scales
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A log and the problem made from it.
+
+    ``log`` has all penalties that were read and the arms of the problem alone; penalties without a
+    limit are not in the problem. ``warnings``: what was said about the log.
+    """
+
+    log: Log
+    problem: Problem
+    warnings: tuple[str, ...] = ()
+
+
+def fit(
+    source: Any,
+    *,
+    arm: str | None = None,
+    cost: str | float | None = None,
+    reward: str | float | None = None,
+    penalty: str | Sequence[str] | Mapping[str, str] | None = None,
+    limits: Mapping[str, float | Kind] | None = None,
+    scales: Scales | Mapping[str, float] | None = None,
+    name: str = "",
+    drop_missing: bool = False,
+    min_rows: int = 1,
+    without: Sequence[str] = (),
+    format: str | None = None,
+) -> Fitted:
+    """The log in ``source``, as :func:`read_log` takes it, and its problem.
+
+    As :meth:`Problem.from_frame`, which has many parameters because each is about another column,
+    or another fault of logs. A campaign's export has limits and scales of its own.
+
+    >>> import warnings; warnings.simplefilter("ignore")  # of so few rows
+    >>> log = {"model": ["a", "b"], "usd": [0.2, 0.1], "bad": [1, 0]}
+    >>> fit(log, arm="model", cost="usd", reward=1, limits={"bad": 2}).problem.scales.cost
+    0.2
+    """
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", LogWarning)
+        if format_of(source, format) == "campaign":
+            log, limits, scales = _campaign(source, arm, cost, reward, penalty, limits, scales)
+        else:
+            columns = _columns(penalty, limits)
+            log = read_log(
+                source,
+                arm=arm,
+                cost=cost,
+                reward=reward,
+                penalty=columns,
+                drop_missing=drop_missing,
+                format=format,
+            )
+        log = chosen_arms(log, min_rows, without)
+        problem = _problem_of(log, limits, scales, name)
+    for one in said:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    told = tuple(str(one.message) for one in said if issubclass(one.category, LogWarning))
+    return Fitted(log, problem, told)
+
+
+def _campaign(
+    source: Any, arm: Any, cost: Any, reward: Any, penalty: Any, limits: Any, scales: Any
+) -> tuple[Log, Any, Any]:
+    """The log, the limits and the scales of a campaign's export."""
+    from tightrope.data.campaigns import read_export
+
+    for role, value in (("arm", arm), ("cost", cost), ("reward", reward), ("penalty", penalty)):
+        if value is not None:
+            raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
+    found = read_export(source)
+    task = found.task
+    if limits is None:
+        limits = dict(zip(task.limit_names, task.limit_kinds, strict=True))
+    if scales is None:  # an outcome above its scale was taken all the same
+        scales = {
+            channel: max(scale, float(found.log.outcomes[j].max()))
+            for j, (channel, scale) in enumerate(_own_scales(found.log, task.channels, task.scales))
+        }
+    return found.log, limits, scales
+
+
+def _own_scales(log: Log, channels: Sequence[str], scales: Scales) -> list[tuple[str, float]]:
+    by_name = dict(zip(channels, scales.channels, strict=True))
+    return [(channel, by_name[channel]) for channel in log.channels]
+
+
+def _columns(
+    penalty: str | Sequence[str] | Mapping[str, str] | None,
+    limits: Mapping[str, float | Kind] | None,
+) -> dict[str, str]:
+    """The columns of the penalties: those given, or those that the limits are called."""
+    if penalty is not None:
+        return penalty_columns(penalty)
+    if limits is not None and not isinstance(limits, Mapping):
+        raise ProblemError(f"limits = {shown(limits)}: must be numbers by name")
+    return {name: name for name, limit in (limits or {}).items() if as_limit(limit).of is None}
+
+
+def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log:
+    """The log of the arms that have rows enough and are not named in ``without``.
+
+    Warns of arms that are left out for their rows, or have few, and of very uneven numbers of rows.
+    """
+    if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
+        raise InputError(f"min_rows = {shown(min_rows)}: must be a whole number, at least 1")
+    if isinstance(without, str):
+        without = [without]
+    for name in without:
+        if name not in log.arms:
+            raise InputError(f"without = {shown(name)}: is not an arm; {nearest(name, log.arms)}")
+    counts, names = log.counts, list(log.arms)
+    wanted = [k for k, name in enumerate(names) if name not in without]
+    kept = [k for k in wanted if counts[k] >= min_rows]
+    if not kept:
+        largest = f"the largest of {len(wanted)} arms has {max(counts[wanted], default=0):,}"
+        raise InputError(f"min_rows = {min_rows:,}: must leave an arm; {largest}")
+    dropped = [k for k in wanted if counts[k] < min_rows]
+    if any(counts[k] for k in dropped) or (dropped and min_rows > 1):
+        _warn(f"left out, with fewer than {min_rows:,} rows: {_counted(names, counts, dropped)}")
+    elif dropped:
+        _warn(f"left out, without any rows: {listed([names[k] for k in dropped], 6)}")
+    few = [k for k in kept if counts[k] < FEW_ROWS]
+    if few:
+        _warn(
+            f"few rows (fewer than {FEW_ROWS}) say little about an arm:"
+            f" {_counted(names, counts, few)}; --min-rows (min_rows=) leaves such arms out"
+        )
+    most, least = max(kept, key=counts.__getitem__), min(kept, key=counts.__getitem__)
+    if not few and counts[most] >= UNBALANCED * counts[least]:
+        _warn(
+            f"the log is unbalanced: {counts[most]:,} rows of {names[most]!r},"
+            f" {counts[least]:,} of {names[least]!r}, which is known less well"
+        )
+    return log if len(kept) == len(names) else _only(log, kept)
+
+
+def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
+    return listed([f"{names[k]!r} ({counts[k]:,})" for k in which], 6)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, LogWarning, stacklevel=4)
+
+
+def _only(log: Log, arms: Sequence[int]) -> Log:
+    """The rows of some arms, which are numbered anew."""
+    place = np.full(len(log.arms), -1)
+    place[list(arms)] = np.arange(len(arms))
+    chosen = place[log.chosen]
+    rows = chosen >= 0
+    return replace(
+        log,
+        arms=tuple(log.arms[k] for k in arms),
+        chosen=chosen[rows],
+        outcomes=np.ascontiguousarray(log.outcomes[:, rows]),
+        propensity=None if log.propensity is None else log.propensity[rows],
+    )
+
+
+def problem_of(
+    log: Log,
+    limits: Mapping[str, float | Kind] | None = None,
+    *,
+    scales: Scales | Mapping[str, float] | None = None,
+    name: str = "",
+    min_rows: int = 1,
+    without: Sequence[str] = (),
+) -> Problem:
+    """The problem whose arms draw the rows of a log; see :meth:`Problem.from_frame`."""
+    return _problem_of(chosen_arms(log, min_rows, without), limits, scales, name)
+
+
+def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
+    limits = {} if limits is None else limits
+    if not isinstance(limits, Mapping):
+        raise ProblemError(f"limits = {shown(limits)}: must be numbers by name")
+    own = [limit for limit, value in limits.items() if as_limit(value).of is None]
+    for limit in own:
+        if limit not in log.penalties:
+            known = nearest(str(limit), log.penalties) if log.penalties else "there is none"
+            raise ProblemError(f"limit {shown(limit)}: there is no penalty of this name; {known}")
+    loose = [penalty for penalty in log.penalties if penalty not in limits]
+    if loose:
+        _warn(f"no limit, so it is not in the problem: penalty {listed(loose, 6)}")
+    rows = [0, 1, *(2 + list(log.penalties).index(limit) for limit in own)]
+    found = _scales(log, own, scales)
+    for k in np.flatnonzero(
+        np.bincount(log.chosen, log.outcomes[0], len(log.arms)) == 0.0
+    ).tolist():
+        raise ProblemError(
+            f"arm {log.arms[k]!r}: its {log.counts[k]:,} rows cost nothing; must cost something, or"
+            " pulls would never spend the budget; --without (without=) leaves it out"
+        )
+    arms = [
+        Arm.from_columns(log.arms[k], columns, own) for k, columns in enumerate(_by_arm(log, rows))
+    ]
+    return Problem(arms, limits=limits, scales=found, name=name)
+
+
+def _by_arm(log: Log, rows: Sequence[int]) -> list[list[Floats]]:
+    """The columns of some outcomes, by arm, in the order of the log; they cannot be written."""
+    small = len(log.arms) <= 2**16
+    order = np.argsort(log.chosen.astype(np.uint16) if small else log.chosen, kind="stable")
+    ends = np.cumsum(log.counts)[:-1]
+    columns = []
+    for row in rows:
+        column = log.outcomes[row][order]
+        column.flags.writeable = False
+        columns.append(np.split(column, ends))
+    return [list(parts) for parts in zip(*columns, strict=True)]
+
+
+def _scales(log: Log, own: Sequence[str], given: object) -> Scales:
+    """The scales: those given, and the others from the largest outcomes seen."""
+    if isinstance(given, Scales):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise ProblemError(f"scales = {shown(given)}: must be a Scales, or numbers by name")
+    named = dict(given or {})
+    for name in named:
+        if name not in log.channels:
+            raise ProblemError(
+                f"scales: {shown(name)} is not an outcome; {nearest(str(name), log.channels)}"
+            )
+    largest = dict(zip(log.channels, log.outcomes.max(axis=1).tolist(), strict=True))
+    found = {c: named.get(c, scale_of(largest[c])) for c in ("cost", "reward", *own)}
+    cost, reward = found.pop("cost"), found.pop("reward")
+    return Scales(cost=cost, reward=reward, penalty=found)
+
+
+def scale_of(largest: float) -> float:
+    """The largest outcome seen, rounded up to a short number; 1 if there is none above 0.
+
+    >>> scale_of(0.97), scale_of(1.0), scale_of(0.0431), scale_of(12), scale_of(0)
+    (1.0, 1.0, 0.05, 12.0, 1.0)
+    """
+    if largest <= 0.0:
+        return 1.0
+    power = math.floor(math.log10(largest))
+    for extra in (0, 1):
+        for step in STEPS:
+            scale = float(f"{step:g}e{power + extra}")
+            if scale >= largest:
+                return scale
+    return largest

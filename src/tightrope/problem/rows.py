@@ -1,0 +1,219 @@
+"""Observed rows of a problem's arms as one table, in a Parquet file beside the problem's TOML.
+
+The TOML has the number of rows of every arm, and the file's name and a hash of the numbers at the
+top: ``rows = { file = "problem.parquet", sha256 = "..." }``. The file has a column ``arm`` for
+people, then cost, reward and the penalties in order, and at the end ``weight`` if rows have any.
+pyarrow or polars reads and writes it. Letters: N rows of all arms together, C = 2 + M outcomes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import IO, Any, cast
+
+import numpy as np
+
+from tightrope.errors import ProblemError, TightropeError
+from tightrope.problem.laws import Empirical, Floats, at, known_keys, shown
+
+__all__ = [
+    "FileOfRows",
+    "RowReader",
+    "Rows",
+    "file_of_rows",
+    "read_parquet",
+    "rows_digest",
+    "rows_of",
+    "write_parquet",
+]
+
+Columns = Sequence[Empirical]  # the outcomes of one arm, [C]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of all arms that have any, one arm after the other, in the user's units."""
+
+    outcomes: Sequence[Floats] | Floats  # [C], each [N]; or one array [C, N]
+    weights: Floats | None = None  # [N]; nan for an arm whose rows are equally likely
+
+    def __len__(self) -> int:
+        return len(self.outcomes[0]) if len(self.outcomes) else 0
+
+
+class RowReader:
+    """Hands out the rows of one arm after the other."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._taken = 0
+
+    def take(self, count: int) -> tuple[list[Floats], Floats | None]:
+        """The next ``count`` rows, as columns [C], and their weights."""
+        start, stop = self._taken, self._taken + count
+        if not 0 < count <= len(self._rows) - start:
+            left = f"{len(self._rows) - start:,} of {len(self._rows):,} are left for it"
+            raise ProblemError(
+                f"rows = {count:,}: must be at least 1, and as many as there: {left}"
+            )
+        self._taken = stop
+        weights = None if self._rows.weights is None else self._rows.weights[start:stop]
+        plain = weights is None or bool(np.isnan(weights).any())
+        return [column[start:stop] for column in self._rows.outcomes], None if plain else weights
+
+    def require_end(self) -> None:
+        """Raise unless all rows belong to some arm."""
+        left = len(self._rows) - self._taken
+        if left:
+            raise ProblemError(f"rows: {left:,} of {len(self._rows):,} belong to no arm")
+
+
+def rows_of(arms: Iterable[Columns]) -> Rows:
+    """The rows of arms as one table; arms without rows have no columns here."""
+    found = [arm for arm in arms if len(arm)]
+    outcomes = np.array([np.concatenate([_values(one[j]) for one in found]) for j in _range(found)])
+    if all(one[0].weights is None for one in found):
+        return Rows(outcomes)
+    weights = [
+        np.full(len(_values(one[0])), np.nan) if one[0].weights is None else one[0].chances
+        for one in found
+    ]
+    return Rows(outcomes, np.concatenate(weights))
+
+
+def _range(arms: Sequence[Columns]) -> range:
+    return range(len(arms[0]) if arms else 0)
+
+
+def _values(column: Empirical) -> Floats:
+    return cast(Floats, column.values)
+
+
+def rows_digest(arms: Iterable[Columns]) -> str:
+    """The SHA-256 of the rows and weights of arms, as hex digits; it takes no copy of them."""
+    digest = hashlib.sha256()
+    for arm in arms:
+        for column in arm:
+            digest.update(_bytes(_values(column)))
+        if len(arm):
+            weighted = arm[0].weights is not None
+            digest.update(b"weights" if weighted else b"equal")
+            digest.update(_bytes(arm[0].chances) if weighted else b"")
+    return digest.hexdigest()
+
+
+def _bytes(values: Floats) -> memoryview:
+    return np.ascontiguousarray(values, dtype="<f8").view(np.uint8).data
+
+
+# --- the table ``rows`` of a TOML text ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FileOfRows:
+    """What a TOML text says about the rows of its arms; ``file`` is "" in saved results."""
+
+    sha256: str
+    file: str = ""
+    weights: bool = False
+
+    def table(self) -> dict[str, object]:
+        """It as a TOML table."""
+        file = {"file": self.file} if self.file else {}
+        return {**file, "sha256": self.sha256, **({"weights": True} if self.weights else {})}
+
+
+def file_of_rows(table: object) -> FileOfRows:
+    """The entry ``rows`` at the top of a TOML text."""
+    with at("rows"):
+        entries = known_keys(table, ("file", "sha256", "weights"))
+        found = FileOfRows(**{"sha256": "", **entries})
+        for key, kind in (("file", str), ("sha256", str), ("weights", bool)):
+            if not isinstance(getattr(found, key), kind):
+                allowed = "text" if kind is str else "true or false"
+                raise ProblemError(f"{key} = {shown(getattr(found, key))}: must be {allowed}")
+    return found
+
+
+# --- Parquet ------------------------------------------------------------------------------
+
+
+def write_parquet(
+    file: IO[bytes],
+    rows: Rows,
+    channels: Sequence[str],
+    counts: Mapping[str, int],
+) -> None:
+    """Write rows; ``channels`` [C] name the outcomes, ``counts`` are the numbers of rows by arm."""
+    taken = ("arm", "weight")
+    names = [f"penalty {name}" if name in taken else name for name in channels]
+    columns: dict[str, Any] = dict(zip(names, rows.outcomes, strict=True))
+    if rows.weights is not None:
+        columns["weight"] = rows.weights
+    arms = list(counts)
+    codes = np.repeat(np.arange(len(arms), dtype=np.int32), list(counts.values()))
+    if find_spec("pyarrow"):
+        pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        text = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(arms, pa.string()))
+        parquet.write_table(pa.table({"arm": text, **columns}), file)
+    else:
+        polars = require_parquet()
+        named = polars.Series("arm", arms, dtype=polars.Enum(arms))[codes]
+        polars.DataFrame({"arm": named, **columns}).write_parquet(file)
+
+
+def read_parquet(path: str | os.PathLike[str], weights: bool) -> Rows:
+    """The rows in a file that :func:`write_parquet` wrote; raises a ``ProblemError`` if not."""
+    text = os.fspath(path)
+    try:
+        with open(text, "rb") as file:
+            columns = _numbers(file)
+    except OSError as error:
+        raise ProblemError(f"rows: file {text!r} cannot be read: {error.strerror}") from None
+    if len(columns) < 2 + weights:
+        allowed = "have an arm, a cost, a reward and a penalty for each limit in every row"
+        raise ProblemError(f"rows: file {text!r}: must {allowed}")
+    return Rows(columns[:-1], columns[-1]) if weights else Rows(columns)
+
+
+def _numbers(file: IO[bytes]) -> list[Floats]:
+    """The columns of a Parquet file after the first, which names the arms."""
+    if find_spec("pyarrow"):
+        try:
+            whole = import_module("pyarrow.parquet").ParquetFile(file)
+            names = list(whole.schema_arrow.names)[1:]
+            table = whole.read(columns=names)
+            columns = [table.column(name).to_numpy() for name in names]
+        except Exception as error:  # a damaged or foreign file can raise anything
+            raise _unreadable(file, error) from None
+    else:
+        polars = require_parquet()
+        try:
+            frame = polars.read_parquet(file)
+            columns = [frame[name].to_numpy() for name in frame.columns[1:]]
+        except Exception as error:
+            raise _unreadable(file, error) from None
+    if any(column.dtype != np.float64 for column in columns):
+        raise ProblemError(f"rows: file {file.name!r}: must hold numbers (float64) after the arm")
+    for column in columns:
+        column.flags.writeable = False
+    return columns
+
+
+def _unreadable(file: IO[bytes], error: Exception) -> ProblemError:
+    told = " ".join(str(error).split())[:200]
+    return ProblemError(f"rows: file {file.name!r}: must be a Parquet file ({told})")
+
+
+def require_parquet() -> Any:
+    """The module polars, where pyarrow is missing; raises if both are."""
+    if not find_spec("polars"):
+        raise TightropeError(
+            "Parquet files need pyarrow or polars, not installed; pip install 'tightrope[data]'"
+        )
+    return import_module("polars")

@@ -1,0 +1,243 @@
+"""``tightrope fit``: a problem from a log, as TOML with its rows beside it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tightrope.errors import InputError, ProblemError
+from tightrope.shell.commands import number, whole
+from tightrope.shell.saving import after_the_work
+from tightrope.shell.saying import print_json, say
+
+if TYPE_CHECKING:
+    from tightrope.data.profile import Profile
+    from tightrope.problem import Kind
+
+__all__ = ["add_fit", "limits_of", "pairs_of"]
+
+MOST_ARMS = 40  # arms in the printed table
+
+
+def fit(options: argparse.Namespace) -> int:
+    """Make a problem from a log: a CSV or Parquet file, or a campaign's export."""
+    from tightrope.data.fitting import fit as made
+    from tightrope.data.profile import profile
+    from tightrope.files import require_writable, write_text
+
+    _require_other_files(options)
+    for path in filter(None, (options.out, options.profile)):
+        require_writable(path)
+    if options.profile:
+        from tightrope.report.extra import require
+
+        require("jinja2")
+    limits = limits_of(options.limit)
+    fitted = made(
+        options.log,
+        arm=options.arm,
+        cost=_number_or_column(options.cost),
+        reward=_number_or_column(options.reward),
+        penalty=options.penalty or None,
+        limits=limits or None,
+        scales={name: number(value) for name, value in pairs_of(options.scale, "--scale").items()},
+        name=options.name,
+        drop_missing=options.drop_missing,
+        min_rows=options.min_rows,
+        without=options.without,
+        format=options.format,
+    )
+    found, files = profile(fitted), []
+    with after_the_work():
+        if options.out:
+            files += fitted.problem.save(options.out)
+        if options.profile:
+            from tightrope.data.page import profile_page
+
+            write_text(options.profile, profile_page(found, options.name or options.log))
+            files.append(options.profile)
+    if options.json:
+        print_json(found.as_dict() | {"files": files})
+    else:
+        print_profile(found)
+    if files:
+        say(f"wrote {', '.join(files)}")
+    return 0
+
+
+def _require_other_files(options: argparse.Namespace) -> None:
+    """Raise unless what is written are files of their own, and not the log."""
+    if options.out and not options.out.endswith(".toml"):
+        raise InputError(f"--out {options.out}: must end in .toml")
+    written = {"--out": options.out, "--profile": options.profile}
+    if options.out:
+        written["--out (its rows)"] = f"{options.out.removesuffix('.toml')}.parquet"
+    seen = {os.path.realpath(options.log): "the log"}
+    for option, path in written.items():
+        if path:
+            before = seen.setdefault(os.path.realpath(path), option)
+            if before != option:
+                raise InputError(f"{option} {path}: is {before}; must be another file")
+
+
+def _number_or_column(text: str | None) -> str | float | None:
+    """A number for all rows, or the name of a column."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Values by name, from ``NAME=VALUE`` each.
+
+    >>> pairs_of(["bad=0.05/pull"], "--limit")
+    {'bad': '0.05/pull'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.rpartition("=")
+        if not sign or not name or not value:
+            raise InputError(f"{option} {text!r}: must be NAME=VALUE")
+        if name in found:
+            raise InputError(f"{option} {text!r}: {name!r} is given twice; each must be different")
+        found[name] = value
+    return found
+
+
+def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
+    """Limits by name, from ``NAME=NUMBER``, per unit of cost, or ``NAME=NUMBER/pull`` and so on.
+
+    >>> limits_of(["bad=0.05/pull", "dollars=0.004", "late=30/total"])
+    {'bad': Limit(0.05, per='pull'), 'dollars': 0.004, 'late': Limit(total=30.0)}
+    """
+    from tightrope.problem.limits import BASES, Limit
+
+    found: dict[str, float | Kind] = {}
+    for name, value in pairs_of(texts, "--limit").items():
+        amount, slash, per = value.partition("/")
+        place = f"--limit {name}={value}"
+        try:
+            limit = float(amount)
+        except ValueError:
+            raise InputError(f"{place}: {amount!r} must be a number") from None
+        if slash and per not in (*BASES, "total"):
+            allowed = ", ".join(f"/{base}" for base in (*BASES, "total"))
+            raise InputError(f"{place}: '/{per}' must be one of {allowed}")
+        try:
+            if per == "total":
+                found[name] = Limit(total=limit)
+            else:
+                found[name] = limit if per in ("", "cost") else Limit(limit, per=per)
+        except ProblemError as error:
+            raise InputError(f"{place}: {error}") from None
+    return found
+
+
+def print_profile(found: Profile) -> None:
+    """Print the arms with their means, the scales, and which limits can be kept."""
+    from tightrope.data.page import mean_texts
+    from tightrope.names import in_table, in_text
+    from tightrope.report.table import empty_table, print_table, verbatim
+
+    shown = empty_table(
+        f"{found.rows:,} rows, {len(found.arms):,} arms; ± is half of a 95 % interval"
+    )
+    shown.add_column("arm", overflow="fold")
+    for heading in ("rows", *found.channels):
+        shown.add_column(verbatim(in_table(heading)), justify="right")
+    if found.limits:
+        shown.add_column("keeps the limits")
+    columns = [mean_texts(found, place) for place in range(len(found.channels))]
+    for k, one in enumerate(found.arms[:MOST_ARMS]):
+        texts = [in_table(one.name), f"{one.rows:,}", *(column[k] for column in columns)]
+        texts += [one.keeps] * bool(found.limits)
+        shown.add_row(*map(verbatim, texts), end_section=one is found.arms[-1])
+    scales = ["largest (scale)", "", *(f"{scale:g}" for scale in found.scales)]
+    shown.add_row(*map(verbatim, scales + [""] * bool(found.limits)))
+    print_table(shown)
+    if len(found.arms) > MOST_ARMS:
+        print(f"and {len(found.arms) - MOST_ARMS:,} more arms")
+    for line in verdict(found):
+        print(in_text(line))
+
+
+def verdict(found: Profile) -> list[str]:
+    """What can be said of the limits, a line each."""
+    lines = []
+    for one in found.limits:
+        if one.lowest is not None:
+            together = ""
+            if len(found.limits) > 1 and one.lowest_together is not None:
+                together = f", {one.lowest_together:.4g} beside the other limits"
+            lines.append(
+                f"limit {one.name} = {one.limit:g} {one.words}: the lowest that can be kept is"
+                f" {one.lowest:.4g} ({one.lowest_arm} alone){together}"
+            )
+    if found.infeasible is not None:
+        lines.append(f"not feasible: {found.infeasible}")
+    elif found.reward_rate is not None and found.shares is not None:
+        parts = [
+            f"{share:.1%} {arm.name}"
+            for arm, share in zip(found.arms, found.shares, strict=True)
+            if share > 0.0
+        ]
+        lines.append(
+            f"the best mixture that keeps the limits earns {found.reward_rate:.5g} per unit of"
+            f" cost; of its pulls {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
+        )
+    return lines
+
+
+def add_fit(commands: Any) -> None:
+    """Add the command."""
+    text = fit.__doc__ or ""
+    parser: argparse.ArgumentParser = commands.add_parser("fit", help=text, description=text)
+    parser.set_defaults(command=fit)
+    parser.add_argument("log", metavar="LOG", help="a .csv, .parquet or exported .jsonl file")
+    parser.add_argument("--arm", metavar="COLUMN", help="the arm that was pulled")
+    parser.add_argument(
+        "--cost", metavar="COLUMN|X", help="or a number for all rows: a request costs 1"
+    )
+    parser.add_argument("--reward", metavar="COLUMN|X", help="or a number for all rows")
+    parser.add_argument(
+        "--penalty",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="may be repeated; default the names of the limits",
+    )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=X[/pull|/cost|/reward|/total]",
+        help="on a penalty, per unit of cost unless it says otherwise; may be repeated",
+    )
+    parser.add_argument(
+        "--scale",
+        action="append",
+        default=[],
+        metavar="NAME=X",
+        help="the largest possible cost, reward or penalty; default the largest seen, rounded up",
+    )
+    parser.add_argument(
+        "--drop-missing", action="store_true", help="leave out rows with a missing value"
+    )
+    parser.add_argument(
+        "--min-rows", type=whole, default=1, metavar="N", help="leave out arms with fewer rows"
+    )
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="ARM", help="leave out; may be repeated"
+    )
+    parser.add_argument(
+        "--format", metavar="FORMAT", help="csv, parquet or campaign; default as the name ends"
+    )
+    parser.add_argument("--name", default="", metavar="TEXT", help="the problem's name")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE.toml", help="write the problem, and its rows beside it"
+    )
+    parser.add_argument("--profile", metavar="FILE.html", help="write a page about the log")
+    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
