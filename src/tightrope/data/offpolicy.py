@@ -1,0 +1,353 @@
+"""Off-policy estimates: what a fixed mixture of the arms would cost, earn and incur per pull.
+
+The log's rows were chosen by somebody else, who pulled the arm of row i with the known probability
+p_i, its propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i,
+k being its arm. With outcomes y_i:
+
+    ips    mean of w_i y_i                                  (unbiased)
+    snips  sum of w_i y_i over the sum of w_i               (a little bias, often less variance)
+    dr     mean of sum_k s_k q_ik + w_i (y_i - q_ik)        (unbiased for any model q of the outcomes)
+
+Ratios, such as reward per unit of cost, are quotients of two such means; their standard errors come
+from the delta method. Letters: n rows, K arms, M penalties, C = 2 + M channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.data.log import Log
+from tightrope.data.tables import FullTable, require_outcomes
+from tightrope.errors import InputError, nearest
+from tightrope.problem.laws import Floats, shown
+from tightrope.statistics import Estimate
+
+__all__ = [
+    "METHODS",
+    "CannotTellError",
+    "MixtureEstimates",
+    "MixtureRow",
+    "equally_likely",
+    "evaluate_mixture",
+    "mixture_shares",
+    "require_told",
+    "uneven",
+]
+
+METHODS = ("ips", "snips", "dr")
+EXACT = "full"  # the method for a table, which has no weights
+LEAST_SIZE = 50.0  # the effective sample size from which on estimates are given
+MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
+FOLDS = 2  # parts of the log: the model for one is made of the others
+Shares = Mapping[str, float] | Sequence[float] | Floats
+
+
+class CannotTellError(InputError):
+    """The log does not hold what the question needs."""
+
+
+@dataclass(frozen=True)
+class MixtureRow:
+    """One quantity by one method, in the user's units: ``of`` a channel ``per`` pull or channel.
+
+    ``value`` has a standard error and a 95 % interval.
+    """
+
+    method: str  # ips, snips or dr; full for a table
+    of: str
+    per: str  # "pull", or the channel of the denominator
+    value: Estimate
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as a JSON-ready dictionary."""
+        return {
+            "method": self.method,
+            "of": self.of,
+            "per": self.per,
+            **self.value.described("value"),
+        }
+
+
+@dataclass(frozen=True)
+class MixtureEstimates:
+    """What a mixture would cost, earn and incur, by every method, and how much the log says.
+
+    ``effective``: the effective sample size, (sum of weights)^2 / (sum of squared weights): so many
+    rows of the mixture's own would say as much. ``mean_weight`` is 1 but for chance.
+    """
+
+    shares: dict[str, float]  # by arm; arms with a share of 0 are left out
+    rows: tuple[MixtureRow, ...]
+    count: int  # rows of the data
+    used: int  # of them, those with a weight above 0
+    effective: float
+    largest_weight: float
+    mean_weight: float
+
+    def value(self, of: str, per: str = "pull", method: str | None = None) -> Estimate:
+        """The estimate of a channel per pull, or per another channel.
+
+        ``method``: "ips", "snips" or "dr" (default), or "full" for a table.
+        """
+        wanted = method or self.rows[-1].method
+        for row in self.rows:
+            if (row.method, row.of, row.per) == (wanted, of, per):
+                return row.value
+        known = ", ".join(dict.fromkeys(f"{row.of} per {row.per}" for row in self.rows))
+        methods = ", ".join(dict.fromkeys(row.method for row in self.rows))
+        raise InputError(f"{of} per {per} by {wanted}: known: {known}; by {methods}")
+
+    def summary(self) -> dict[str, Any]:
+        """All of it as a JSON-ready dictionary."""
+        return {
+            "shares": self.shares,
+            "rows": self.count,
+            "rows_used": self.used,
+            "effective_sample_size": self.effective,
+            "largest_weight": self.largest_weight,
+            "mean_weight": self.mean_weight,
+            "estimates": [row.as_dict() for row in self.rows],
+        }
+
+
+def equally_likely(log: Log) -> Log:
+    """The same log with the propensity 1 / K in every row: each arm was equally likely.
+
+    >>> log = Log(["a", "b"], [], np.array([0, 1]), np.ones((2, 2)))
+    >>> equally_likely(log).propensity.tolist()
+    [0.5, 0.5]
+    """
+    even = np.full(len(log), 1.0 / len(log.arms))
+    return Log(log.arms, log.penalties, log.chosen, log.outcomes, even)
+
+
+def mixture_shares(arms: Sequence[str], shares: Shares) -> Floats:
+    """A mixture as shares of the pulls [K], at least 0, with the sum 1; those not named are 0.
+
+    >>> mixture_shares(["a", "b", "c"], {"a": 0.25, "c": 0.75}).tolist()
+    [0.25, 0.0, 0.75]
+    """
+    if isinstance(shares, Mapping):
+        for name in shares:
+            if name not in arms:
+                raise InputError(f"mixture: {name!r} is not an arm; {nearest(str(name), arms)}")
+        shares = [shares.get(name, 0.0) for name in arms]
+    try:
+        found = np.asarray(shares, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"mixture = {shown(shares)}: must be a share of every arm") from None
+    if found.shape != (len(arms),):
+        raise InputError(f"mixture: shape {found.shape} must be {(len(arms),)}, a share of each arm")
+    for name, share in zip(arms, found.tolist(), strict=True):
+        if not 0.0 <= share <= 1.0 + 1e-9:
+            raise InputError(f"mixture: {name} = {share:g}: must lie in [0, 1], a share of pulls")
+    if abs(found.sum() - 1.0) > 1e-6:
+        raise InputError(f"mixture: the shares sum to {found.sum():g}; must be 1")
+    return np.asarray(found / found.sum())
+
+
+def evaluate_mixture(
+    data: Log | FullTable,
+    shares: Shares,
+    *,
+    model: npt.ArrayLike | None = None,
+    least: float = LEAST_SIZE,
+) -> MixtureEstimates:
+    """What the arms pulled in fixed shares would cost, earn and incur, per pull and as ratios.
+
+    ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``. ``model``
+    [n, K, 2 + M]: what another model, made without these rows, expects of every arm in every row,
+    for ``dr``; by default the arm's mean in the other half of the log. Raises a
+    :class:`CannotTellError` where the log cannot tell: propensities are missing, impossible or at
+    odds with the frequencies, an arm was never pulled, or the effective sample size is below
+    ``least`` (at least 2).
+
+    In a :class:`FullTable` nothing has to be weighted: the method is "full".
+
+    >>> random = np.random.default_rng(1)
+    >>> chosen = random.integers(2, size=4000)
+    >>> cost, reward = np.ones(4000), np.where(chosen == 0, 0.2, 0.6)
+    >>> log = equally_likely(Log(["a", "b"], [], chosen, np.array([cost, reward])))
+    >>> found = evaluate_mixture(log, {"a": 0.5, "b": 0.5})
+    >>> round(found.value("reward", method="snips").mean, 2), round(found.effective)
+    (0.4, 4000)
+    """
+    wanted = mixture_shares(data.arms, shares)
+    if isinstance(data, FullTable):
+        return _of_table(data, wanted)
+    require_told(data, wanted)
+    require_outcomes(data, data.outcomes.T, np.arange(len(data)), data.chosen)
+    assert data.propensity is not None
+    weights = wanted[data.chosen] / data.propensity
+    effective = _effective(weights)
+    if effective < max(least, 2.0):
+        raise CannotTellError(
+            f"mixture: effective sample size {effective:.1f} of {len(data):,} rows, largest weight"
+            f" {weights.max():.4g}; must be at least {max(least, 2.0):g}"
+        )
+    outcomes = data.outcomes
+    weighted = weights * outcomes  # [C, n]
+    mean_weight = float(weights.mean())
+    own = weighted.mean(axis=1, keepdims=True) / mean_weight
+    rows = [
+        *_rows("ips", data, weighted.mean(axis=1), weighted),
+        *_rows("snips", data, own[:, 0], weights * (outcomes - own) / mean_weight),
+    ]
+    corrected = _corrected(data, wanted, weights, model)
+    rows += _rows("dr", data, corrected.mean(axis=1), corrected)
+    return MixtureEstimates(
+        _named(data, wanted),
+        tuple(rows),
+        len(data),
+        int(np.count_nonzero(weights)),
+        effective,
+        float(weights.max()),
+        mean_weight,
+    )
+
+
+def _of_table(table: FullTable, wanted: Floats) -> MixtureEstimates:
+    """The means over the rows of a table, in which every arm's outcome is known."""
+    values = np.einsum("nkc,k->cn", table.outcomes, wanted)
+    rows = _rows(EXACT, table, values.mean(axis=1), values)
+    count = len(table)
+    return MixtureEstimates(
+        _named(table, wanted), tuple(rows), count, count, float(count), 1.0, 1.0
+    )
+
+
+def _named(data: Log | FullTable, wanted: Floats) -> dict[str, float]:
+    named = zip(data.arms, wanted.tolist(), strict=True)
+    return {name: share for name, share in named if share > 0.0}
+
+
+def _effective(weights: Floats) -> float:
+    """Kish's effective sample size.
+
+    >>> _effective(np.array([1.0, 1.0, 0.0]))
+    2.0
+    """
+    squares = float(weights @ weights)
+    return float(weights.sum()) ** 2 / squares if squares else 0.0
+
+
+def _rows(method: str, data: Log | FullTable, means: Floats, values: Floats) -> list[MixtureRow]:
+    """All quantities by one method; the rows' ``values`` [C, n] have the spread of the means."""
+    channels = data.channels
+    found = [
+        MixtureRow(method, name, "pull", Estimate(float(mean), _error(spread)))
+        for name, mean, spread in zip(channels, means, values, strict=True)
+    ]
+    for below, per in ((0, "cost"), (1, "reward")):
+        for above, of in enumerate(channels):
+            if above == below or means[below] <= 0.0:
+                continue
+            ratio = float(means[above] / means[below])
+            spread = (values[above] - ratio * values[below]) / means[below]  # the delta method
+            found.append(MixtureRow(method, of, per, Estimate(ratio, _error(spread))))
+    return found
+
+
+def _error(values: Floats) -> float | None:
+    """The standard error of a mean of independent values [n]; None of a single one."""
+    return None if len(values) < 2 else float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _corrected(
+    log: Log, wanted: Floats, weights: Floats, model: npt.ArrayLike | None
+) -> Floats:
+    """The doubly robust value of every row, [C, n]."""
+    if model is None:
+        return _by_folds(log, wanted, weights)
+    shape = (len(log), len(log.arms), len(log.channels))
+    expected = np.asarray(model, np.float64)
+    if expected.shape != shape:
+        raise InputError(f"model: shape {expected.shape} must be {shape}")
+    if not np.isfinite(expected).all():
+        raise InputError("model: must be finite numbers")
+    mixed = np.einsum("nkc,k->cn", expected, wanted)
+    pulled = expected[np.arange(len(log)), log.chosen].T
+    return np.asarray(mixed + weights * (log.outcomes - pulled))
+
+
+def _by_folds(log: Log, wanted: Floats, weights: Floats) -> Floats:
+    """The same, with the arms' weighted means in the other parts of the log as the model.
+
+    Rows are dealt to parts arm by arm, so that every part has rows of every arm that has enough.
+    """
+    assert log.propensity is not None
+    part = np.empty(len(log), np.int64)
+    order = np.argsort(log.chosen, kind="stable")
+    part[order] = np.arange(len(log)) % FOLDS
+    count, inverse = len(log.arms), 1.0 / log.propensity
+    found = np.empty_like(log.outcomes)
+    for fold in range(FOLDS):
+        here, other = part == fold, part != fold
+        of, scale = log.chosen[other], inverse[other]
+        totals = np.bincount(of, weights=scale, minlength=count)
+        means = np.array(
+            [
+                np.bincount(of, weights=scale * channel[other], minlength=count)
+                / np.where(totals > 0.0, totals, 1.0)
+                for channel in log.outcomes
+            ]
+        )  # [C, K]; 0 of an arm without rows, as good as any other model
+        pulled = means[:, log.chosen[here]]
+        mixed = (means @ wanted)[:, None]
+        found[:, here] = mixed + weights[here] * (log.outcomes[:, here] - pulled)
+    return found
+
+
+def require_told(log: Log, wanted: Floats | None = None) -> None:
+    """Raise a :class:`CannotTellError` unless the propensities can be used for these arms.
+
+    ``wanted`` [K]: only arms with a share above 0 are needed; by default all are. Where an arm was
+    possible in every row, 1 / propensity over its rows sums to n but for chance; more than 5
+    standard errors off, they are not this log's propensities, or the arm was not always possible.
+    """
+    if not len(log):
+        raise CannotTellError("log: has no rows; at least one is needed")
+    if log.propensity is None:
+        raise CannotTellError(
+            "propensity: is missing; must be a column with the probability of each logged choice, or"
+            " every arm must have been equally likely"
+        )
+    wrong = ~((log.propensity > 0.0) & (log.propensity <= 1.0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise CannotTellError(
+            f"row {row + 1}: propensity = {log.propensity[row]:g}: must lie in (0, 1]"
+        )
+    counts, inverse = log.counts, 1.0 / log.propensity
+    totals = np.bincount(log.chosen, weights=inverse, minlength=len(log.arms)) / len(log)
+    squares = np.bincount(log.chosen, weights=inverse**2, minlength=len(log.arms)) / len(log)
+    errors = np.sqrt(np.maximum(squares - totals**2, 0.0) / len(log))
+    for arm, name in enumerate(log.arms):
+        if wanted is not None and wanted[arm] <= 0.0:
+            continue
+        share = "" if wanted is None else f"a share of {wanted[arm]:g} of the mixture, and "
+        if not counts[arm]:
+            raise CannotTellError(f"arm {name!r}: {share}none of {len(log):,} rows")
+        off = abs(totals[arm] - 1.0)
+        if off > 1e-9 and off > MOST_ERRORS * errors[arm]:
+            likely = counts[arm] / (totals[arm] * len(log))
+            raise CannotTellError(
+                f"arm {name!r}: its propensities, about {likely:.4g}, do not fit its"
+                f" {counts[arm]:,} of {len(log):,} rows, {counts[arm] / len(log):.4g}; 1 /"
+                f" propensity must average 1 over all rows, and averages {totals[arm]:.4g}"
+            )
+
+
+def uneven(log: Log) -> int | None:
+    """The first arm whose propensities differ between rows; None if there is none."""
+    assert log.propensity is not None
+    for arm in range(len(log.arms)):
+        mine = log.propensity[log.chosen == arm]
+        if len(mine) and not np.allclose(mine, mine[0], rtol=1e-9, atol=0.0):
+            return arm
+    return None

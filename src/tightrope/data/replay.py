@@ -1,0 +1,419 @@
+"""Replay: a policy decides over recorded rows, one pull after another, until budget or rows end.
+
+In a :class:`FullTable` every decision takes the next row, whichever arm it is. A :class:`Log` knows
+the outcome of one arm per row. *Rejection* (Li, Chu, Langford and Wang 2011) uses a row only if the
+policy would pull its arm, and skips the others. A row that its logger was likely to choose is
+moreover kept only with the chance (smallest propensity) / (its propensity), after which every arm
+was equally likely in every row, whatever the logger looked at. *Queues* (Mandel, Liu, Brunskill and
+Popovic 2016) give an arm's k-th pull that arm's k-th row and skip nothing; that is right where the
+logger's choices did not depend on anything that moves the outcomes too.
+
+A decision stands until a row is found for it: nothing was told meanwhile. Letters: n rows, K arms,
+M limits, R orders of the rows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.data.log import Log
+from tightrope.data.offpolicy import require_told, uneven
+from tightrope.data.tables import FullTable, require_outcomes
+from tightrope.engine.arguments import named_policies, one_of, seed_number
+from tightrope.errors import ExhaustedError, InputError
+from tightrope.live.controller import Controller
+from tightrope.policies.base import InformedPolicy, Policy
+from tightrope.problem import Problem, Task
+from tightrope.problem.laws import Floats
+from tightrope.problem.limits import PER_PULL, PER_REWARD
+from tightrope.statistics import Estimate, estimate, quantile, wilson
+
+__all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
+
+METHODS = ("rejection", "queues")
+QUANTILES = (0.05, 0.5, 0.95)
+MOST_ORDERS = 10**7
+Integers = npt.NDArray[np.int64]
+Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
+
+
+class Run(NamedTuple):
+    """One pass over the rows, in the user's units."""
+
+    pulls: Integers  # [K]
+    cost: float
+    reward: float
+    penalty: Floats  # [M]
+    passed: int  # rows used or skipped
+    reached: float | None  # if the rows ended first: a cost that it exceeded with its last pull
+
+
+@dataclass(frozen=True)
+class ReplayRow:
+    """One policy, in the user's units: means over the orders of the rows, with standard errors.
+
+    ``budget``: what all policies are compared at; ``planned``: what the policies were told.
+    ``reward_rate``: reward per unit of budget, and its 5 %, 50 % and 95 % ``reward_quantiles``.
+    ``violation`` [M]: penalty per unit of budget, pull or reward, or in total, minus the limit.
+    ``broken`` [M]: the share of orders in which the limit was broken, and its 95 % interval.
+    ``rows_used``: the share of rows used, among those passed. ``out_of_rows``: how many orders
+    ended before the planned budget did; ``reached``: the smallest cost at which one ended, or None.
+    """
+
+    policy: str
+    knows: str
+    budget: float
+    planned: float
+    orders: int
+    reward_rate: Estimate
+    reward_quantiles: tuple[float, ...]
+    violation: tuple[Estimate, ...]
+    broken: tuple[tuple[float, float, float], ...]
+    limit_names: tuple[str, ...]
+    pull_share: tuple[float, ...]
+    pulls: float
+    rows_used: float
+    out_of_rows: int
+    reached: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as a JSON-ready dictionary; what belongs to a limit is by the limit's name."""
+        limits = {
+            name: {**one.described("violation"), "broken": share, "broken_interval": [low, high]}
+            for name, one, (share, low, high) in zip(
+                self.limit_names, self.violation, self.broken, strict=True
+            )
+        }
+        levels = (f"{level:g}" for level in QUANTILES)
+        return {
+            "policy": self.policy,
+            "knows": self.knows,
+            "budget": self.budget,
+            "planned_budget": self.planned,
+            "orders": self.orders,
+            **self.reward_rate.described("reward_rate"),
+            "reward_rate_quantiles": dict(zip(levels, self.reward_quantiles, strict=True)),
+            "limits": limits,
+            "pull_share": list(self.pull_share),
+            "pulls": self.pulls,
+            "rows_used": self.rows_used,
+            "out_of_rows": self.out_of_rows,
+            "reached": self.reached,
+        }
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Policies replayed over the same orders of the same rows, compared at one budget."""
+
+    rows: tuple[ReplayRow, ...]
+    budget: float  # where all are compared: the largest that every run reached
+    planned: float  # what the policies were told
+    count: int  # rows of the data
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the rows ended before the budget, in some order, for some policy."""
+        return self.budget < self.planned
+
+    @property
+    def remark(self) -> str:
+        """What to know when reading a comparison at less than the planned budget; else ""."""
+        if not self.shortened:
+            return ""
+        first = min((row for row in self.rows if row.reached is not None), key=_reached)
+        return (
+            f"compared at a budget of {self.budget:.6g}, the largest that every policy reached in"
+            f" every order; {first.policy} ran out of rows there, and the policies planned for"
+            f" {self.planned:g}"
+        )
+
+    def summary(self) -> list[dict[str, Any]]:
+        """A JSON-ready dictionary per policy; :class:`ReplayRow` documents the keys."""
+        return [row.as_dict() for row in self.rows]
+
+    def __iter__(self) -> Iterator[ReplayRow]:
+        return iter(self.rows)
+
+
+def _reached(row: ReplayRow) -> float:
+    return np.inf if row.reached is None else row.reached
+
+
+def replay(
+    data: FullTable | Log,
+    task: Task | Problem,
+    policies: Policy | Iterable[Policy] | Mapping[str, Policy],
+    *,
+    budget: float,
+    orders: int = 100,
+    seed: int = 0,
+    method: str = "rejection",
+    with_replacement: bool = False,
+) -> Replay:
+    """Let policies decide over recorded rows, and compare them where all of them got to.
+
+    ``task``: the arms in the data's order, the limits and scales, as ``task_of(data, limits)``
+    makes it; policies that know the laws need a problem, such as ``problem_of(data, limits)``.
+    ``budget``: in units of cost. ``orders``: of the rows, shuffled by ``seed``; 0 takes the rows
+    once, as they are. ``with_replacement`` draws as many rows as there are, as a simulation does.
+    ``method``, for a log: "rejection" or "queues", see the module; propensities are needed.
+
+    A run that ends for want of rows is shorter than the others, so all are compared at the largest
+    budget that every run reached. Intervals are over orders of *these* rows: that the rows are few
+    is not in them.
+
+    >>> from tightrope import UniformRandom
+    >>> from tightrope.data.tables import FullTable, task_of
+    >>> table = FullTable(["a", "b"], [], [[(1, 0.2), (1, 0.4)]] * 50)
+    >>> found = replay(table, task_of(table), UniformRandom(), budget=20, orders=2)
+    >>> found.budget, found.rows[0].pulls, found.rows[0].rows_used
+    (20, 21.0, 1.0)
+    """
+    named, seed = named_policies(policies), seed_number(seed)
+    one_of("method", method, METHODS)
+    _require_fitting(data, task)
+    task.normal_budget(budget)
+    if not isinstance(orders, int) or isinstance(orders, bool) or not 0 <= orders <= MOST_ORDERS:
+        raise InputError(f"orders = {orders!r}: must be a whole number from 0 to {MOST_ORDERS:,}")
+    if isinstance(data, Log):
+        require_told(data)
+        require_outcomes(data, data.outcomes.T, np.arange(len(data)), data.chosen)
+        if method == "queues" and (arm := uneven(data)) is not None:
+            raise InputError(
+                f"method = 'queues': propensities of arm {data.arms[arm]!r} differ between rows, so"
+                " choices depended on something; must be 'rejection'"
+            )
+    passes = _Passes(data, task, orders, seed, method, with_replacement)
+    found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
+    ended = [run.reached for runs in found.values() for run in runs if run.reached is not None]
+    common = min([float(budget), *ended])
+    if ended:
+        if common <= 0.0:
+            raise InputError(f"budget = {budget:g}: some order of the rows ends before any cost")
+        again = {label: passes.run(policy, budget, common) for label, policy in named.items()}
+    else:
+        again = found
+    rows = [
+        _summarised(label, named[label], task.task, found[label], runs, common, float(budget))
+        for label, runs in again.items()
+    ]
+    return Replay(tuple(rows), common if ended else budget, budget, len(data))
+
+
+def _require_fitting(data: FullTable | Log, task: Task | Problem) -> None:
+    if not isinstance(data, FullTable | Log):
+        raise InputError(f"data = {type(data).__name__}: must be a FullTable or a Log")
+    if not isinstance(task, Task | Problem):
+        raise InputError(f"task = {type(task).__name__}: must be a Task or a Problem")
+    if not len(data):
+        raise InputError("data: has no rows; at least one is needed")
+    if tuple(task.names) != tuple(data.arms):
+        raise InputError(
+            f"task: its arms {', '.join(task.names)} must be those of the data, in the same order:"
+            f" {', '.join(data.arms)}"
+        )
+    for name in task.told_names:
+        if name not in data.penalties:
+            raise InputError(f"limit {name!r}: the data has no such penalty")
+
+
+class _Passes:
+    """The rows in every order, and the runs over them."""
+
+    def __init__(
+        self,
+        data: FullTable | Log,
+        task: Task | Problem,
+        orders: int,
+        seed: int,
+        method: str,
+        with_replacement: bool,
+    ) -> None:
+        self._data, self._task, self._orders, self._seed = data, task, orders, seed
+        self._queues, self._again = method == "queues", with_replacement
+        told = [list(data.penalties).index(name) for name in task.told_names]
+        columns = [0, 1, *(2 + m for m in told)]
+        if isinstance(data, FullTable):
+            self._flat = data.outcomes[:, :, columns].reshape(-1, len(columns))
+        else:
+            self._flat = np.ascontiguousarray(data.outcomes[columns].T)
+
+    def run(self, policy: Policy, budget: float, until: float) -> list[Run]:
+        """The policy's runs over every order, planned for ``budget``, as far as a cost."""
+        known = self._task if isinstance(policy, InformedPolicy) else self._task.task
+        streams = np.random.SeedSequence(self._seed).spawn(max(self._orders, 1))
+        return [self._once(policy, known, budget, until, stream) for stream in streams]
+
+    def _once(
+        self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any
+    ) -> Run:
+        random = np.random.default_rng(stream)
+        coins = int(random.integers(2**63))
+        controller = Controller(known, policy, budget, seed=coins)
+        if isinstance(self._data, FullTable):
+            take, passed = self._next_row(random), None
+        else:
+            take, passed = self._next_match(random)
+        lines, arms, rows_ended = _played(controller, take, self._flat, until)
+        return self._added_up(lines, arms, rows_ended, passed)
+
+    def _order(self, random: np.random.Generator) -> Integers:
+        count = len(self._data)
+        if self._again:
+            return random.integers(count, size=count)
+        return random.permutation(count) if self._orders else np.arange(count)
+
+    def _next_row(self, random: np.random.Generator) -> Take:
+        """Every decision takes the next row of a table."""
+        waiting, arms = iter(self._order(random).tolist()), len(self._data.arms)
+
+        def take(arm: int) -> int:
+            row = next(waiting, -1)
+            return -1 if row < 0 else row * arms + arm
+
+        return take
+
+    def _next_match(self, random: np.random.Generator) -> tuple[Take, Callable[[], int]]:
+        """Each decision takes the next row of its arm in a log; second how many were passed."""
+        log, order = self._data, self._order(random)
+        assert isinstance(log, Log)
+        assert log.propensity is not None, "checked before"
+        places = np.arange(len(order))
+        if not self._queues:
+            chance = log.propensity.min() / log.propensity[order]
+            places = np.flatnonzero(random.random(len(order)) < chance)
+        chosen = log.chosen[order[places]]
+        waiting = [places[chosen == arm].tolist() for arm in range(len(log.arms))]
+        at, position, queues = [0] * len(log.arms), 0, self._queues
+
+        def take(arm: int) -> int:
+            nonlocal position
+            mine = waiting[arm]
+            here = at[arm] if queues else bisect_left(mine, position, at[arm])
+            if here >= len(mine):
+                position = position if queues else len(order)
+                return -1
+            at[arm] = here + 1
+            position = position + 1 if queues else mine[here] + 1
+            return int(order[mine[here]])
+
+        return take, lambda: position
+
+    def _added_up(
+        self, lines: Integers, arms: Integers, rows_ended: bool, passed: Any
+    ) -> Run:
+        task, used = self._task.task, self._flat[lines]
+        count = task.arm_count
+        pulls = np.bincount(arms, minlength=count)
+        costs, rewards = (
+            np.bincount(arms, weights=used[:, channel], minlength=count) for channel in (0, 1)
+        )
+        told = dict(zip(task.told, used[:, 2:].sum(axis=0).tolist(), strict=True))
+        parts = {"cost": costs, "reward": rewards}
+        penalty = [
+            told[m]
+            if m in told
+            else float(task.weights[:, m] @ parts[kind.of])
+            if kind.of in parts
+            else float(task.known_outcomes[:, 2 + m] @ pulls)
+            for m, kind in enumerate(task.limit_kinds)
+        ]
+        spent = np.cumsum(used[:, 0])
+        below = spent[spent < spent[-1]] if len(spent) else spent
+        reached = float(below[-1]) if len(below) else 0.0
+        return Run(
+            pulls=pulls,
+            cost=float(spent[-1]) if len(spent) else 0.0,
+            reward=float(used[:, 1].sum()),
+            penalty=np.array(penalty),
+            passed=len(lines) if passed is None else passed(),
+            reached=reached if rows_ended else None,
+        )
+
+
+def _played(
+    controller: Controller, take: Take, outcomes: Floats, until: float
+) -> tuple[Integers, Integers, bool]:
+    """The lines and arms of one run until its cost exceeds ``until``; whether rows ended first."""
+    ask, tell, several = controller.ask, controller.tell, outcomes.shape[1] != 3
+    lines, arms, spent = list[int](), list[int](), 0.0
+    ended = False
+    while spent <= until:
+        try:
+            arm = ask()
+        except ExhaustedError:
+            break
+        line = take(arm)
+        if line < 0:
+            ended = True
+            break
+        cost, reward, *penalty = outcomes[line].tolist()
+        tell(arm, cost, reward, penalty if several else penalty[0])
+        spent += cost
+        lines.append(line)
+        arms.append(arm)
+    return np.array(lines, np.int64), np.array(arms, np.int64), ended
+
+
+def _summarised(
+    label: str,
+    policy: Policy,
+    task: Task,
+    planned_runs: Sequence[Run],
+    runs: Sequence[Run],
+    budget: float,
+    planned: float,
+) -> ReplayRow:
+    """The row of one policy; ``planned_runs`` went on to the planned budget, or the last row."""
+    rewards = np.array([run.reward for run in runs]) / budget
+    pulls = np.array([run.pulls for run in runs])
+    above = violations(task, runs, budget, planned)
+    broken = (above > 0.0).sum(axis=0)
+    low, high = wilson(broken, len(runs))
+    reached = [run.reached for run in planned_runs if run.reached is not None]
+    totals = pulls.sum(axis=1)
+    return ReplayRow(
+        policy=label,
+        knows=policy.knows,
+        budget=budget,
+        planned=planned,
+        orders=len(runs),
+        reward_rate=estimate(rewards),
+        reward_quantiles=tuple(quantile(rewards, level) for level in QUANTILES),
+        violation=tuple(map(estimate, above.T)),
+        broken=tuple(zip((broken / len(runs)).tolist(), low.tolist(), high.tolist(), strict=True)),
+        limit_names=task.limit_names,
+        pull_share=tuple((pulls / totals[:, None]).mean(axis=0).tolist()),
+        pulls=float(totals.mean()),
+        rows_used=float(totals.sum() / sum(run.passed for run in runs)),
+        out_of_rows=len(reached),
+        reached=min(reached, default=None),
+    )
+
+
+def violations(task: Task, runs: Sequence[Run], budget: float, planned: float) -> Floats:
+    """Each run's violation of each limit, [R, M], in the limit's own terms.
+
+    It is the penalty per unit of budget, per pull or per reward, less the limit; of a limit in
+    total, which is for the ``planned`` budget, the penalty less that part of it.
+    """
+    found = np.array([run.penalty for run in runs]).reshape(len(runs), task.penalty_count)
+    for m, limit in enumerate(task.limit_kinds):
+        base, allowed = np.full(len(runs), float(budget)), task.limit_values[m]
+        if limit.total is not None:
+            base[:], allowed = 1.0, allowed * budget / planned
+        elif limit.base == PER_PULL:
+            base = np.array([float(run.pulls.sum()) for run in runs])
+        elif limit.base == PER_REWARD:
+            base = np.array([run.reward for run in runs])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = np.where(found[:, m] == 0.0, 0.0, found[:, m] / base)
+        found[:, m] = rates - allowed
+    return found

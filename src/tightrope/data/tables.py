@@ -1,0 +1,159 @@
+"""Tables of outcomes: every arm's outcome in every row; tasks and problems from the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.data.log import Log
+from tightrope.errors import InputError
+from tightrope.problem import Arm, Problem, Scales, Task
+from tightrope.problem.laws import Floats
+from tightrope.problem.limits import Kind
+from tightrope.problem.task import check_names
+
+__all__ = ["FullTable", "problem_of", "require_outcomes", "task_of"]
+
+Limits = Mapping[str, float | Kind]
+
+
+@dataclass(frozen=True, eq=False)
+class FullTable:
+    """The outcome of every arm in every row, as if all arms had been pulled, in the user's units.
+
+    Letters: n rows, K arms, M penalties.
+
+    >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
+    ...                                                 [(1, 0.7, 0), (4, 0.8, 0)]])
+    >>> len(table), table.outcomes.shape
+    (2, (2, 2, 3))
+    """
+
+    arms: Sequence[str]  # names [K], all different
+    penalties: Sequence[str]  # names [M]
+    outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arms", tuple(self.arms))
+        object.__setattr__(self, "penalties", tuple(self.penalties))
+        check_names(self.arms)
+        found = np.ascontiguousarray(self.outcomes, np.float64)
+        inner = (len(self.arms), 2 + len(self.penalties))
+        if found.ndim != 3 or found.shape[1:] != inner or not len(found):
+            raise InputError(f"outcomes: shape {found.shape} must be (rows, {inner[0]}, {inner[1]})")
+        rows = np.repeat(np.arange(len(found)), len(self.arms))
+        chosen = np.tile(np.arange(len(self.arms)), len(found))
+        require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
+        object.__setattr__(self, "outcomes", found)
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of the outcomes, [2 + M]."""
+        return ("cost", "reward", *self.penalties)
+
+    @classmethod
+    def from_long(cls, row: npt.ArrayLike, log: Log) -> FullTable:
+        """The table whose long form is a log: a line per row and arm, each pair once.
+
+        ``row`` [n K]: what identifies the row, numbers or texts; rows are in order of their first
+        line.
+
+        >>> log = Log(["a", "b"], [], np.array([0, 1, 1, 0]), np.array([[1., 2, 2, 1], [5, 6, 8, 7]]))
+        >>> FullTable.from_long(["x", "x", "y", "y"], log).outcomes[:, :, 1].tolist()
+        [[5.0, 6.0], [7.0, 8.0]]
+        """
+        ids = np.asarray(row)
+        if ids.shape != (len(log),):
+            raise InputError(f"row: shape {ids.shape} must be {(len(log),)}")
+        names, first, at = np.unique(ids, return_index=True, return_inverse=True)
+        order = np.empty(len(names), np.int64)
+        order[np.argsort(first)] = np.arange(len(names))
+        place, count = order[at] * len(log.arms) + log.chosen, np.int64(len(log.arms))
+        lines = np.bincount(place, minlength=len(names) * count)
+        if (lines != 1).any():
+            wrong = int(np.flatnonzero(lines != 1)[0])
+            name = names[np.argsort(first)[wrong // count]]
+            raise InputError(
+                f"row {name}, arm {log.arms[wrong % count]!r}: {lines[wrong]} lines; a table has"
+                " exactly one for every row and arm"
+            )
+        outcomes = np.empty((len(lines), len(log.channels)))
+        outcomes[place] = log.outcomes.T
+        return cls(log.arms, log.penalties, outcomes.reshape(len(names), int(count), -1))
+
+
+def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen: Any) -> None:
+    """Raise for the first outcome [lines, 2 + M] that is not a finite number from 0 up.
+
+    ``rows``, ``chosen`` [lines]: the row, from 0, and the arm of each line.
+    """
+    wrong = ~(np.isfinite(outcomes) & (outcomes >= 0.0))
+    if not wrong.any():
+        return
+    line, channel = (int(found[0]) for found in np.nonzero(wrong))
+    raise InputError(
+        f"row {int(rows[line]) + 1}, arm {data.arms[int(chosen[line])]!r},"
+        f" {data.channels[channel]} = {outcomes[line, channel]:g}: must be a finite number, at"
+        " least 0"
+    )
+
+
+def task_of(
+    data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
+) -> Task:
+    """The task of the arms in the data, with these limits on its penalties, by name.
+
+    The scales are the largest outcomes in the data (1 where all are 0), unless they are given.
+
+    >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (4, 0.9, 0)]])
+    >>> task_of(table, {"bad": 0.1}).scales.cost
+    4.0
+    """
+    limits = dict(limits or {})
+    if scales is None:
+        axes = (0, 1) if isinstance(data, FullTable) else 1
+        largest = np.where((top := data.outcomes.max(axis=axes)) > 0.0, top, 1.0).tolist()
+        named = {name: scale for name, scale in zip(data.penalties, largest[2:], strict=True)}
+        penalty = {name: scale for name, scale in named.items() if name in limits}
+        scales = Scales(cost=largest[0], reward=largest[1], penalty=penalty)
+    task = Task(data.arms, limits, scales)
+    for name in task.told_names:
+        if name not in data.penalties:
+            known = ", ".join(map(repr, data.penalties)) or "none"
+            raise InputError(f"limit {name!r}: the data has no such penalty; known: {known}")
+    return task
+
+
+def problem_of(
+    data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
+) -> Problem:
+    """The problem whose arms draw the data's rows, with replacement.
+
+    Rows of a log with propensities are drawn with probabilities proportional to 1 / propensity.
+
+    >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
+    ...                                                 [(1, 0.7, 0), (4, 0.8, 0)]])
+    >>> problem_of(table, {"bad": 0.1}).arms[1].cost.mean
+    3.5
+    """
+    task = task_of(data, limits, scales)
+    columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]
+    arms = []
+    for k, name in enumerate(data.arms):
+        if isinstance(data, FullTable):
+            arms.append(Arm.from_rows(name, data.outcomes[:, k, columns], task.told_names))
+            continue
+        rows, weights = data.of_arm(k)[columns].T, None
+        if not len(rows):
+            raise InputError(f"arm {name!r}: none of {len(data):,} rows; leave it out")
+        if data.propensity is not None:
+            weights = 1.0 / data.propensity[data.chosen == k]
+        arms.append(Arm.from_rows(name, rows, task.told_names, weights))
+    return Problem(tuple(arms), limits=task.limits, scales=task.scales)
