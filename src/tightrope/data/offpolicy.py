@@ -29,7 +29,6 @@ from tightrope.statistics import Estimate
 
 __all__ = [
     "METHODS",
-    "CannotTellError",
     "MixtureEstimates",
     "MixtureRow",
     "equally_likely",
@@ -45,10 +44,6 @@ LEAST_SIZE = 50.0  # the effective sample size from which on estimates are given
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
 FOLDS = 2  # parts of the log: the model for one is made of the others
 Shares = Mapping[str, float] | Sequence[float] | Floats
-
-
-class CannotTellError(InputError):
-    """The log does not hold what the question needs."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,9 @@ def mixture_shares(arms: Sequence[str], shares: Shares) -> Floats:
     except (TypeError, ValueError):
         raise InputError(f"mixture = {shown(shares)}: must be a share of every arm") from None
     if found.shape != (len(arms),):
-        raise InputError(f"mixture: shape {found.shape} must be {(len(arms),)}, a share of each arm")
+        raise InputError(
+            f"mixture: shape {found.shape} must be {(len(arms),)}, a share of each arm"
+        )
     for name, share in zip(arms, found.tolist(), strict=True):
         if not 0.0 <= share <= 1.0 + 1e-9:
             raise InputError(f"mixture: {name} = {share:g}: must lie in [0, 1], a share of pulls")
@@ -162,10 +159,9 @@ def evaluate_mixture(
 
     ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``. ``model``
     [n, K, 2 + M]: what another model, made without these rows, expects of every arm in every row,
-    for ``dr``; by default the arm's mean in the other half of the log. Raises a
-    :class:`CannotTellError` where the log cannot tell: propensities are missing, impossible or at
-    odds with the frequencies, an arm was never pulled, or the effective sample size is below
-    ``least`` (at least 2).
+    for ``dr``; by default the arm's mean in the other half of the log. Raises an
+    ``InputError`` where the log cannot tell: propensities are missing, impossible or at odds with
+    the frequencies, an arm was never pulled, or the effective sample size is below ``least``.
 
     In a :class:`FullTable` nothing has to be weighted: the method is "full".
 
@@ -185,10 +181,10 @@ def evaluate_mixture(
     assert data.propensity is not None
     weights = wanted[data.chosen] / data.propensity
     effective = _effective(weights)
-    if effective < max(least, 2.0):
-        raise CannotTellError(
+    if not effective >= least:
+        raise InputError(
             f"mixture: effective sample size {effective:.1f} of {len(data):,} rows, largest weight"
-            f" {weights.max():.4g}; must be at least {max(least, 2.0):g}"
+            f" {weights.max():.4g}; must be at least {least:g}"
         )
     outcomes = data.outcomes
     weighted = weights * outcomes  # [C, n]
@@ -258,9 +254,7 @@ def _error(values: Floats) -> float | None:
     return None if len(values) < 2 else float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _corrected(
-    log: Log, wanted: Floats, weights: Floats, model: npt.ArrayLike | None
-) -> Floats:
+def _corrected(log: Log, wanted: Floats, weights: Floats, model: npt.ArrayLike | None) -> Floats:
     """The doubly robust value of every row, [C, n]."""
     if model is None:
         return _by_folds(log, wanted, weights)
@@ -304,43 +298,55 @@ def _by_folds(log: Log, wanted: Floats, weights: Floats) -> Floats:
 
 
 def require_told(log: Log, wanted: Floats | None = None) -> None:
-    """Raise a :class:`CannotTellError` unless the propensities can be used for these arms.
+    """Raise an ``InputError`` unless the propensities can be used for these arms.
 
     ``wanted`` [K]: only arms with a share above 0 are needed; by default all are. Where an arm was
     possible in every row, 1 / propensity over its rows sums to n but for chance; more than 5
     standard errors off, they are not this log's propensities, or the arm was not always possible.
     """
     if not len(log):
-        raise CannotTellError("log: has no rows; at least one is needed")
+        raise InputError("log: has no rows; at least one is needed")
     if log.propensity is None:
-        raise CannotTellError(
+        raise InputError(
             "propensity: is missing; must be a column with the probability of each logged choice, or"
             " every arm must have been equally likely"
         )
     wrong = ~((log.propensity > 0.0) & (log.propensity <= 1.0))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise CannotTellError(
-            f"row {row + 1}: propensity = {log.propensity[row]:g}: must lie in (0, 1]"
-        )
-    counts, inverse = log.counts, 1.0 / log.propensity
-    totals = np.bincount(log.chosen, weights=inverse, minlength=len(log.arms)) / len(log)
-    squares = np.bincount(log.chosen, weights=inverse**2, minlength=len(log.arms)) / len(log)
-    errors = np.sqrt(np.maximum(squares - totals**2, 0.0) / len(log))
+        raise InputError(f"row {row + 1}: propensity = {log.propensity[row]:g}: must lie in (0, 1]")
+    counts = log.counts
+    totals, errors = _inverse_means(log, log.propensity)
     for arm, name in enumerate(log.arms):
         if wanted is not None and wanted[arm] <= 0.0:
             continue
         share = "" if wanted is None else f"a share of {wanted[arm]:g} of the mixture, and "
         if not counts[arm]:
-            raise CannotTellError(f"arm {name!r}: {share}none of {len(log):,} rows")
+            raise InputError(f"arm {name!r}: {share}none of {len(log):,} rows")
         off = abs(totals[arm] - 1.0)
         if off > 1e-9 and off > MOST_ERRORS * errors[arm]:
-            likely = counts[arm] / (totals[arm] * len(log))
-            raise CannotTellError(
-                f"arm {name!r}: its propensities, about {likely:.4g}, do not fit its"
-                f" {counts[arm]:,} of {len(log):,} rows, {counts[arm] / len(log):.4g}; 1 /"
-                f" propensity must average 1 over all rows, and averages {totals[arm]:.4g}"
+            raise InputError(
+                f"arm {name!r}: its propensities do not fit its {counts[arm]:,} of {len(log):,}"
+                f" rows; 1 / propensity over its rows must sum to {len(log):,} within"
+                f" {MOST_ERRORS:g} standard errors of {errors[arm] * len(log):,.4g}, and sums to"
+                f" {totals[arm] * len(log):,.6g}"
             )
+
+
+def _inverse_means(log: Log, propensity: Floats) -> tuple[Floats, Floats]:
+    """The sums [K] of 1 / propensity over the arms' rows, over n, and what their errors should be.
+
+    Where a sum is too small, it may lack rows of the smallest propensity: these are the likeliest
+    to be missing by chance, and the error is what it would be with them.
+    """
+    count, inverse = len(log.arms), 1.0 / propensity
+    totals = np.bincount(log.chosen, weights=inverse, minlength=count) / len(log)
+    squares = np.bincount(log.chosen, weights=inverse**2, minlength=count) / len(log)
+    largest = np.zeros(count)
+    np.maximum.at(largest, log.chosen, inverse)
+    filled = squares + np.maximum(1.0 - totals, 0.0) * largest
+    second = filled / np.maximum(totals, 1.0)  # the mean of 1 / propensity, if they fit
+    return totals, np.sqrt(np.maximum(second - 1.0, 0.0) / len(log))
 
 
 def uneven(log: Log) -> int | None:

@@ -306,9 +306,7 @@ class _Passes:
 
         return take, lambda: position
 
-    def _added_up(
-        self, lines: Integers, arms: Integers, rows_ended: bool, passed: Any
-    ) -> Run:
+    def _added_up(self, lines: Integers, arms: Integers, rows_ended: bool, passed: Any) -> Run:
         task, used = self._task.task, self._flat[lines]
         count = task.arm_count
         pulls = np.bincount(arms, minlength=count)

@@ -44,7 +44,9 @@ class FullTable:
         found = np.ascontiguousarray(self.outcomes, np.float64)
         inner = (len(self.arms), 2 + len(self.penalties))
         if found.ndim != 3 or found.shape[1:] != inner or not len(found):
-            raise InputError(f"outcomes: shape {found.shape} must be (rows, {inner[0]}, {inner[1]})")
+            raise InputError(
+                f"outcomes: shape {found.shape} must be (rows, {inner[0]}, {inner[1]})"
+            )
         rows = np.repeat(np.arange(len(found)), len(self.arms))
         chosen = np.tile(np.arange(len(self.arms)), len(found))
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
