@@ -2,10 +2,10 @@
 
     python -m benchmarks.offpolicy
 
-The wheel (Apache 2.0; its small sample of the Open Bandit Dataset is CC BY 4.0, ZOZO Technologies) is
-fetched by pip, without its dependencies, into benchmarks/.venvs, and read there. Of obp only the
-module of the estimators is imported: what it names of torch and scikit-learn, for tensors and
-seeds, is not called or is replaced by numpy.
+The wheel (Apache 2.0; its small sample of the Open Bandit Dataset is CC BY 4.0, by ZOZO
+Technologies) is fetched by pip, without its dependencies, into benchmarks/.venvs and read there.
+Only the module of its estimators is imported: what that names of torch and scikit-learn, for
+tensors and seeds, is not called or is replaced by numpy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CLASSES = {
 
 
 class Pair(NamedTuple):
-    """One estimate by both, with 95 % intervals: theirs by the bootstrap, ours by the normal law."""
+    """One estimate by both, and 95 % intervals: theirs by the bootstrap, ours by the normal law."""
 
     method: str
     theirs: float
@@ -80,7 +80,7 @@ def estimators(path: Path) -> Iterator[Any]:
 
 
 def log_of(path: Path, behaviour: str, campaign: str) -> Log:
-    """A log of obp's data: an item shown at a position is a pull that costs 1, a click its reward."""
+    """A log of obp's data: an item that is shown is a pull at a cost of 1, a click its reward."""
     with zipfile.ZipFile(path) as archive:
         name = f"obp/dataset/obd/{behaviour}/{campaign}/{campaign}.csv"
         rows = list(csv.DictReader(io.TextIOWrapper(archive.open(name), "utf-8")))

@@ -1,6 +1,6 @@
 """The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
-``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope demo`` and ``tightrope
-completion``.
+``tightrope replay``, ``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope
+demo`` and ``tightrope completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
@@ -36,6 +36,7 @@ from tightrope.shell.commands import (
 )
 from tightrope.shell.demo import add_demo
 from tightrope.shell.fitting import add_fit
+from tightrope.shell.replaying import add_replay
 from tightrope.shell.saying import print_json, say
 from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__
@@ -491,6 +492,7 @@ def _parser() -> _Parser:
     add_fit(commands)
     _add_tune(commands)
     _add_arena(commands)
+    add_replay(commands)
     add_campaign(commands)
     add_serve(commands)
     add_keys(commands)

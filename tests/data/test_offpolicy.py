@@ -193,7 +193,7 @@ def test_an_arm_that_was_never_pulled():
     log, _ = drawn(np.random.default_rng(8), 400)
     wider = Log((*ARMS, "d"), log.penalties, log.chosen, log.outcomes, log.propensity)
     with pytest.raises(
-        InputError, match="arm 'd': a share of 0.25 of the mixture, and none of 400"
+        InputError, match=r"arm 'd': a share of 0.25 of the mixture, and none of 400"
     ):
         evaluate_mixture(wider, {"a": 0.75, "d": 0.25})
     assert evaluate_mixture(wider, {"a": 0.75, "c": 0.25}).used < 400, "it is not needed here"
@@ -235,7 +235,7 @@ def test_unknown_quantities_and_wrong_models():
     with pytest.raises(InputError, match=r"model: shape \(2,\) must be \(300, 3, 3\)"):
         evaluate_mixture(log, SHARES, model=[1.0, 2.0])
     bad = Log(log.arms, log.penalties, log.chosen, -log.outcomes - 1.0, log.propensity)
-    with pytest.raises(InputError, match="row 1, arm '.', cost = -"):
+    with pytest.raises(InputError, match=r"row 1, arm '.', cost = -"):
         evaluate_mixture(bad, SHARES)
 
 

@@ -4,9 +4,9 @@ The log's rows were chosen by somebody else, who pulled the arm of row i with th
 p_i, its propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i,
 k being its arm. With outcomes y_i:
 
-    ips    mean of w_i y_i                                  (unbiased)
-    snips  sum of w_i y_i over the sum of w_i               (a little bias, often less variance)
-    dr     mean of sum_k s_k q_ik + w_i (y_i - q_ik)        (unbiased for any model q of the outcomes)
+    ips    mean of w_i y_i                              unbiased
+    snips  sum of w_i y_i over the sum of w_i           a little bias, often less variance
+    dr     mean of sum_k s_k q_ik + w_i (y_i - q_ik)    unbiased for any model q of the outcomes
 
 Ratios, such as reward per unit of cost, are quotients of two such means; their standard errors come
 from the delta method. Letters: n rows, K arms, M penalties, C = 2 + M channels.
@@ -308,8 +308,8 @@ def require_told(log: Log, wanted: Floats | None = None) -> None:
         raise InputError("log: has no rows; at least one is needed")
     if log.propensity is None:
         raise InputError(
-            "propensity: is missing; must be a column with the probability of each logged choice, or"
-            " every arm must have been equally likely"
+            "propensity: is missing; must be the probability of each logged choice, or every arm"
+            " must have been equally likely (--uniform, equally_likely)"
         )
     wrong = ~((log.propensity > 0.0) & (log.propensity <= 1.0))
     if wrong.any():

@@ -67,7 +67,8 @@ class FullTable:
         ``row`` [n K]: what identifies the row, numbers or texts; rows are in order of their first
         line.
 
-        >>> log = Log(["a", "b"], [], np.array([0, 1, 1, 0]), np.array([[1., 2, 2, 1], [5, 6, 8, 7]]))
+        >>> outcomes = np.array([[1.0, 2.0, 2.0, 1.0], [5.0, 6.0, 8.0, 7.0]])
+        >>> log = Log(["a", "b"], [], np.array([0, 1, 1, 0]), outcomes)
         >>> FullTable.from_long(["x", "x", "y", "y"], log).outcomes[:, :, 1].tolist()
         [[5.0, 6.0], [7.0, 8.0]]
         """
@@ -77,7 +78,8 @@ class FullTable:
         names, first, at = np.unique(ids, return_index=True, return_inverse=True)
         order = np.empty(len(names), np.int64)
         order[np.argsort(first)] = np.arange(len(names))
-        place, count = order[at] * len(log.arms) + log.chosen, np.int64(len(log.arms))
+        count = len(log.arms)
+        place = order[at] * count + log.chosen
         lines = np.bincount(place, minlength=len(names) * count)
         if (lines != 1).any():
             wrong = int(np.flatnonzero(lines != 1)[0])
@@ -88,7 +90,7 @@ class FullTable:
             )
         outcomes = np.empty((len(lines), len(log.channels)))
         outcomes[place] = log.outcomes.T
-        return cls(log.arms, log.penalties, outcomes.reshape(len(names), int(count), -1))
+        return cls(log.arms, log.penalties, outcomes.reshape(len(names), count, -1))
 
 
 def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen: Any) -> None:
@@ -122,7 +124,7 @@ def task_of(
     if scales is None:
         axes = (0, 1) if isinstance(data, FullTable) else 1
         largest = np.where((top := data.outcomes.max(axis=axes)) > 0.0, top, 1.0).tolist()
-        named = {name: scale for name, scale in zip(data.penalties, largest[2:], strict=True)}
+        named = dict(zip(data.penalties, largest[2:], strict=True))
         penalty = {name: scale for name, scale in named.items() if name in limits}
         scales = Scales(cost=largest[0], reward=largest[1], penalty=penalty)
     task = Task(data.arms, limits, scales)

@@ -1,0 +1,354 @@
+"""Replay: against plain loops, closed forms, simulation, and the truth behind logs."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from tests.data.test_offpolicy import CHANCES, MEANS, drawn
+from tightrope import InputError, Limit, LyOff, LyOn, Policy, PolicyError, Share, simulate
+from tightrope.data.log import Log
+from tightrope.data.offpolicy import equally_likely
+from tightrope.data.replay import replay
+from tightrope.data.tables import FullTable, problem_of, task_of
+from tightrope.engine.python import plain_run
+from tightrope.policies.base import InformedPolicy, Setup, set_up
+
+
+@dataclass(frozen=True)
+class Turns(Policy):
+    """Arms in turn, as written: plain Python, nothing to compile."""
+
+    arms: str = "01"
+
+    name: ClassVar[str] = "turns"
+    summary: ClassVar[str] = "arms in turn"
+
+    def setup(self, task, budget):
+        return Setup((), tuple(0.0 for _ in range(task.penalty_count)))
+
+    def decide(self, setup, step, statistics, queues, uniform):
+        return int(self.arms[int(step) % len(self.arms)])
+
+
+@dataclass(frozen=True)
+class Coin(Turns):
+    """Any of the arms, by chance."""
+
+    name: ClassVar[str] = "coin"
+    random: ClassVar[bool] = True
+
+    def decide(self, setup, step, statistics, queues, uniform):
+        return int(self.arms[int(uniform * len(self.arms))])
+
+
+@dataclass(frozen=True)
+class Knowing(Turns, InformedPolicy):
+    """The arm with the largest mean reward."""
+
+    name: ClassVar[str] = "knowing"
+
+    def setup(self, problem, budget):
+        means = [arm.laws[1].mean for arm in problem.arms]
+        return Setup((float(np.argmax(means)),), (0.0,) * problem.penalty_count)
+
+    def decide(self, setup, step, statistics, queues, uniform):
+        return int(setup.constants[0])
+
+
+@pytest.fixture(scope="module")
+def table() -> FullTable:
+    """500 rows of two arms, 'a' and 'b', with one penalty; costs in cents."""
+    random = np.random.default_rng(2)
+    outcomes = random.random((500, 2, 3)) * [[50.0, 1.0, 1.0], [80.0, 2.0, 0.4]]
+    return FullTable(["a", "b"], ["bad"], outcomes)
+
+
+@pytest.fixture(scope="module")
+def task(table):
+    return task_of(table, {"bad": 0.01})
+
+
+def totals(row, budget):
+    """Pulls of each arm, reward, penalty of a single pass."""
+    pulls = [share * row.pulls for share in row.pull_share]
+    return [*pulls, row.reward_rate.mean * budget, (row.violation[0].mean + 0.01) * budget]
+
+
+def followed(rows, task, policy, budget):
+    """LyOn's run in plain Python over (arm allowed or None, outcome of each arm), row by row."""
+    scaled, scales = task.normal_budget(budget), np.array(task.scales.channels)
+    state = plain_run(task, policy, set_up(policy, task, scaled), scaled)
+    pulls, total, passed = [0, 0], np.zeros(3), 0
+    for logged, outcomes in rows:
+        if not state.running:
+            break
+        passed += 1
+        arm = state.step % 2 if state.exploring else state.decide(policy, None)
+        if logged is not None and logged != arm:
+            continue
+        state.learn(arm, (outcomes[arm] / scales).tolist())
+        pulls[arm] += 1
+        total += outcomes[arm]
+    return [*pulls, *total[1:]], passed
+
+
+def test_a_table_in_order_as_in_plain_python(table, task):
+    expected, _ = followed([(None, one) for one in table.outcomes], task, LyOn(), 9000.0)
+    found = replay(table, task, LyOn(), budget=9000, orders=0)
+    (row,) = found
+    assert totals(row, 9000) == pytest.approx(expected)
+    assert (row.orders, row.rows_used, row.out_of_rows) == (1, 1.0, 0)
+    assert row.reward_rate.error is None
+    assert not found.remark
+
+
+def test_a_uniform_log_in_order_as_in_the_paper_of_rejection(table, task):
+    """A row is used if the policy would pull its arm: Li et al. 2011, row by row."""
+    chosen = np.random.default_rng(3).integers(2, size=500)
+    outcomes = table.outcomes[np.arange(500), chosen].T
+    log = equally_likely(Log(table.arms, table.penalties, chosen, outcomes))
+    rows = list(zip(chosen.tolist(), table.outcomes, strict=True))
+    expected, passed = followed(rows, task, LyOn(), 4000.0)
+    (row,) = replay(log, task, LyOn(), budget=4000, orders=0)
+    assert totals(row, 4000) == pytest.approx(expected)
+    assert row.rows_used == pytest.approx(sum(expected[:2]) / passed)
+    assert 0.4 < row.rows_used < 0.6
+
+
+def test_shuffles_have_the_mean_and_the_spread_of_draws_without_replacement():
+    """With a cost of 1, B + 1 of n rows are drawn: s^2 / (B + 1) * (1 - (B + 1) / n)."""
+    rewards = np.random.default_rng(5).random(60)
+    columns = [np.ones(60), rewards, np.zeros(60)]
+    table = FullTable(["a"], ["bad"], np.column_stack(columns)[:, None])
+    for again in (False, True):
+        (row,) = replay(
+            table,
+            task_of(table, {"bad": 0.5}),
+            LyOn(),
+            budget=39,
+            orders=1500,
+            with_replacement=again,
+        )
+        pulls, orders = 40, row.orders
+        variance = rewards.var(ddof=not again) * pulls * (1.0 if again else 1 - pulls / 60)
+        mean, spread = row.reward_rate.mean * 39, row.reward_rate.error * 39 * math.sqrt(orders)
+        assert row.pulls == pulls
+        assert abs(mean - pulls * rewards.mean()) < 4 * math.sqrt(variance / orders)
+        assert spread == pytest.approx(math.sqrt(variance), rel=4 / math.sqrt(2 * orders))
+        low, _, high = row.reward_quantiles
+        assert (high - low) * 39 == pytest.approx(2 * 1.645 * math.sqrt(variance), rel=0.15)
+
+
+def test_rows_with_replacement_are_a_simulation(table):
+    problem = problem_of(table, {"bad": 0.01})
+    simulated = simulate(problem, LyOn(), budgets=6000, runs=4000, seed=3, progress=False)
+    (expected,) = simulated.rows()
+    (drawn_again,) = replay(
+        table, problem, LyOn(), budget=6000, orders=300, seed=4, with_replacement=True
+    )
+    (shuffled,) = replay(table, problem, LyOn(), budget=6000, orders=300, seed=4)
+    for row in (drawn_again, shuffled):
+        for mine, theirs in (
+            (row.reward_rate, expected.reward_rate),
+            (row.violation[0], expected.violation[0]),
+        ):
+            assert abs(mine.mean - theirs.mean) < 4 * math.hypot(mine.error, theirs.error)
+    assert shuffled.reward_rate.error < drawn_again.reward_rate.error, "of a third of all rows"
+
+
+def test_every_policy_meets_the_same_orders_and_a_seed_says_which(table, task):
+    run = {"budget": 3000, "orders": 5, "seed": 7}
+    one = replay(table, task, {"x": Turns("01"), "y": Turns("01")}, **run)
+    assert one.rows[0].reward_rate == one.rows[1].reward_rate
+    assert replay(table, task, Turns("01"), **run).rows[0].reward_rate == one.rows[0].reward_rate
+    other = replay(table, task, Turns("01"), **{**run, "seed": 8}).rows[0]
+    assert other.reward_rate != one.rows[0].reward_rate
+
+
+# Logs whose logger was not even-handed.
+
+
+def test_rejection_is_right_where_the_logger_looked_at_what_moves_outcomes():
+    """The rows of arm c are mostly of the second context, in which it earns less."""
+    log, _ = drawn(np.random.default_rng(21), 40_000)
+    task = task_of(log, {"bad": 0.5})
+    found = replay(log, task, {"c": Turns("2"), "any": Coin("012")}, budget=1500, orders=3)
+    truth = MEANS.mean(axis=0)  # [arm, channel]
+    for row, means in zip(found.rows, (truth[2], truth.mean(axis=0)), strict=True):
+        rate = row.reward_rate.mean * 1500 / row.pulls
+        reach = 4 * math.sqrt(means[1] / row.pulls)  # orders use nearly the same rows
+        assert rate == pytest.approx(means[1], abs=reach)
+    naive = log.of_arm(2)[1].mean()
+    assert naive < truth[2, 1] - 4 * math.sqrt(truth[2, 1] / found.rows[0].pulls)
+    assert found.rows[0].rows_used == pytest.approx(CHANCES.min(), abs=0.01)
+    assert found.rows[1].pull_share == pytest.approx([1 / 3] * 3, abs=0.01)
+
+
+def even_log(rows=90):
+    """Propensities 0.5, 0.3, 0.2 that depend on nothing; a row's number is its reward."""
+    chosen = np.repeat(np.arange(3), [rows // 2, rows * 3 // 10, rows // 5])
+    np.random.default_rng(9).shuffle(chosen)
+    outcomes = np.array([np.ones(rows), np.arange(rows, dtype=float)])
+    return Log(("a", "b", "c"), (), chosen, outcomes, np.array([0.5, 0.3, 0.2])[chosen])
+
+
+def test_queues_give_the_next_row_of_each_arm():
+    log = even_log()
+    found = replay(log, task_of(log), Turns("0012"), budget=39, orders=0, method="queues")
+    a, b, c = (np.flatnonzero(log.chosen == arm) for arm in range(3))
+    expected = a[:20].sum() + b[:10].sum() + c[:10].sum()
+    assert found.rows[0].reward_rate.mean * 39 == pytest.approx(expected)
+    assert (found.rows[0].pulls, found.rows[0].rows_used) == (40, 1.0)
+    uneven, _ = drawn(np.random.default_rng(1), 500)
+    with pytest.raises(InputError, match="'queues': propensities of arm 'a' differ between rows"):
+        replay(uneven, task_of(uneven), Turns("0"), budget=5, method="queues")
+
+
+# Runs that end for want of rows.
+
+
+def test_policies_are_compared_where_all_of_them_got_to():
+    outcomes = np.empty((20, 2, 2))
+    outcomes[:, 0], outcomes[:, 1] = (1.0, 1.0), (5.0, 3.0)
+    table = FullTable(["cheap", "dear"], [], outcomes)
+    policies = {"cheap": Turns("0"), "dear": Turns("1"), "both": Turns("01")}
+    found = replay(table, task_of(table), policies, budget=50, orders=3)
+    assert (found.budget, found.planned, found.shortened) == (19.0, 50, True)
+    cheap, dear, both = found.rows
+    assert (cheap.pulls, dear.pulls, both.pulls) == (20, 4, 8), "each exceeds 19 with its last"
+    assert dear.reward_rate.mean == pytest.approx(4 * 3 / 19)
+    assert (cheap.out_of_rows, cheap.reached, dear.out_of_rows, dear.reached) == (3, 19.0, 0, None)
+    assert found.remark.startswith("compared at a budget of 19, the largest that every policy")
+    assert "cheap ran out of rows" in found.remark
+    alone = replay(table, task_of(table), policies["dear"], budget=50, orders=3)
+    assert (alone.budget, alone.remark) == (50, "")
+
+
+def test_rows_that_end_at_once():
+    table = FullTable(["a"], [], [[(1.0, 1.0)]])
+    with pytest.raises(InputError, match="some order of the rows ends before any cost"):
+        replay(table, task_of(table), Turns("0"), budget=5)
+
+
+# Limits, by hand.
+
+
+def test_violations_in_the_terms_of_every_limit():
+    outcomes = np.tile([[2.0, 4.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.5]], (30, 1, 1))
+    table = FullTable(["a", "b"], ["bad", "late"], outcomes)
+    limits = {
+        "bad": Limit(0.4, per="pull"),
+        "late": Limit(total=8),
+        "price": Limit(0.7, of="cost", per="reward"),
+        "b": Share(["b"], at_least=0.6),
+    }
+    run = {"budget": 20, "orders": 2}
+    (row,) = replay(table, task_of(table, limits), Turns("01"), **run)
+    assert row.pulls == 14  # cost 21: seven times 2 + 1
+    expected = [7 / 14 - 0.4, 7 + 3.5 - 8, 21 / 35 - 0.7, 0.5 - 0.4]
+    assert [one.mean for one in row.violation] == pytest.approx(expected)
+    assert [share for share, _, _ in row.broken] == [1.0, 1.0, 0.0, 1.0]
+    assert 0.3 < row.broken[0][1] < 1.0, "two orders prove little"
+    assert json.loads(json.dumps(row.as_dict()))["limits"]["bad"]["broken"] == 1.0
+    hard = {"late": Limit(total=3, hard=True)}
+    (ended,) = replay(table, task_of(table, hard), Turns("0"), **run)
+    assert (ended.pulls, ended.out_of_rows) == (4, 0), "ended by the limit"
+
+
+def test_a_limit_in_total_is_for_the_planned_budget():
+    table = FullTable(["a"], ["bad"], np.tile([1.0, 1.0, 1.0], (11, 1, 1)))
+    found = replay(table, task_of(table, {"bad": Limit(total=10)}), Turns("0"), budget=20)
+    assert found.budget == 10
+    assert found.rows[0].violation[0].mean == pytest.approx(11 - 10 * 10 / 20)
+
+
+# What is needed, and what is refused.
+
+
+def test_policies_that_know_the_laws_need_a_problem(table, task):
+    with pytest.raises(PolicyError, match="lyoff"):
+        replay(table, task, LyOff(), budget=500)
+    found = replay(table, problem_of(table, {"bad": 0.01}), Knowing(), budget=500, orders=2)
+    assert (found.rows[0].pull_share, found.rows[0].knows) == ((0.0, 1.0), "laws")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"orders": -1}, "orders = -1: must be a whole number from 0"),
+        ({"orders": 2.5}, "orders = 2.5"),
+        ({"method": "rejecting"}, "method = 'rejecting' is unknown; did you mean 'rejection'"),
+        ({"budget": 0}, "budget = 0: must be a positive"),
+        ({"budget": math.nan}, "budget = nan"),
+        ({"data": [1, 2]}, "data = list: must be a FullTable or a Log"),
+        ({"task": "paper"}, "task = str: must be a Task or a Problem"),
+    ],
+)
+def test_bad_arguments(table, task, changed, said):
+    given = {"data": table, "task": task, "policies": Turns(), "budget": 100, **changed}
+    with pytest.raises(InputError, match=said):
+        replay(**given)
+
+
+def test_tasks_and_logs_that_do_not_fit(table, task):
+    other = FullTable(["b", "a"], ["bad"], table.outcomes)
+    with pytest.raises(InputError, match="its arms a, b must be those of the data, in the same"):
+        replay(other, task, Turns(), budget=100)
+    with pytest.raises(
+        InputError, match="limit 'late': the data has no such penalty; known: 'bad'"
+    ):
+        task_of(table, {"late": 0.1})
+    log = even_log()
+    bare = Log(log.arms, (), log.chosen, log.outcomes)
+    with pytest.raises(InputError, match="propensity: is missing"):
+        replay(bare, task_of(bare), Turns(), budget=5)
+    some = log.chosen < 2
+    few = Log(log.arms, (), log.chosen[some], log.outcomes[:, some], log.propensity[some] * 1.25)
+    with pytest.raises(InputError, match="arm 'c': none of 72 rows"):
+        replay(few, task_of(few), Turns(), budget=5)
+
+
+# Tables.
+
+
+def test_a_table_from_its_long_form(table):
+    rows, arms = np.divmod(np.random.default_rng(1).permutation(1000), 2)
+    log = Log(table.arms, table.penalties, arms, table.outcomes[rows, arms].T)
+    made = FullTable.from_long([f"question {row}" for row in rows], log)
+    first = list(dict.fromkeys(rows.tolist()))
+    assert np.array_equal(made.outcomes, table.outcomes[first])
+    with pytest.raises(InputError, match=r"row 3, arm '.': [02] lines; a table has exactly one"):
+        FullTable.from_long(np.where(rows == 4, 3, rows), log)
+    with pytest.raises(InputError, match=r"row: shape \(2,\) must be \(1000,\)"):
+        FullTable.from_long([1, 2], log)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(-1.0, "bad = -1: must be a finite number"), (math.nan, "bad = nan"), (math.inf, "bad = inf")],
+)
+def test_impossible_outcomes_are_named(table, value, said):
+    outcomes = table.outcomes.copy()
+    outcomes[6, 1, 2] = value
+    with pytest.raises(InputError, match=f"row 7, arm 'b', {said}"):
+        FullTable(table.arms, table.penalties, outcomes)
+
+
+def test_shapes_of_tables():
+    with pytest.raises(InputError, match=r"shape \(1, 2, 2\) must be \(rows, 2, 3\)"):
+        FullTable(["a", "b"], ["bad"], np.ones((1, 2, 2)))
+    with pytest.raises(InputError, match="names must differ"):
+        FullTable(["a", "a"], [], np.ones((1, 2, 2)))
+
+
+def test_a_problem_of_a_log_weighs_rows_by_their_propensities():
+    log, _ = drawn(np.random.default_rng(2), 30_000)
+    problem = problem_of(log, {"bad": 0.5})
+    for arm, truth in zip(problem.arms, MEANS.mean(axis=0), strict=True):
+        assert [law.mean for law in arm.laws] == pytest.approx(truth, abs=0.03)
