@@ -84,6 +84,14 @@ def test_a_killed_router_goes_on(tmp_path):
     assert campaign.verify().good
 
 
+def test_fit_a_log(printed):
+    small, large = (number(rf"{arm}: NUMBER% of the best", printed) for arm in ("small", "large"))
+    assert small + large == 100
+    assert 0 < small < 100, "the limit binds"
+    assert number(r"small: NUMBER dollars", printed) == pytest.approx(0.00227, rel=0.05)
+    assert "problem.parquet; read again: True" in printed
+
+
 def test_own_problem(printed):
     van = number(r"van: NUMBER% of the hours", printed)
     assert van + number(r"bicycle: NUMBER% of the hours", printed) == 100

@@ -33,6 +33,8 @@ from tightrope.errors import (
 from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tightrope.data.log import Log
+    from tightrope.data.reading import LogWarning, read_log
     from tightrope.engine import (
         InfeasibleLimitsWarning,
         NotCompiledWarning,
@@ -126,6 +128,8 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "Limit",
     "LinConKLUCB",
     "LinConTS",
+    "Log",
+    "LogWarning",
     "LyOff",
     "LyOn",
     "LyOnTS",
@@ -176,6 +180,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "parse_policy",
     "plot",
     "print_rows",
+    "read_log",
     "ready_names",
     "ready_problem",
     "simulate",
@@ -187,6 +192,8 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
 _LAZY = {
     name: module
     for module, names in {
+        "data.log": "Log",
+        "data.reading": "LogWarning read_log",
         "engine": "InfeasibleLimitsWarning NotCompiledWarning OutsideTheoryWarning StoreWarning"
         " Trajectory simulate trajectory",
         "experiments.arena": "arena",

@@ -216,8 +216,8 @@ def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
         np.bincount(log.chosen, log.outcomes[0], len(log.arms)) == 0.0
     ).tolist():
         raise ProblemError(
-            f"arm {log.arms[k]!r}: its {log.counts[k]:,} rows cost nothing; must cost something, or"
-            " pulls would never spend the budget; --without (without=) leaves it out"
+            f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost nothing; must cost"
+            " something, or pulls would never spend the budget; --without (without=) leaves it out"
         )
     arms = [
         Arm.from_columns(log.arms[k], columns, own) for k, columns in enumerate(_by_arm(log, rows))

@@ -112,7 +112,7 @@ def _pairs(found: Profile) -> list[str]:
 def _correlations(found: Profile, one: ArmProfile) -> list[dict[str, Any]]:
     return [
         {
-            "text": "–" if value is None else f"{value:+.2f}",
+            "text": "–" if value is None else f"{value:+z.2f}",
             "strength": 0 if value is None else round(100 * abs(value)),
             "negative": value is not None and value < 0.0,
         }

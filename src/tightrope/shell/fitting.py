@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.shell.commands import number, whole
+from tightrope.shell.commands import whole
 from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import print_json, say
 
@@ -42,7 +42,7 @@ def fit(options: argparse.Namespace) -> int:
         reward=_number_or_column(options.reward),
         penalty=options.penalty or None,
         limits=limits or None,
-        scales={name: number(value) for name, value in pairs_of(options.scale, "--scale").items()},
+        scales=_scales(options.scale) or None,
         name=options.name,
         drop_missing=options.drop_missing,
         min_rows=options.min_rows,
@@ -56,7 +56,9 @@ def fit(options: argparse.Namespace) -> int:
         if options.profile:
             from tightrope.data.page import profile_page
 
-            write_text(options.profile, profile_page(found, options.name or options.log))
+            write_text(
+                options.profile, profile_page(found, options.name or os.path.basename(options.log))
+            )
             files.append(options.profile)
     if options.json:
         print_json(found.as_dict() | {"files": files})
@@ -88,6 +90,16 @@ def _number_or_column(text: str | None) -> str | float | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+def _scales(texts: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for name, value in pairs_of(texts, "--scale").items():
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise InputError(f"--scale {name}={value}: {value!r} must be a number") from None
+    return found
 
 
 def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -1,0 +1,280 @@
+"""Logs from frames, CSV, Parquet and exports: the same rows whatever they come from."""
+
+from __future__ import annotations
+
+import csv
+import json
+import warnings
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tightrope import InputError, Log, LogWarning, TightropeError, read_log
+from tightrope.data import reading
+
+COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
+HEADER = "model,usd,score,bad\n"
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Names with commas and quotes, numbers with all their digits, a flag."""
+    draws = np.random.default_rng(4)
+    names = ['a, "b"', "é", "haiku", "10", "9"]
+    return {
+        "time": list(range(200)),
+        "model": [names[k] for k in draws.integers(0, 5, 200)],
+        "usd": draws.random(200).tolist(),
+        "score": draws.integers(0, 9, 200).tolist(),
+        "bad": (draws.random(200) < 0.3).tolist(),
+        "p": draws.uniform(0.1, 1, 200).tolist(),
+    }
+
+
+def same(one: Log, two: Log) -> bool:
+    return (
+        one.arms == two.arms
+        and one.penalties == two.penalties
+        and np.array_equal(one.chosen, two.chosen)
+        and np.array_equal(one.outcomes, two.outcomes)
+    )
+
+
+def by_hand(table):
+    """The log by plain Python."""
+    arms = ("9", "10", 'a, "b"', "haiku", "é")  # numbers by size, then words
+    chosen = np.array([arms.index(name) for name in table["model"]])
+    outcomes = np.array([table["usd"], table["score"], table["bad"]], dtype=float)
+    return Log(arms, ("bad",), chosen, outcomes)
+
+
+def write_csv(path, table, separator=","):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    return path
+
+
+@pytest.mark.parametrize("frame", [dict, pd.DataFrame, pl.DataFrame, pa.table], ids=str)
+def test_every_library_gives_the_same_log(table, frame):
+    found = read_log(frame(table), **COLUMNS, propensity="p")
+    assert same(found, by_hand(table))
+    assert found.propensity.tolist() == table["p"]
+
+
+def test_other_types_of_columns(table):
+    expected = by_hand(table)
+    frame = pd.DataFrame(table)
+    frame["model"] = frame["model"].astype("category")
+    frame["bad"] = frame["bad"].astype("boolean")
+    frame["usd"] = frame["usd"].astype("Float64")
+    assert same(read_log(frame, **COLUMNS), expected)
+    frame = pl.DataFrame(table).with_columns(pl.col("model").cast(pl.Categorical))
+    frame = frame.with_columns(
+        pl.col("usd").cast(pl.String), pl.col("score").cast(pl.Decimal(9, 2))
+    )
+    assert same(read_log(frame, **COLUMNS), expected)
+    mixed = pd.DataFrame(table).astype(object)
+    mixed.loc[0, "usd"] = Decimal(repr(table["usd"][0]))
+    assert same(read_log(mixed.astype({"usd": float}), **COLUMNS), expected)
+
+
+def test_arms_that_are_numbers():
+    found = read_log({"arm": [10, 9, 10], "x": [1, 2, 3]}, arm="arm", cost="x", reward=0.5)
+    assert found.arms == ("9", "10")
+    assert found.outcomes.tolist() == [[1, 2, 3], [0.5, 0.5, 0.5]]
+    assert found.chosen.tolist() == [1, 0, 1]
+    missing = pd.DataFrame({"arm": [10, None], "x": [1, 2]})  # pandas makes these floats
+    with pytest.warns(LogWarning, match="1 of 2 rows are left out"):
+        found = read_log(missing, arm="arm", cost="x", reward=1, drop_missing=True)
+    assert found.arms == ("10",)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, reader, separator):
+    path = write_csv(tmp_path / "log.csv", table, separator)
+    used = []
+    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    slow = reading._by_python
+    monkeypatch.setattr(reading, "_by_python", lambda *a: used.append(1) or slow(*a))
+    assert same(read_log(path, **COLUMNS), by_hand(table))
+    assert bool(used) == (reader == "python")
+
+
+@pytest.mark.parametrize("reader", ["polars", "pyarrow"])
+def test_parquet(table, tmp_path, monkeypatch, reader):
+    path = tmp_path / "log.parquet"
+    pl.DataFrame(table).write_parquet(path)
+    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    assert same(read_log(path, **COLUMNS), by_hand(table))
+
+
+GOOD = {
+    "bom": "\ufeff" + HEADER + "a,1,2,0\nb,1,1,1\n",
+    "windows": HEADER.replace("\n", "\r\n") + "a,1,2,0\r\nb,1,1,1\r\n",
+    "old mac": HEADER.replace("\n", "\r") + "a,1,2,0\rb,1,1,1\r",
+    "empty lines": HEADER + "a,1,2,0\n\nb,1,1,1\n\n\n",
+    "spaces": " model , usd,score,bad\n a , 1 , 2,0\nb,1, 1.0 ,1\n",
+    "words": HEADER + "a,1,2,False\nb,1,1,true\n",
+    "quotes": HEADER + '"a","1",2,0\n"b",1,"1",1\n',
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+def test_harmless_oddities(tmp_path, monkeypatch, name, reader):
+    path = tmp_path / "log.csv"
+    path.write_bytes(GOOD[name].encode())
+    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    found = read_log(path, **COLUMNS)
+    assert found.arms == ("a", "b")
+    assert found.outcomes.tolist() == [[1, 1], [2, 1], [0, 1]]
+
+
+BAD = {
+    "": "is empty; must have a line of column names",
+    "\n\n": "is empty",
+    HEADER: "has no rows; must have at least one",
+    HEADER + "a,1,2,0\na,one,1,0\n": "row 2 (without the header), column 'usd': 'one' must be a",
+    HEADER + "a,1,2,0\na,1,-1,1\n": "row 2 (without the header), column 'score': reward = -1.0",
+    HEADER
+    + "a,inf,2,0\n": "row 1 (without the header), column 'usd': cost = inf: must be a number",
+    HEADER + "a,1e400,2,0\n": "cost = inf: must be a number from 0 to 1e+30",
+    HEADER + f"a,{'9' * 40},2,0\n": "cost = 1e+40",
+    HEADER + "a,1,2,0\nb,,2,0\nb,NA,2,0\n": "row 2 (without the header), column 'usd': cost is"
+    " missing, as in 1 other row; --drop-missing",
+    HEADER + "a,1,2,0\n,1,2,0\n": "row 2 (without the header), column 'model': arm is missing;",
+    HEADER + "a,1,2,0\na,1,2\n": "row 2 (without the header), column 'bad': penalty bad is missing",
+    HEADER + "a,1,2,0,5\n": "row 1 (without the header): has 5 fields; must have 4",
+    HEADER + 'a,"1,000",2,0\n': "'1,000' must be a number",
+    HEADER + "a,1_0,2,0\n": "'1_0' must be a number",
+    "model,usd,usd,score,bad\na,1,1,1,0\n": "2 columns are called 'usd' (cost); names must differ",
+    "model,usd,skore,bad\na,1,1,0\n": "no column 'score' (reward); did you mean 'skore'?",
+    "a\0b,c\n": "first line holds a zero byte",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+@pytest.mark.parametrize("reader", ["polars", "python"])
+def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader):
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    with pytest.raises(InputError) as error:
+        read_log(path, **COLUMNS)
+    assert BAD[text] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "log.csv"
+    for content in (b"\xff\xfe\x00garbage", HEADER.encode() + "é,1,2,0\n".encode("latin-1")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="must be UTF-8 text"):
+            read_log(path, **COLUMNS)
+    other = tmp_path / "log.parquet"
+    other.write_bytes(b"PAR1 not really")
+    with pytest.raises(InputError, match="must be a Parquet file"):
+        read_log(other, **COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("/nowhere/log.csv", "there is no such file"),
+        ("/tmp", "must be a file"),
+        (5, "source = a builtins int: must be an eager data frame"),
+        (pl.DataFrame({"model": ["a"]}).lazy(), "must be an eager data frame"),
+        ({"model": ["a", "b"], "usd": [1]}, "must be columns of one length"),
+    ],
+    ids=str,
+)
+def test_sources_that_are_no_logs(source, message):
+    with pytest.raises(InputError, match=message):
+        read_log(source, **COLUMNS)
+
+
+def test_roles_that_are_no_columns(tmp_path):
+    frame = {"model": ["a"], "usd": [1.0], "when": np.array(["2026-01-01"], "datetime64[ms]")}
+    for given, message in (
+        ({"arm": "model", "reward": 1}, "cost: must be given"),
+        ({"arm": 3, "cost": 1, "reward": 1}, "arm = 3: must be the name of a column"),
+        ({"arm": "model", "cost": 1, "reward": 1, "penalty": ["usd"] * 2}, "is given twice"),
+        ({"arm": "model", "cost": 1, "reward": 1, "penalty": 5}, "penalty = 5: must be names"),
+        ({"arm": "model", "cost": "when", "reward": 1}, "must be numbers"),
+        ({"arm": "model", "cost": 1, "reward": 1, "format": "xml"}, "format = 'xml': known: csv"),
+    ):
+        source = pl.DataFrame(frame) if "format" not in given else tmp_path / "x"
+        with pytest.raises(InputError, match=message):
+            read_log(source, **given)
+    path = tmp_path / "log.weird"
+    path.touch()
+    with pytest.raises(InputError, match=r"must end in one of \.csv"):
+        read_log(path, **COLUMNS)
+    twice = pd.DataFrame([["a", 1.0, 2.0]], columns=["model", "usd", "usd"])
+    with pytest.raises(InputError, match="usd"):
+        read_log(twice, arm="model", cost="usd", reward=1)
+
+
+def test_missing_values_are_left_out_and_counted():
+    frame = pl.DataFrame(
+        {"model": ["a", None, "b", "b"], "usd": [1.0, 1.0, None, 2.0], "score": [1, 1, None, 0]}
+    )
+    wanted = {"arm": "model", "cost": "usd", "reward": "score"}
+    with pytest.warns(LogWarning, match="2 of 4 rows are left out.* model in 1, usd in 1, score"):
+        found = read_log(frame, **wanted, drop_missing=True)
+    assert found.chosen.tolist() == [0, 1]
+    assert found.outcomes.tolist() == [[1, 2], [1, 0]]
+    with pytest.raises(InputError, match="every row lacks a value"):
+        read_log(frame[1:3], **wanted, drop_missing=True)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
+def test_a_propensity_is_a_probability(share):
+    frame = {"m": ["a", "a"], "p": [0.5, share]}
+    with pytest.raises(
+        InputError, match=r"row 2 .*'p': propensity = .*must lie above 0, at most 1"
+    ):
+        read_log(frame, arm="m", cost=1, reward=1, propensity="p")
+
+
+def test_penalties_by_other_names_and_a_column_in_two_roles():
+    frame = {"m": ["a", "b"], "usd": [0.5, 0.25], "flag": [1, 0]}
+    found = read_log(
+        frame, arm="m", cost=1, reward="flag", penalty={"dollars": "usd", "bad": "flag"}
+    )
+    assert found.channels == ("cost", "reward", "dollars", "bad")
+    assert found.outcomes.tolist() == [[1, 1], [1, 0], [0.5, 0.25], [1, 0]]
+
+
+def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
+    path = tmp_path / "log.parquet"
+    path.touch()
+    monkeypatch.setattr(reading, "find_spec", lambda name: False)
+    with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
+        read_log(path, **COLUMNS)
+    monkeypatch.setattr(reading, "find_spec", lambda name: name == "narwhals")
+    with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
+        read_log(path, **COLUMNS)
+
+
+def test_an_export_that_is_none(tmp_path):
+    path = tmp_path / "log.jsonl"
+    for text, message in (
+        ("", "is empty"),
+        ("{}\n", "line 1: must be an event"),
+        ("nonsense\n", "line 1: must be an event"),
+        (json.dumps({"kind": "told", "body": {}, "ticket": "x"}), "beginning is missing"),
+        (json.dumps({"kind": "created", "body": {"state": "abc"}}), "line 1"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message), warnings.catch_warnings():
+            read_log(path)
+    with pytest.raises(InputError, match="arm = 'model': must be left out"):
+        read_log(path, arm="model")
