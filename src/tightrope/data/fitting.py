@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.data.reading import LogWarning, format_of, penalty_columns, read_log
@@ -18,9 +19,10 @@ from tightrope.problem import Arm, Kind, Problem, Scales
 from tightrope.problem.laws import Floats, shown
 from tightrope.problem.limits import as_limit
 
-__all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "scale_of"]
+__all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "rows_by_arm", "scale_of"]
 
 FEW_ROWS = 30  # an arm with fewer rows is named in a warning
+FEW_ARMS = 32  # whose rows are found by looking for each of them
 UNBALANCED = 100  # the most rows of an arm over the fewest, from which a warning says so
 STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # the digits of inferred scales
 
@@ -58,7 +60,8 @@ def fit(
     As :meth:`Problem.from_frame`, which has many parameters because each is about another column,
     or another fault of logs. A campaign's export has limits and scales of its own.
 
-    >>> import warnings; warnings.simplefilter("ignore")  # of so few rows
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # so few rows
     >>> log = {"model": ["a", "b"], "usd": [0.2, 0.1], "bad": [1, 0]}
     >>> fit(log, arm="model", cost="usd", reward=1, limits={"bad": 2}).problem.scales.cost
     0.2
@@ -220,22 +223,26 @@ def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
             " something, or pulls would never spend the budget; --without (without=) leaves it out"
         )
     arms = [
-        Arm.from_columns(log.arms[k], columns, own) for k, columns in enumerate(_by_arm(log, rows))
+        Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
+        for k, places in enumerate(rows_by_arm(log))
     ]
     return Problem(arms, limits=limits, scales=found, name=name)
 
 
-def _by_arm(log: Log, rows: Sequence[int]) -> list[list[Floats]]:
-    """The columns of some outcomes, by arm, in the order of the log; they cannot be written."""
-    small = len(log.arms) <= 2**16
-    order = np.argsort(log.chosen.astype(np.uint16) if small else log.chosen, kind="stable")
-    ends = np.cumsum(log.counts)[:-1]
-    columns = []
-    for row in rows:
-        column = log.outcomes[row][order]
+def rows_by_arm(log: Log) -> list[npt.NDArray[np.int64]]:
+    """The places of every arm's rows in the log, in order: [K], each [n]."""
+    if len(log.arms) <= FEW_ARMS:  # a pass over the log each, faster than sorting it
+        small = log.chosen.astype(np.uint8)
+        return [np.flatnonzero(small == k) for k in range(len(log.arms))]
+    return np.split(np.argsort(log.chosen, kind="stable"), np.cumsum(log.counts)[:-1])
+
+
+def _columns_of(log: Log, places: npt.NDArray[np.int64], rows: Sequence[int]) -> list[Floats]:
+    """Some outcomes of the rows at some places; they cannot be written, so that arms share them."""
+    columns = [log.outcomes[row].take(places) for row in rows]
+    for column in columns:
         column.flags.writeable = False
-        columns.append(np.split(column, ends))
-    return [list(parts) for parts in zip(*columns, strict=True)]
+    return columns
 
 
 def _scales(log: Log, own: Sequence[str], given: object) -> Scales:

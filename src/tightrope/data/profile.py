@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.data.fitting import Fitted, scale_of
+from tightrope.data.fitting import Fitted, rows_by_arm, scale_of
 from tightrope.data.log import Log
 from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
@@ -118,12 +118,13 @@ class Profile:
 def profile(fitted: Fitted) -> Profile:
     """The profile of a log and its problem.
 
-    >>> import warnings; warnings.simplefilter("ignore")  # of so few rows
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # so few rows
     >>> from tightrope.data.fitting import fit
     >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "bad": [0, 1, 0]}
     >>> found = profile(fit(log, arm="model", cost="usd", reward=1, limits={"bad": 0.9}))
-    >>> found.arms[0].rows, found.limits[0].rates, found.limits[0].lowest_arm
-    (2, (1.6666666666666665, 0.0), 'b')
+    >>> found.arms[0].rows, round(found.limits[0].rates[0], 3), found.limits[0].lowest_arm
+    (2, 1.667, 'b')
     """
     log, problem = fitted.log, fitted.problem
     scales = _scales(log, problem)
@@ -158,8 +159,7 @@ def _reason(problem: Problem) -> str | None:
 
 def _groups(log: Log) -> list[Floats]:
     """The outcomes of every arm's rows, in the order of the log: [K], each [C, n]."""
-    order = np.argsort(log.chosen, kind="stable")
-    return np.split(log.outcomes[:, order], np.cumsum(log.counts)[:-1], axis=1)
+    return [log.outcomes.take(places, axis=1) for places in rows_by_arm(log)]
 
 
 def _scales(log: Log, problem: Problem) -> list[float]:

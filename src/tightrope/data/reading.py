@@ -277,6 +277,8 @@ def _present(
     """Codes and names of the arms that occur, in the order of their names."""
     there = np.flatnonzero(np.bincount(chosen, minlength=len(names)))
     order = sorted(there.tolist(), key=lambda code: _sort_key(names[code]))
+    if order == list(range(len(names))):
+        return chosen, tuple(names)
     place = np.zeros(max(len(names), 1), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[chosen], tuple(names[code] for code in order)
@@ -296,6 +298,8 @@ def merged(codes: npt.NDArray[Any], names: Sequence[object]) -> Codes:
     plain = [("" if name is None else str(name)).strip() for name in names]
     index: dict[str, int] = {}
     place = [index.setdefault(name, len(index)) if name else -1 for name in plain]
+    if place == list(range(len(plain))):
+        return codes.astype(np.int64, copy=False), plain
     table = np.array([*place, -1], dtype=np.int64)  # the code -1 stays
     return table[codes], list(index)
 
@@ -427,7 +431,7 @@ def _of_frame(source: Any, title: str) -> Columns:
         if series.dtype in (nw.Object, nw.Unknown):
             return coded(series.to_list())
         texts = series.cast(nw.String).fill_null("")
-        found = texts.unique().to_list()
+        found = sorted(texts.unique().to_list(), key=_sort_key)
         if len(found) > MOST_ARMS or not found:
             return np.arange(len(texts)), [str(k) for k in range(len(texts))]  # refused later
         return merged(_numbered(texts, found), found)
