@@ -172,6 +172,44 @@ def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader)
     assert "\n" not in str(error.value)
 
 
+FIELDS = (
+    'a|b|é| a ||"x"|"a,b"|"q""q"|1|0.5| 2|1e3|true|False|-1|nan|inf|NA|1_0|0x1|1e400|９|NaN|+3|1.'
+    "|1e-400|.5|'|-0|TRUE|null|Infinity|1d|1e"
+).split("|")
+
+
+def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
+    """Each gives the same log, or refuses with the same words; the more common, the more often."""
+    draws, path, read = np.random.default_rng(5), tmp_path / "log.csv", 0
+    for _ in range(150):
+        rows = [["m", "x", "y"]]
+        for _ in range(draws.integers(0, 6)):
+            name, number = (int(draws.integers(0, k)) for k in (8, 6))
+            odd = draws.random(2) < 0.1
+            rows.append(
+                [
+                    FIELDS[draws.integers(len(FIELDS))] if odd[0] else FIELDS[name],
+                    FIELDS[draws.integers(len(FIELDS))] if odd[1] else FIELDS[8 + number],
+                    "0.25",
+                ]
+            )
+        end = ("\n", "\r\n", "\n\n")[draws.integers(3)]
+        path.write_bytes(end.join(",".join(row) for row in rows).encode())
+        found = []
+        for reader in ("polars", "pyarrow", "python"):
+            monkeypatch.setattr(
+                reading, "find_spec", lambda name, r=reader: name in (r, "narwhals")
+            )
+            try:
+                log = read_log(path, arm="m", cost="x", reward="y")
+                found.append((log.arms, log.chosen.tolist(), log.outcomes.tolist()))
+                read += 1
+            except InputError as error:
+                found.append(str(error))
+        assert found[0] == found[1] == found[2], path.read_text()
+    assert 60 < read < 390, "some are read, some refused"
+
+
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "log.csv"
     for content in (b"\xff\xfe\x00garbage", HEADER.encode() + "é,1,2,0\n".encode("latin-1")):
