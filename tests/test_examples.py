@@ -131,6 +131,14 @@ def test_plan(printed):
     assert 0.98 * 6500.5 < number(r"tuned: earns NUMBER,", printed) < 1.01 * 6500.5
 
 
+def test_replay_a_log(printed):
+    value = number(r"NUMBER good answers per question", printed)
+    assert value == pytest.approx(0.73, abs=number(r"per question, ± NUMBER", printed))
+    assert number(r"without weights says NUMBER", printed) < 0.71, "and is wrong"
+    assert number(r"(?s)resolve:.*?broken in NUMBER%", printed) < 10
+    assert number(r"(?s)uniform-random:.*?broken in NUMBER%", printed) > 50
+
+
 def test_live(printed):
     (saved,) = re.findall(r"restored after 100 questions from (.*)", printed)
     assert Path(saved).stat().st_size > 0

@@ -35,6 +35,9 @@ from tightrope.version import __version__ as __version__
 if TYPE_CHECKING:
     from tightrope.data.log import Log
     from tightrope.data.reading import LogWarning, read_log
+    from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.data.replay import replay
+    from tightrope.data.tables import FullTable
     from tightrope.engine import (
         InfeasibleLimitsWarning,
         NotCompiledWarning,
@@ -116,6 +119,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "EpsilonGreedy",
     "ExhaustedError",
     "FixedArm",
+    "FullTable",
     "HaltedError",
     "IdentifyResolve",
     "IndexPolicy",
@@ -172,6 +176,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "UniformRandom",
     "WaitError",
     "arena",
+    "evaluate_mixture",
     "load_problem",
     "load_task",
     "open_campaign",
@@ -183,6 +188,7 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "read_log",
     "ready_names",
     "ready_problem",
+    "replay",
     "simulate",
     "trajectory",
     "tune",
@@ -194,6 +200,9 @@ _LAZY = {
     for module, names in {
         "data.log": "Log",
         "data.reading": "LogWarning read_log",
+        "data.offpolicy": "evaluate_mixture",
+        "data.replay": "replay",
+        "data.tables": "FullTable",
         "engine": "InfeasibleLimitsWarning NotCompiledWarning OutsideTheoryWarning StoreWarning"
         " Trajectory simulate trajectory",
         "experiments.arena": "arena",

@@ -274,7 +274,7 @@ def test_a_limit_in_total_is_for_the_planned_budget():
 def test_policies_that_know_the_laws_need_a_problem(table, task):
     with pytest.raises(PolicyError, match="lyoff"):
         replay(table, task, LyOff(), budget=500)
-    found = replay(table, problem_of(table, {"bad": 0.01}), Knowing(), budget=500, orders=2)
+    found = replay(table, {"bad": 0.01}, Knowing(), budget=500, orders=2)
     assert (found.rows[0].pull_share, found.rows[0].knows) == ((0.0, 1.0), "laws")
 
 
@@ -287,7 +287,7 @@ def test_policies_that_know_the_laws_need_a_problem(table, task):
         ({"budget": 0}, "budget = 0: must be a positive"),
         ({"budget": math.nan}, "budget = nan"),
         ({"data": [1, 2]}, "data = list: must be a FullTable or a Log"),
-        ({"task": "paper"}, "task = str: must be a Task or a Problem"),
+        ({"task": "paper"}, "task = str: must be limits by name, a Task or a Problem"),
     ],
 )
 def test_bad_arguments(table, task, changed, said):
@@ -352,3 +352,124 @@ def test_a_problem_of_a_log_weighs_rows_by_their_propensities():
     problem = problem_of(log, {"bad": 0.5})
     for arm, truth in zip(problem.arms, MEANS.mean(axis=0), strict=True):
         assert [law.mean for law in arm.laws] == pytest.approx(truth, abs=0.03)
+
+
+# The shell.
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A log with propensities, a table in its long form, and a policy's file."""
+    log, _ = drawn(np.random.default_rng(31), 2000)
+    lines = ["model,usd,score,bad,chance"]
+    for row, arm in enumerate(log.chosen.tolist()):
+        numbers = [*log.outcomes[:, row], log.propensity[row]]
+        lines.append(",".join([log.arms[arm], *map(repr, map(float, numbers))]))
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    pairs = [(question, arm) for question in range(40) for arm in "ab"]
+    table = [f"{question},{arm},{1 + (arm == 'b')},0.5,0" for question, arm in pairs]
+    (tmp_path / "table.csv").write_text("\n".join(["question,model,usd,score,bad", *table]))
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom tightrope.policies.base import Policy, Setup\n"
+        "@dataclass(frozen=True)\nclass Last(Policy):\n    name, summary = 'last', 'the last arm'\n"
+        "    def setup(self, task, budget):\n"
+        "        return Setup((task.arm_count - 1,), (0.0,) * task.penalty_count)\n"
+        "    def decide(self, setup, step, statistics, queues, uniform):\n"
+        "        print('thinking')\n        return int(setup.constants[0])\n"
+    )
+    return tmp_path
+
+
+OPTIONS = "--arm model --cost usd --reward score --penalty bad --limit bad=0.9".split()
+
+
+def test_a_log_in_the_shell(shell, files):
+    log = ("replay", str(files / "log.csv"), *OPTIONS, "--propensity", "chance")
+    own = ("--policy", f"{files / 'mine.py'}:Last", "--budget", "30", "--orders", "4")
+    status, out, err = shell(*log, *own, "--mixture", "a=0.2,b=0.8", "--json")
+    found = json.loads(out)
+    assert (status, "thinking" in err) == (0, True)
+    assert found["data"] == {
+        "kind": "log", "rows": 2000, "arms": ["a", "b", "c"], "penalties": ["bad"]
+    }  # fmt: skip
+    (policy,), (mixture,) = found["policies"], found["mixtures"]
+    assert (policy["pull_share"], policy["orders"]) == ([0.0, 0.0, 1.0], 4)
+    assert policy["rows_used"] == pytest.approx(0.1, abs=0.04)
+    truth = (MEANS.mean(axis=0) * [[0.2], [0.8], [0.0]]).sum(axis=0)
+    for one in mixture["estimates"]:
+        if one["per"] == "pull":
+            place = ["cost", "reward", "bad"].index(one["of"])
+            assert abs(one["value"] - truth[place]) < 4 * one["value_se"]
+    status, out, _ = shell(*log, *own, "--mixture", "a=0.2,b=0.8")
+    assert status == 0
+    assert "violation of bad" in out
+    assert "effective sample size" in out
+
+
+def test_a_table_in_the_shell(shell, files):
+    command = ("replay", str(files / "table.csv"), "--row", "question", *OPTIONS)
+    own = ("--policy", f"{files / 'mine.py'}:Last", "--orders", "2", "--budget")
+    status, out, err = shell(*command, *own, "100", "--mixture", "a=1", "--json")
+    found = json.loads(out)
+    assert (status, found["budget"], found["planned_budget"]) == (0, 78.0, 100.0)
+    assert found["policies"][0]["reached"] == 78.0
+    assert [one["value"] for one in found["mixtures"][0]["estimates"]][:2] == [1.0, 0.5]
+    status, out, err = shell(*command, *own, "100")
+    assert status == 0
+    assert "compared at a budget of 78" in err
+    status, _, err = shell(*command, *own, "20")
+    assert "compared" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "nothing to do; must have --policy with --budget, or --mixture"),
+        ("--policy lyon", "--budget: is missing"),
+        ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
+        ("--mixture a=0.5,a=0.5", "'a' is given twice"),
+        ("--mixture a=1 --limit late=0.1/day", "per 'day' is unknown; known: cost, pull"),
+        ("--mixture a=1 --limit bad=1", "--limit 'bad' is given twice"),
+        ("--mixture a=1", "propensity: is missing"),
+        ("--mixture a=1 --uniform --propensity chance", "--uniform: must not come with"),
+        ("--mixture a=1 --row usd --uniform", "--row: a table has every arm's outcome"),
+        ("--mixture a=1 --row chance", "a table has exactly one for every row and arm"),
+        ("--mixture a=1 --propensity chnce", "has no column 'chnce'; did you mean 'chance'?"),
+        ("--mixture a=1 --propensity model", "row 1: model = '"),
+        ("--mixture a=1 --propensity bad", "propensity = 0: must lie in (0, 1]"),
+        ("--policy lyon --policy lyon --budget 9", "--policy 'lyon' is given twice"),
+    ],
+)
+def test_one_line_in_the_shell(shell, files, words, said):
+    status, out, err = shell("replay", str(files / "log.csv"), *OPTIONS, *words.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_files_that_are_no_logs(shell, files):
+    (files / "empty.csv").write_text("model,usd,score,bad\n")
+    (files / "torn.csv").write_text("model,usd,score,bad\na,1,1\n")
+    (files / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    (files / "log.parquet").write_bytes(b"PAR1")
+    for name, said in {
+        "empty.csv": "has no rows",
+        "torn.csv": "row 1: 3 cells; must be 4",
+        "bytes.csv": "cannot be read",
+        "log.parquet": "cannot be read",
+        "none.csv": "No such file",
+    }.items():
+        status, _, err = shell("replay", str(files / name), *OPTIONS, "--mixture", "a=1")
+        assert status == 2
+        assert said in err, name
+
+
+def test_parquet_is_read_like_csv(shell, files):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv, parquet
+
+    assert pyarrow
+    parquet.write_table(csv.read_csv(files / "log.csv"), files / "log.parquet")
+    rest = (*OPTIONS, "--propensity", "chance", "--mixture", "a=0.5,b=0.5", "--json")
+    one, two = (shell("replay", str(files / name), *rest) for name in ("log.csv", "log.parquet"))
+    assert one == two

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import require_told, uneven
-from tightrope.data.tables import FullTable, require_outcomes
+from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
 from tightrope.engine.arguments import named_policies, one_of, seed_number
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
@@ -148,7 +148,7 @@ def _reached(row: ReplayRow) -> float:
 
 def replay(
     data: FullTable | Log,
-    task: Task | Problem,
+    task: Task | Problem | Limits,
     policies: Policy | Iterable[Policy] | Mapping[str, Policy],
     *,
     budget: float,
@@ -159,26 +159,26 @@ def replay(
 ) -> Replay:
     """Let policies decide over recorded rows, and compare them where all of them got to.
 
-    ``task``: the arms in the data's order, the limits and scales, as ``task_of(data, limits)``
-    makes it; policies that know the laws need a problem, such as ``problem_of(data, limits)``.
-    ``budget``: in units of cost. ``orders``: of the rows, shuffled by ``seed``; 0 takes the rows
-    once, as they are. ``with_replacement`` draws as many rows as there are, as a simulation does.
-    ``method``, for a log: "rejection" or "queues", see the module; propensities are needed.
+    ``task``: limits on the data's penalties, by name (policies that know the laws are told those of
+    the rows); or a task, or a problem for policies that know the laws, with the data's arms in the
+    same order. ``budget``: in units of cost. ``orders``: of the rows, shuffled by ``seed``; 0 takes
+    the rows once, as they are. ``with_replacement`` draws as many rows as there are, as a
+    simulation does. ``method``, for a log: "rejection" or "queues", see the module; propensities
+    are needed.
 
     A run that ends for want of rows is shorter than the others, so all are compared at the largest
     budget that every run reached. Intervals are over orders of *these* rows: that the rows are few
     is not in them.
 
-    >>> from tightrope import UniformRandom
-    >>> from tightrope.data.tables import FullTable, task_of
+    >>> from tightrope import FullTable, UniformRandom
     >>> table = FullTable(["a", "b"], [], [[(1, 0.2), (1, 0.4)]] * 50)
-    >>> found = replay(table, task_of(table), UniformRandom(), budget=20, orders=2)
+    >>> found = replay(table, {}, UniformRandom(), budget=20, orders=2)
     >>> found.budget, found.rows[0].pulls, found.rows[0].rows_used
     (20, 21.0, 1.0)
     """
     named, seed = named_policies(policies), seed_number(seed)
     one_of("method", method, METHODS)
-    _require_fitting(data, task)
+    task = _fitting(data, task, named)
     task.normal_budget(budget)
     if not isinstance(orders, int) or isinstance(orders, bool) or not 0 <= orders <= MOST_ORDERS:
         raise InputError(f"orders = {orders!r}: must be a whole number from 0 to {MOST_ORDERS:,}")
@@ -207,13 +207,20 @@ def replay(
     return Replay(tuple(rows), common if ended else budget, budget, len(data))
 
 
-def _require_fitting(data: FullTable | Log, task: Task | Problem) -> None:
+def _fitting(
+    data: FullTable | Log, task: Task | Problem | Limits, policies: Mapping[str, Policy]
+) -> Task | Problem:
+    """The task, which must be about the data's arms and penalties; made of limits if need be."""
     if not isinstance(data, FullTable | Log):
         raise InputError(f"data = {type(data).__name__}: must be a FullTable or a Log")
-    if not isinstance(task, Task | Problem):
-        raise InputError(f"task = {type(task).__name__}: must be a Task or a Problem")
     if not len(data):
         raise InputError("data: has no rows; at least one is needed")
+    if isinstance(task, Mapping):
+        informed = any(isinstance(policy, InformedPolicy) for policy in policies.values())
+        return problem_of(data, task) if informed else task_of(data, task)
+    if not isinstance(task, Task | Problem):
+        allowed = "limits by name, a Task or a Problem"
+        raise InputError(f"task = {type(task).__name__}: must be {allowed}")
     if tuple(task.names) != tuple(data.arms):
         raise InputError(
             f"task: its arms {', '.join(task.names)} must be those of the data, in the same order:"
@@ -222,6 +229,7 @@ def _require_fitting(data: FullTable | Log, task: Task | Problem) -> None:
     for name in task.told_names:
         if name not in data.penalties:
             raise InputError(f"limit {name!r}: the data has no such penalty")
+    return task
 
 
 class _Passes:

@@ -16,7 +16,7 @@ from tightrope.problem.laws import Floats
 from tightrope.problem.limits import Kind
 from tightrope.problem.task import check_names
 
-__all__ = ["FullTable", "problem_of", "require_outcomes", "task_of"]
+__all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
 
 Limits = Mapping[str, float | Kind]
 

@@ -43,7 +43,6 @@ def replay(options: argparse.Namespace) -> int:
     """Let policies decide over recorded rows, and print a row per policy and per mixture."""
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.data.replay import replay as run
-    from tightrope.data.tables import problem_of, task_of
 
     policies, mixtures = _policies(options.policy), list(map(_shares, options.mixture))
     limits = limits_of(options.limit)
@@ -55,12 +54,10 @@ def replay(options: argparse.Namespace) -> int:
     estimates = [evaluate_mixture(data, one, least=options.least) for one in mixtures]
     found = None
     if policies:
-        informed = any(policy.knows == "laws" for policy in policies.values())
-        task: Any = (problem_of if informed else task_of)(data, limits)
         with redirect_stdout(sys.stderr):  # a user's policy may print
             found = run(
                 data,
-                task,
+                limits,
                 policies,
                 budget=options.budget,
                 orders=options.orders,
