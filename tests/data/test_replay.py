@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 from tests.data.test_offpolicy import CHANCES, MEANS, drawn
-from tightrope import InputError, Limit, LyOff, LyOn, Policy, PolicyError, Share, simulate
+from tightrope import (
+    Controller,
+    InputError,
+    Limit,
+    LyOff,
+    LyOn,
+    Policy,
+    PolicyError,
+    Scales,
+    Share,
+    Task,
+    simulate,
+)
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import equally_likely
 from tightrope.data.replay import replay
@@ -259,6 +271,43 @@ def test_violations_in_the_terms_of_every_limit():
     hard = {"late": Limit(total=3, hard=True)}
     (ended,) = replay(table, task_of(table, hard), Turns("0"), **run)
     assert (ended.pulls, ended.out_of_rows) == (4, 0), "ended by the limit"
+
+
+TWO = {"bad": Limit(total=50), "b": Share(["b"], at_least=0.5)}
+
+
+@pytest.mark.parametrize(
+    ("policy", "limits"), [(LyOn(), {"bad": 0.01}), (Turns(), {"bad": 0.01}), (Turns(), TWO)]
+)
+def test_a_row_is_told_like_its_parts(table, policy, limits):
+    task = task_of(table, limits)
+    one, two = (Controller(task, policy, budget=5000) for _ in range(2))
+    for row in table.outcomes[:40]:
+        arm, other = one.ask(), two.ask()
+        cost, reward, bad = row[arm].tolist()
+        one.tell(arm, cost, reward, bad)
+        derived = [float(arm == 0)] if len(limits) > 1 else []
+        two.tell_row(other, np.array([cost, reward, bad, *derived]))
+    assert one == two
+    with pytest.raises(InputError, match="cost = 99"):
+        two.tell_row(0, np.array([99.0, 0.5, 0.5, 1.0][: 2 + len(limits)]))
+
+
+def test_scales_that_grow_do_so_in_replay(table):
+    task = Task(table.arms, {"bad": 0.01}, scales=Scales(cost=10, grow=True))
+    (grown,) = replay(table, task, Turns("01"), budget=3000, orders=2)
+    (wide,) = replay(table, {"bad": 0.01}, Turns("01"), budget=3000, orders=2)
+    assert grown.reward_rate == wide.reward_rate
+
+
+def test_what_the_task_knows_must_be_in_the_rows(table):
+    outcomes = table.outcomes.copy()
+    outcomes[:, :, 0] = [2.0, 5.0]
+    outcomes[8, 1, 0] = 4.0
+    priced = FullTable(table.arms, table.penalties, outcomes)
+    task = Task(table.arms, {"bad": 0.01}, Scales(reward=2), costs={"a": 2, "b": 5})
+    with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, which the task"):
+        replay(priced, task, Turns(), budget=100)
 
 
 def test_a_limit_in_total_is_for_the_planned_budget():

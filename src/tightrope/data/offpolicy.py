@@ -234,24 +234,24 @@ def _effective(weights: Floats) -> float:
 
 def _rows(method: str, data: Log | FullTable, means: Floats, values: Floats) -> list[MixtureRow]:
     """All quantities by one method; the rows' ``values`` [C, n] have the spread of the means."""
-    channels = data.channels
-    found = [
-        MixtureRow(method, name, "pull", Estimate(float(mean), _error(spread)))
-        for name, mean, spread in zip(channels, means, values, strict=True)
-    ]
-    for below, per in ((0, "cost"), (1, "reward")):
-        for above, of in enumerate(channels):
-            if above == below or means[below] <= 0.0:
-                continue
-            ratio = float(means[above] / means[below])
-            spread = (values[above] - ratio * values[below]) / means[below]  # the delta method
-            found.append(MixtureRow(method, of, per, Estimate(ratio, _error(spread))))
-    return found
+    channels, count = data.channels, values.shape[1]
+    spread = np.cov(values) / count if count > 1 else None  # of the means, [C, C]
 
+    def row(of: int, per: int | None) -> MixtureRow:
+        factors = np.zeros(len(channels))
+        factors[of], value = 1.0, float(means[of])
+        if per is not None:  # the delta method
+            value /= means[per]
+            factors[of], factors[per] = 1.0 / means[per], -value / means[per]
+        error = None
+        if spread is not None:
+            error = float(np.sqrt(max(factors @ spread @ factors, 0.0)))
+        below = "pull" if per is None else channels[per]
+        return MixtureRow(method, channels[of], below, Estimate(float(value), error))
 
-def _error(values: Floats) -> float | None:
-    """The standard error of a mean of independent values [n]; None of a single one."""
-    return None if len(values) < 2 else float(values.std(ddof=1) / np.sqrt(len(values)))
+    every = range(len(channels))
+    ratios = [(of, per) for per in (0, 1) for of in every if of != per and means[per] > 0.0]
+    return [row(of, None) for of in every] + [row(of, per) for of, per in ratios]
 
 
 def _corrected(log: Log, wanted: Floats, weights: Floats, model: npt.ArrayLike | None) -> Floats:
@@ -276,25 +276,23 @@ def _by_folds(log: Log, wanted: Floats, weights: Floats) -> Floats:
     """
     assert log.propensity is not None
     part = np.empty(len(log), np.int64)
-    order = np.argsort(log.chosen, kind="stable")
-    part[order] = np.arange(len(log)) % FOLDS
-    count, inverse = len(log.arms), 1.0 / log.propensity
+    part[np.argsort(log.chosen, kind="stable")] = np.arange(len(log)) % FOLDS
+    place, size = log.chosen * FOLDS + part, len(log.arms) * FOLDS
+    inverse = 1.0 / log.propensity
+    rows = _in_other_folds(np.bincount(place, weights=inverse, minlength=size))
     found = np.empty_like(log.outcomes)
-    for fold in range(FOLDS):
-        here, other = part == fold, part != fold
-        of, scale = log.chosen[other], inverse[other]
-        totals = np.bincount(of, weights=scale, minlength=count)
-        means = np.array(
-            [
-                np.bincount(of, weights=scale * channel[other], minlength=count)
-                / np.where(totals > 0.0, totals, 1.0)
-                for channel in log.outcomes
-            ]
-        )  # [C, K]; 0 of an arm without rows, as good as any other model
-        pulled = means[:, log.chosen[here]]
-        mixed = (means @ wanted)[:, None]
-        found[:, here] = mixed + weights[here] * (log.outcomes[:, here] - pulled)
+    for channel, values in enumerate(log.outcomes):
+        sums = _in_other_folds(np.bincount(place, weights=inverse * values, minlength=size))
+        means = sums / np.where(rows > 0.0, rows, 1.0)  # [K, parts]; 0 of an arm without rows
+        expected = means.ravel()[place]
+        found[channel] = (wanted @ means)[part] + weights * (values - expected)
     return found
+
+
+def _in_other_folds(sums: npt.NDArray[Any]) -> Floats:
+    """Of sums by arm and part, for each part the sum over the others, [K, parts]."""
+    by_part = sums.reshape(-1, FOLDS)
+    return np.asarray(by_part.sum(axis=1, keepdims=True) - by_part)
 
 
 def require_told(log: Log, wanted: Floats | None = None) -> None:

@@ -47,7 +47,6 @@ class Run(NamedTuple):
     """One pass over the rows, in the user's units."""
 
     pulls: Integers  # [K]
-    cost: float
     reward: float
     penalty: Floats  # [M]
     passed: int  # rows used or skipped
@@ -246,12 +245,7 @@ class _Passes:
     ) -> None:
         self._data, self._task, self._orders, self._seed = data, task, orders, seed
         self._queues, self._again = method == "queues", with_replacement
-        told = [list(data.penalties).index(name) for name in task.told_names]
-        columns = [0, 1, *(2 + m for m in told)]
-        if isinstance(data, FullTable):
-            self._flat = data.outcomes[:, :, columns].reshape(-1, len(columns))
-        else:
-            self._flat = np.ascontiguousarray(data.outcomes[columns].T)
+        self._flat = _lines(data, task.task)
 
     def run(self, policy: Policy, budget: float, until: float) -> list[Run]:
         """The policy's runs over every order, planned for ``budget``, as far as a cost."""
@@ -270,7 +264,17 @@ class _Passes:
         else:
             take, passed = self._next_match(random)
         lines, arms, rows_ended = _played(controller, take, self._flat, until)
-        return self._added_up(lines, arms, rows_ended, passed)
+        used = self._flat[lines]
+        spent = np.cumsum(used[:, 0])
+        below = spent[spent < spent[-1]] if len(spent) else spent
+        reached = float(below[-1]) if len(below) else 0.0
+        return Run(
+            pulls=np.bincount(arms, minlength=known.arm_count),
+            reward=float(used[:, 1].sum()),
+            penalty=used[:, 2:].sum(axis=0),
+            passed=len(lines) if passed is None else passed(),
+            reached=reached if rows_ended else None,
+        )
 
     def _order(self, random: np.random.Generator) -> Integers:
         count = len(self._data)
@@ -314,41 +318,42 @@ class _Passes:
 
         return take, lambda: position
 
-    def _added_up(self, lines: Integers, arms: Integers, rows_ended: bool, passed: Any) -> Run:
-        task, used = self._task.task, self._flat[lines]
-        count = task.arm_count
-        pulls = np.bincount(arms, minlength=count)
-        costs, rewards = (
-            np.bincount(arms, weights=used[:, channel], minlength=count) for channel in (0, 1)
-        )
-        told = dict(zip(task.told, used[:, 2:].sum(axis=0).tolist(), strict=True))
-        parts = {"cost": costs, "reward": rewards}
-        penalty = [
-            told[m]
-            if m in told
-            else float(task.weights[:, m] @ parts[kind.of])
-            if kind.of in parts
-            else float(task.known_outcomes[:, 2 + m] @ pulls)
-            for m, kind in enumerate(task.limit_kinds)
-        ]
-        spent = np.cumsum(used[:, 0])
-        below = spent[spent < spent[-1]] if len(spent) else spent
-        reached = float(below[-1]) if len(below) else 0.0
-        return Run(
-            pulls=pulls,
-            cost=float(spent[-1]) if len(spent) else 0.0,
-            reward=float(used[:, 1].sum()),
-            penalty=np.array(penalty),
-            passed=len(lines) if passed is None else passed(),
-            reached=reached if rows_ended else None,
-        )
+
+def _lines(data: FullTable | Log, task: Task) -> Floats:
+    """Cost, reward and the penalty of every limit, [lines, 2 + M]; a table has n K lines."""
+    count = len(data.arms)
+    if isinstance(data, FullTable):
+        given = data.outcomes.reshape(-1, len(data.channels))
+        arms = np.tile(np.arange(count), len(data))
+    else:
+        given, arms = data.outcomes.T, data.chosen
+    known = task.known_outcomes
+    found = np.empty((len(given), 2 + task.penalty_count))
+    found[:, :2] = given[:, :2]
+    for m, (name, limit) in enumerate(zip(task.limit_names, task.limit_kinds, strict=True)):
+        if m in task.told:
+            found[:, 2 + m] = given[:, 2 + list(data.penalties).index(name)]
+        elif limit.of in ("cost", "reward"):
+            found[:, 2 + m] = task.weights[arms, m] * given[:, ("cost", "reward").index(limit.of)]
+        else:
+            found[:, 2 + m] = known[arms, 2 + m]
+    if task.knows_something:
+        sure = known[arms]
+        wrong = ~(np.isnan(sure) | np.isclose(found, sure, rtol=1e-9, atol=0.0))
+        for line, channel in zip(*np.nonzero(wrong), strict=True):
+            row = line // count if isinstance(data, FullTable) else line
+            raise InputError(
+                f"row {row + 1}, arm {data.arms[arms[line]]!r}, {task.channels[channel]} ="
+                f" {found[line, channel]:g}: must be {sure[line, channel]:g}, which the task knows"
+            )
+    return found
 
 
 def _played(
     controller: Controller, take: Take, outcomes: Floats, until: float
 ) -> tuple[Integers, Integers, bool]:
     """The lines and arms of one run until its cost exceeds ``until``; whether rows ended first."""
-    ask, tell, several = controller.ask, controller.tell, outcomes.shape[1] != 3
+    ask, tell, costs = controller.ask, controller.tell_row, outcomes[:, 0]
     lines, arms, spent = list[int](), list[int](), 0.0
     ended = False
     while spent <= until:
@@ -360,9 +365,8 @@ def _played(
         if line < 0:
             ended = True
             break
-        cost, reward, *penalty = outcomes[line].tolist()
-        tell(arm, cost, reward, penalty if several else penalty[0])
-        spent += cost
+        tell(arm, outcomes[line])
+        spent += float(costs[line])
         lines.append(line)
         arms.append(arm)
     return np.array(lines, np.int64), np.array(arms, np.int64), ended

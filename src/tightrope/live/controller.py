@@ -405,6 +405,26 @@ class Controller:
         else:
             self._tell_whole(arm, cost, reward, penalty)
 
+    def tell_row(self, arm: int, row: npt.NDArray[np.float64]) -> None:
+        """As ``tell``, at the speed of compiled code, with nothing left out.
+
+        ``row`` [2 + M]: cost, reward, and the penalty of every limit in order, also of those that
+        follow from other outcomes or are known, which have to agree.
+        """
+        known = REFUSED
+        if not self._capped:
+            several = self._state.spec.penalties > 1
+            penalty: Any = row[2:] if several else float(row[2]) if len(row) > 2 else 0.0
+            known = self._tell(arm, float(row[0]), float(row[1]), penalty)
+        if known == REFUSED:
+            told = [float(row[2 + m]) for m in self.task.told]
+            self.tell(arm, float(row[0]), float(row[1]), told)
+            return
+        self._arm = known if self._explored else NOTHING
+        if self._flight[arm] > 0.0:
+            self._flight[arm] -= 1.0
+            self._asides -= 1
+
     def _tell_whole(self, arm: Any, cost: Any, reward: Any, penalty: Any) -> None:
         """Take an outcome of any kind, within the scales."""
         penalty = _listed(penalty)
