@@ -222,6 +222,17 @@ def test_queues_give_the_next_row_of_each_arm():
         replay(uneven, task_of(uneven), Turns("0"), budget=5, method="queues")
 
 
+def test_one_unlikely_row_costs_rejection_all_the_others():
+    log, _ = drawn(np.random.default_rng(1), 5000)
+    assert log.propensity[3] == 0.6
+    log.propensity[3] = 4e-4  # 1 + 0.0004 * 3 * 5000 are kept
+    said = (
+        r"the smallest is 0.0004, so that rejection keeps about 7\.\d+ of 5,000 rows; must keep 30"
+    )
+    with pytest.raises(InputError, match=said):
+        replay(log, {}, Turns("0"), budget=5)
+
+
 # Runs that end for want of rows.
 
 

@@ -39,6 +39,7 @@ __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
 METHODS = ("rejection", "queues")
 QUANTILES = (0.05, 0.5, 0.95)
 MOST_ORDERS = 10**7
+LEAST_ROWS = 10  # for each arm, of those that rejection keeps before it skips any
 Integers = npt.NDArray[np.int64]
 Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
 
@@ -182,13 +183,7 @@ def replay(
     if not isinstance(orders, int) or isinstance(orders, bool) or not 0 <= orders <= MOST_ORDERS:
         raise InputError(f"orders = {orders!r}: must be a whole number from 0 to {MOST_ORDERS:,}")
     if isinstance(data, Log):
-        require_told(data)
-        require_outcomes(data, data.outcomes.T, np.arange(len(data)), data.chosen)
-        if method == "queues" and (arm := uneven(data)) is not None:
-            raise InputError(
-                f"method = 'queues': propensities of arm {data.arms[arm]!r} differ between rows, so"
-                " choices depended on something; must be 'rejection'"
-            )
+        _require_usable(data, method)
     passes = _Passes(data, task, orders, seed, method, with_replacement)
     found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
     ended = [run.reached for runs in found.values() for run in runs if run.reached is not None]
@@ -204,6 +199,25 @@ def replay(
         for label, runs in again.items()
     ]
     return Replay(tuple(rows), common if ended else budget, budget, len(data))
+
+
+def _require_usable(log: Log, method: str) -> None:
+    """Raise unless the log can tell what a policy would have seen, by this method."""
+    require_told(log)
+    require_outcomes(log, log.outcomes.T, np.arange(len(log)), log.chosen)
+    assert log.propensity is not None
+    smallest, least = float(log.propensity.min()), LEAST_ROWS * len(log.arms)
+    if method == "queues":
+        if (arm := uneven(log)) is not None:
+            raise InputError(
+                f"method = 'queues': propensities of arm {log.arms[arm]!r} differ between rows, so"
+                " choices depended on something; must be 'rejection'"
+            )
+    elif (kept := float((smallest / log.propensity).sum())) < least:
+        raise InputError(
+            f"propensity: the smallest is {smallest:.4g}, so that rejection keeps about {kept:.3g}"
+            f" of {len(log):,} rows; must keep {least}, {LEAST_ROWS} for each arm"
+        )
 
 
 def _fitting(
