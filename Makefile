@@ -7,7 +7,7 @@ OUT ?= out
 BIN := .venv/bin
 UV := .venv-uv/bin/uv
 
-.PHONY: run paper demo test test-lowest test-newest check fuzz lock bench clean
+.PHONY: run paper demo test test-lowest test-newest check fuzz lock bench release clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
@@ -45,8 +45,11 @@ lock: $(UV)  ## requirements-dev.txt anew: the newest versions that pyproject.to
 bench: .venv/dev  ## every figure of docs/benchmarks.md, beside the packages one would take instead
 	$(BIN)/python -m benchmarks
 
+release:  ## sdist and wheel in dist/, built, checked, installed with each extra and tried; uploads nothing
+	$(PYTHON) -m tools.release
+
 clean:
-	rm -rf .venv .venv-lowest .venv-newest .venv-uv $(OUT) benchmarks/.venvs
+	rm -rf .venv .venv-lowest .venv-newest .venv-uv $(OUT) dist benchmarks/.venvs
 
 .venv/run: pyproject.toml
 	$(PYTHON) -m venv .venv
