@@ -57,7 +57,8 @@ assert 0.5 < rows[0]["reward_rate"] < 2.0, rows
 """
 FRAMES = """
 import tightrope
-results = tightrope.simulate("paper", ["lyon"], budgets=[1000], runs=50)
+paper = tightrope.ready_problem("paper")
+results = tightrope.simulate(paper, [tightrope.LyOn()], budgets=[1000], runs=50)
 try:
     results.to_frame()
 except tightrope.TightropeError as error:  # the user brings pandas, polars or pyarrow
@@ -65,7 +66,8 @@ except tightrope.TightropeError as error:  # the user brings pandas, polars or p
 """
 PANDAS = """
 import tightrope
-results = tightrope.simulate("paper", ["lyon"], budgets=[1000], runs=50)
+paper = tightrope.ready_problem("paper")
+results = tightrope.simulate(paper, [tightrope.LyOn()], budgets=[1000], runs=50)
 assert results.to_frame("pandas").shape[0] == 1
 """
 POSTGRES = """

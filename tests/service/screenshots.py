@@ -1,18 +1,25 @@
 """Pictures of the pages, to be looked at: python -m tests.service.screenshots --out FOLDER
 
-With --readme the two pictures of the README are made, into docs/.
+With --readme the two pictures of the README are made, into docs/. With --postgres the campaigns are
+in a PostgreSQL of the command's own.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from PIL import Image
 
+from tests.live.postgres import Server, server_programs
 from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, samples
+from tightrope.live.stores import open_store
+from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.service.keys import KeyRing, made_key, write_keys
 
 SIZES = {"1440": (1440, 900), "390": (390, 844)}
 PAGES = {
@@ -24,15 +31,41 @@ PAGES = {
     "events": "/campaigns/router-november/events",
     "why": "/campaigns/router-november/why?ticket=req-001500",
     "data": "/campaigns/router-november/data",
+    "reports": "/campaigns/router-november/reports",
     "form": "/campaigns/router-november/act/budget",
     "missing": "/campaigns/nothing",
 }
+SIGNING_IN = ("login", "refused", "signed-in")  # of a service with keys
 
 
-def shoot(out: Path, only: list[str], readme: bool) -> list[str]:
-    store, said = MemoryStore(clock := SimulatedClock(0.0)), []
+def filled(stack: ExitStack, postgres: bool):
+    """A store with the samples."""
+    store = MemoryStore(clock := SimulatedClock(0.0))
     samples(store, clock)
-    with serving(store, unit="$") as url, chromium() as browser:
+    if not postgres:
+        return store
+    programs = server_programs()
+    if programs is None:
+        raise SystemExit("PostgreSQL's server is not installed: apt-get install postgresql")
+    database = Server(programs)
+    stack.callback(database.remove)
+    other = open_store(database.url())
+    stack.callback(other.close)
+    for name in store.names():
+        copy_campaign(store, other, name)
+    return other
+
+
+def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]:
+    said = []
+    with ExitStack() as stack:
+        store = filled(stack, postgres)
+        url = stack.enter_context(serving(store, unit="$"))
+        keys = Path(stack.enter_context(tempfile.TemporaryDirectory()), "keys")
+        secret, key = made_key("november's reader", ["read"])
+        write_keys(keys, [key])
+        locked = stack.enter_context(serving(store, KeyRing(keys), unit="$"))
+        browser = stack.enter_context(chromium())
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
                 context = browser.new_context(
@@ -58,7 +91,17 @@ def shoot(out: Path, only: list[str], readme: bool) -> list[str]:
                         with Image.open(file) as picture:  # as many colours as it takes, no more
                             picture.convert("RGB").quantize(96).save(file, optimize=True)
                     print(file)
-                said += [one for one in heard.errors if "404" not in one]
+                if not readme and (not only or set(only) & set(SIGNING_IN)):
+                    for name, typed in zip(SIGNING_IN, ("", "wrong", secret), strict=True):
+                        if typed:
+                            page.get_by_label("Key").fill(typed)
+                            page.get_by_role("button", name="Sign in").click()
+                            page.wait_for_load_state("networkidle")
+                        else:
+                            page.goto(locked, wait_until="networkidle")
+                        page.screenshot(path=out / f"{name}-{size}-{theme}.png", full_page=True)
+                        print(out / f"{name}-{size}-{theme}.png")
+                said += [one for one in heard.errors if "404" not in one and "401" not in one]
                 context.close()
     return said
 
@@ -70,13 +113,14 @@ READ_SIZE = {"list": 560, "campaign": 1080}  # how high they are
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("screenshots"))
-    parser.add_argument("--only", action="append", default=[], choices=PAGES)
+    parser.add_argument("--only", action="append", default=[], choices=[*PAGES, *SIGNING_IN])
     parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--postgres", action="store_true")
     given = parser.parse_args()
     if (why := missing()) is not None:
         raise SystemExit(why)
     given.out.mkdir(parents=True, exist_ok=True)
-    said = shoot(given.out, given.only, given.readme)
+    said = shoot(given.out, given.only, given.readme, given.postgres)
     print("\n".join(["complaints:", *said]) if said else "no complaints")
 
 
