@@ -43,6 +43,7 @@ from tightrope.errors import (
     NotFoundError,
     ReportError,
     StoreError,
+    TightropeError,
     WaitError,
 )
 
@@ -145,7 +146,7 @@ class TestErrors:
             (422, "invalid", InputError), (400, "malformed", InputError),
             (401, "unauthorized", AccessError), (403, "forbidden", AccessError),
             (404, "not_found", NotFoundError), (413, "too_large", InputError),
-            (500, "halted", HaltedError), (401, "", AccessError), (418, "", InputError),
+            (401, "", AccessError), (418, "", InputError), (500, "internal", TightropeError),
         ],
     )  # fmt: skip
     def test_a_code_has_its_class_and_is_not_tried_again(self, status, code, kind):
@@ -155,6 +156,61 @@ class TestErrors:
         assert type(caught.value) is kind
         assert caught.value.code == code or not code
         assert len(seen) == 1
+
+    def test_a_process_that_is_halted_is_left_for_the_next_address(self):
+        """As in an upgrade: the new version has taken over, and this process cannot follow."""
+        hosts = []
+
+        def handle(request):
+            hosts.append(request.url.host)
+            if request.url.host == "old":
+                return problem(500, "halted")
+            if request.url.path.endswith("batch"):
+                return httpx.Response(200, json={"results": [{}, {}]})
+            return httpx.Response(201, json=BODY)
+
+        urls = ["http://old", "http://new"]
+        client = Client(urls, transport=httpx.MockTransport(handle), deadline=5)
+        assert client.ask("november").id == BODY["id"]
+        assert client.ask("november").id == BODY["id"]
+        assert hosts == ["old", "new", "new"]
+        client = Client(urls, transport=httpx.MockTransport(handle), deadline=5)
+        assert client.report_many("november", [{"id": "a"}, {"id": "b"}]) == []
+        assert hosts[3:] == ["old", "new"]
+        client.act("november", "budget", amount=1)  # has no id, and was not done: repeated too
+
+    def test_items_that_were_halted_are_sent_to_the_next_address(self):
+        halted = {"status": 500, "code": "halted", "detail": "it is halted"}
+        client, seen = scripted(
+            httpx.Response(200, json={"results": [{}, halted]}),
+            httpx.Response(200, json={"results": [{}]}),
+        )
+        assert client.report_many("november", [{"id": "a"}, {"id": "b"}]) == []
+        assert json.loads(seen[1][2]) == {"reports": [{"id": "b"}]}
+
+    def test_a_campaign_that_stays_halted_is_said(self):
+        client, seen = scripted(*[problem(500, "halted") for _ in range(50)])
+        client._core.deadline = 0.3
+        with pytest.raises(HaltedError, match="it is halted"):
+            client.ask("november")
+        assert len(seen) > 1
+
+    def test_a_report_to_a_halted_campaign_stays_in_the_spool(self, tmp_path):
+        halted, seen = [True], []
+
+        def handle(request):
+            seen.append(request.url.path)
+            one = {"status": 500, "code": "halted", "detail": "it is halted"}
+            items = next(iter(json.loads(request.content).values()))
+            return httpx.Response(200, json={"results": [one if halted[0] else {}] * len(items)})
+
+        client = Client("http://127.0.0.1:1", transport=httpx.MockTransport(handle),
+                        spool=tmp_path / "spool.db")  # fmt: skip
+        client.report("november", "a", cost=1)
+        halted[0] = False
+        assert client.flush() == 0
+        assert len(seen) >= 2
+        client.close()
 
     def test_a_report_in_quarantine_has_its_number(self):
         client, _ = scripted(problem(422, "invalid", quarantine=7))

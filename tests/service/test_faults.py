@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks import service as load
 from tests.live.conftest import postgres_server  # noqa: F401, a fixture
-from tests.service import kills, soak
+from tests.service import kills, soak, upgrade
 from tests.service.proxy import Proxy
 from tightrope.client import Client
+from tightrope.version import __version__
 
 
 def test_servers_that_are_killed_lose_and_double_nothing(tmp_path):
@@ -36,6 +37,18 @@ def test_two_servers_on_one_postgres_one_killed_and_the_database_restarted(
                       database=postgres_server)  # fmt: skip
     assert kills.good(found), found
     assert found["restarts"] == 1
+    assert found["asks"] > 20
+
+
+def test_a_rolling_upgrade_loses_and_doubles_nothing(
+    postgres_server,  # noqa: F811
+    tmp_path,
+):
+    old = upgrade.another_version(tmp_path / "old")
+    found = upgrade.run(postgres_server.url(), tmp_path, old, seconds=0.2)
+    assert upgrade.good(found), found
+    assert found["programs"] == [upgrade.VERSION, __version__]
+    assert found["halted"] == 1, "the old one, after the new one has written"
     assert found["asks"] > 20
 
 

@@ -34,7 +34,7 @@ from tightrope.client.answers import (
 )
 from tightrope.client.ids import new_id
 from tightrope.client.spool import Entry, Spool
-from tightrope.errors import InputError, StoreError, TightropeError, WaitError
+from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
 __all__ = ["Core", "Penalty", "Send", "Sleep", "Step", "Steps", "Take", "Unreached", "Work"]
 
@@ -44,6 +44,7 @@ SHORTEST_TIMEOUT = 0.1
 MOST_TOGETHER = 1000  # items of one batch
 REFUSED_PAUSE = 5.0  # seconds after a refusal in which no spares are asked for
 TRY_AGAIN = frozenset([408, 429, 502, 503, 504])
+AWAY = (StoreError, HaltedError)  # nobody could answer: another process may, or this one later
 
 T = TypeVar("T")
 Penalty: TypeAlias = float | Mapping[str, float] | Sequence[float] | None
@@ -159,8 +160,7 @@ class Core:
             try:
                 reply: Reply = yield Send(url + target, method, content, timeout)
             except Unreached as why:
-                if url == self.urls[self._at % len(self.urls)]:  # no other thread found it out
-                    self._at += 1
+                self._leave(url)
                 failure: TightropeError = UnreachableError(f"{url}: {why}")
                 if why.sent and not repeat:
                     what = "it is not known whether this was done; look before you repeat it"
@@ -169,8 +169,11 @@ class Core:
                 if reply.status < 300:
                     return reply
                 failure = error_of_reply(reply)
-                undone = isinstance(failure, WaitError) or failure.code == "overloaded"
-                if reply.status not in TRY_AGAIN or not (repeat or undone):
+                halted = isinstance(failure, HaltedError)  # as the older one in an upgrade
+                if halted:
+                    self._leave(url)
+                undone = halted or isinstance(failure, WaitError) or failure.code == "overloaded"
+                if not (halted or reply.status in TRY_AGAIN) or not (repeat or undone):
                     raise failure
                 if isinstance(failure, WaitError):
                     limit = wait_ends
@@ -179,6 +182,11 @@ class Core:
                 raise failure
             yield Sleep(rest)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _leave(self, url: str) -> None:
+        """Try the next address from now on, unless another thread has found it out before."""
+        if url == self.urls[self._at % len(self.urls)]:
+            self._at += 1
 
     def json(self, method: str, target: str, body: Any = None, **how: Any) -> Steps[Any]:
         """Send a request; returns the JSON of its answer."""
@@ -217,13 +225,15 @@ class Core:
         results: list[Any] = [None] * len(items)
         left, pause = list(range(len(items))), FIRST_PAUSE
         while left:
-            body = {kind: [items[i] for i in left]}
+            body, url = {kind: [items[i] for i in left]}, self.urls[self._at % len(self.urls)]
             rest = max(ends - time.monotonic(), 0.0)
             answer = yield from self.json("POST", _path(name, kind, "batch"), body, deadline=rest)
             for i, one in zip(left, answer["results"], strict=True):
                 status = one.get("status", 200)
                 results[i] = error_of(one, status) if status >= 300 else one
-            left = [i for i in left if isinstance(results[i], StoreError)]
+            left = [i for i in left if isinstance(results[i], AWAY)]
+            if any(isinstance(results[i], HaltedError) for i in left):
+                self._leave(url)
             if time.monotonic() + pause > ends:
                 break
             if left:
@@ -255,7 +265,7 @@ class Core:
             found = yield from self.json(
                 "POST", _path(name, "decisions"), body, deadline=limit, wait=wait
             )
-        except StoreError as error:
+        except AWAY as error:
             self._is_gone()
             if spool is None or id is not None:
                 known = f"repeat it with id {body['id']!r}, in case it was decided"
@@ -314,7 +324,7 @@ class Core:
             if not self._is_away():
                 yield from self._send_spooled(number)
                 self._is_back()
-        except StoreError:
+        except AWAY:
             self._is_gone()
         finally:
             self._waited.discard(number)
@@ -329,7 +339,7 @@ class Core:
         found = yield from self.many(name, kind, items)
         errors = [one for one in found if isinstance(one, TightropeError)]
         for one in errors:
-            if isinstance(one, StoreError):
+            if isinstance(one, AWAY):
                 raise one
         return errors
 
@@ -367,7 +377,7 @@ class Core:
                 yield from self._ask_again(0)
                 yield Work(lambda: spool.give_back(inf))
                 yield from self._send_spooled(None)
-        except (StoreError, AccessError):
+        except (*AWAY, AccessError):
             pass  # they stay in the spool
         finally:
             spool.close()
@@ -382,7 +392,7 @@ class Core:
                 yield from self._send_spooled(None)
             if self.spare and time.monotonic() >= self._refill_at.get(name, -inf):
                 yield from self._refill(name, self.spare)
-        except StoreError:
+        except AWAY:
             self._is_gone()
         except TightropeError as error:  # the caller has a ticket all the same
             warnings.warn(f"campaign {name!r}: {error}", SpoolWarning, stacklevel=2)
@@ -416,7 +426,7 @@ class Core:
         done, refused, late = list[Entry](), list[tuple[Entry, str]](), list[str]()
         failure: TightropeError | None = None
         for entry, result in zip(some, found, strict=True):
-            if isinstance(result, StoreError | AccessError):
+            if isinstance(result, (*AWAY, AccessError)):
                 failure = failure or result
                 continue
             done.append(entry)
@@ -462,7 +472,7 @@ class Core:
             found = yield from self.many(name, "decisions", bodies, self.patience)
             kept, voided, refused = list[tuple[Ticket, float]](), list[str](), list[str]()
             for one, result in zip(wanted, found, strict=True):
-                if isinstance(result, StoreError | AccessError):
+                if isinstance(result, (*AWAY, AccessError)):
                     continue
                 if isinstance(result, TightropeError):
                     refused.append(one.id)
@@ -534,7 +544,7 @@ def _positive(value: Any, place: str) -> float:
     raise InputError(f"{place} = {value!r}: must be a number of seconds")
 
 
-def _said_more(error: StoreError, more: str) -> StoreError:
+def _said_more(error: TightropeError, more: str) -> TightropeError:
     made = type(error)(f"{error}; {more}")
     made.code = error.code
     return made

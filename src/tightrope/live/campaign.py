@@ -167,8 +167,8 @@ class Campaign:
         wanted = [one for request in batch for one in request.tickets]
         writer = Writer(core, self._follower.hash, turn, self.who, wanted)
         if core.digest != (own := digest_of(core.controller)):
-            core.digest = own
-            writer.emit("upgraded", None, {**core.state(), "program": __version__})
+            core.digest, core.program = own, __version__
+            writer.emit("upgraded", None, {**core.state(), "program": core.program})
         self._watch_clock(writer)
         writer.expire()
         return writer

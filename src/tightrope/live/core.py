@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from base64 import b85decode, b85encode
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,9 @@ from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
 from tightrope.sources import source_digest
 
-__all__ = ["Choice", "Core", "Outcome", "Settings", "digest_of", "reservations", "when"]
+__all__ = [
+    "Choice", "Core", "Outcome", "Settings", "digest_of", "is_newer", "reservations", "when",
+]  # fmt: skip
 
 STOPS = ("hard", "paper", "soft")
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
@@ -108,6 +111,7 @@ class Core:
         self.settings = Settings()
         self.controller: Controller = cast(Controller, None)
         self.digest = ""  # of the program that the learned state belongs to
+        self.program = ""  # its version, if it took over from another
         self.policy_text = ""
         self.given = policy
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
@@ -238,6 +242,7 @@ class Core:
         """Go on with the policy's state that an event carries."""
         body = event.body
         self.digest, self.policy_text = body["digest"], body["policy"]
+        self.program = body.get("program", self.program)
         self.settings = Settings(**body["settings"])
         self.controller = restored(b85decode(body["state"]), self.policy_text, self.given)
         self._look_at_task()
@@ -453,6 +458,8 @@ class Core:
             "digest": self.digest,
             "policy": self.policy_text,
         }
+        if self.program:
+            head["program"] = self.program
         if self._past_prices:
             head["past_prices"] = self._past_prices
         return json.dumps(head, sort_keys=True).encode() + b"\n" + self.controller.snapshot()
@@ -465,7 +472,7 @@ class Core:
         head = json.loads(line)
         made.ledger = Ledger.of_table(head["ledger"])
         made.settings, made.digest = Settings(**head["settings"]), head["digest"]
-        made.policy_text = head["policy"]
+        made.policy_text, made.program = head["policy"], head.get("program", "")
         made._past_prices = [(seq, arm, one) for seq, arm, one in head.get("past_prices", [])]
         made.controller = restored(state, made.policy_text, policy)
         made._look_at_task()
@@ -507,6 +514,20 @@ def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
         return Controller.restore(state, policy, patience=PATIENCE)
     except InputError as error:
         raise missing or error from None
+
+
+def is_newer(version: str, other: str) -> bool:
+    """Whether a version of the program comes after another; unknown ones do not.
+
+    >>> is_newer("0.10.0", "0.9.1"), is_newer("0.2.0", "0.2.0.dev0"), is_newer("", "0.2.0")
+    (True, True, False)
+    """
+
+    def order(text: str) -> tuple[list[int], bool]:
+        number = re.match(r"[\d.]*", text)[0]  # type: ignore[index]  # it always matches
+        return [int(one) for one in number.split(".") if one], number == text
+
+    return order(version) > order(other)
 
 
 def digest_of(controller: Controller) -> str:

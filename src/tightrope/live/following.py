@@ -5,22 +5,30 @@ Promises kept here:
 P7 *Constant cost.* A log is followed from its last snapshot.
 P8 *Fail closed.* An event that cannot be followed, or whose hash does not follow from the one
    before, halts; the state is thrown away. So it is if the log is not the one that was followed.
+   A process halts where another version of the program takes over while it works, and for good; one
+   that starts goes on from an older version, and halts if a newer one has taken over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from tightrope.errors import HaltedError, InputError, nearest
-from tightrope.live.core import Core, cannot_follow, digest_of
+from tightrope.live.core import Core, cannot_follow, digest_of, is_newer
 from tightrope.live.events import START, VERSION, Row, body_of, event_of, require_chained
 from tightrope.live.stores import Store, Turn
 from tightrope.policies.base import Policy
+from tightrope.version import __version__
 
 __all__ = ["Follower", "state_before", "unknown_campaign"]
 
 MANY = 1000  # events that are read at once
+
+
+class TakenOverError(HaltedError):
+    """Another version of the program took over while this process worked."""
 
 
 class Follower:
@@ -32,6 +40,8 @@ class Follower:
         self.core: Core | None = None  # to be read again
         self.hash = START  # of the last event that was followed
         self.replayed = 0  # events that were followed after the snapshot
+        self._began = inf  # the log's last event when it was first followed to its end
+        self._over: str | None = None  # why it is never followed here again
 
     def forget(self) -> None:
         """Throw the state away: it may hold events that are not in the log."""
@@ -39,6 +49,8 @@ class Follower:
 
     def load(self, upto: int | None = None) -> Core:
         """The state after all events, or after event ``upto``, from the last snapshot before."""
+        if self._over is not None:
+            raise HaltedError(self._over)
         saved = self.store.saved(self.name, upto)
         core, seen = Core(self.policy), START
         if saved is not None:
@@ -48,10 +60,13 @@ class Follower:
                     f"campaign {self.name!r}: the snapshot of event {saved.seq} is of another log"
                 )
             core, seen = Core.restore(saved.body, self.policy), saved.hash
+            require_able(core, saved.seq, inf)
         self.core, self.hash = core, seen
         core = self.follow_committed(upto)
         if core.ledger.seq == 0:
             raise unknown_campaign(self.store, self.name)
+        if upto is None:
+            self._began = min(self._began, core.ledger.seq)
         self.replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
 
@@ -87,6 +102,7 @@ class Follower:
             self.forget()
             raise HaltedError(f"campaign {self.name!r}: event {seq + 1} is missing")
         self.core, self.hash = Core.restore(saved.body, self.policy), saved.hash
+        require_able(self.core, saved.seq, inf)
         return self.core
 
     def current(self, turn: Turn) -> Core:
@@ -114,13 +130,35 @@ class Follower:
         """Follow the next events; if one cannot be, the state is thrown away."""
         assert self.core is not None
         try:
-            self.hash = follow_rows(self.core, rows, self.hash)
+            self.hash = follow_rows(self.core, rows, self.hash, self._began)
+        except TakenOverError as error:
+            self._over = str(error)
+            self.forget()
+            raise
         except BaseException:
             self.forget()
             raise
 
 
-def follow_rows(core: Core, rows: Sequence[Row], seen: bytes) -> bytes:
+def require_able(core: Core, seq: int, began: float) -> None:
+    """Raise if a version of the program that took over, at event ``seq``, forbids to go on.
+
+    ``began``: the last event when this process began.
+    """
+    if core.digest == digest_of(core.controller):
+        return
+    if is_newer(core.program, __version__):
+        raise HaltedError(
+            f"event {seq}: version {core.program} of the program took over; this is"
+            f" {__version__}, so upgrade it"
+        )
+    if seq > began:
+        raise TakenOverError(
+            f"event {seq}: another version of the program took over; restart this process"
+        )
+
+
+def follow_rows(core: Core, rows: Sequence[Row], seen: bytes, began: float) -> bytes:
     """Follow events after the one with the hash ``seen``; returns the last one's hash.
 
     This is what every process does for every event of the others, so decisions and reports take
@@ -147,10 +185,8 @@ def follow_rows(core: Core, rows: Sequence[Row], seen: bytes) -> bytes:
                 raise cannot_follow(seq, kind, error) from error
         else:
             core.follow(event_of(row, seen))
-            if kind == "upgraded" and core.digest != digest_of(core.controller):
-                raise HaltedError(
-                    f"event {seq}: another version of the program took over; restart this process"
-                )
+            if kind == "upgraded":
+                require_able(core, seq, began)
         seen = own
     return seen
 
