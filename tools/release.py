@@ -40,6 +40,7 @@ LICENCES = (
     "LICENSES/uPlot.txt",
 )
 SKIPPED = ("dev", "gpu", "gpu-cuda12")  # of the extras: asked for by name
+BARE = "the client alone"  # without what it does not import: docs/client.md
 SIMULATE = "simulate paper --policy lyon --budget 1000 --runs 50 --seed 1 --json".split()
 
 
@@ -105,6 +106,7 @@ else:
 """
 SCRIPTS = {
     "frames": FRAMES, "pandas": PANDAS, "postgres": POSTGRES, "serve": SERVE, "client": CLIENT,
+    BARE: CLIENT,
 }  # fmt: skip
 COMMANDS = {
     "report": "reproduce fig1 --runs 50 --out out".split(),
@@ -129,6 +131,7 @@ class Environment:
         largest = sorted(self.packages.items(), key=lambda one: -one[1])[:4]
         named = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in largest)
         title = f"tightrope[{self.extra}]" if self.extra else "tightrope"
+        title = self.extra if self.extra == BARE else title
         return [title, str(len(self.packages)), f"{self.size / 1e6:.0f} MB", named,
                 f"{self.seconds:.0f} s"]  # fmt: skip
 
@@ -239,17 +242,27 @@ def tried(wheel: Path, extra: str, work: Path) -> Environment:
     began, place = time.monotonic(), work / (extra or "plain")
     venv.create(place / "venv", symlinks=True)
     python, command = place / "venv/bin/python", place / "venv/bin/tightrope"
-    asked = f"tightrope[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    run([*pip, asked], place, title=f"pip install {asked}")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    wanted = [[f"tightrope[{extra}] @ {wheel.as_uri()}" if extra else str(wheel)]]
+    if extra == BARE:
+        wanted = [["httpx"], ["--no-deps", str(wheel)]]
+    for words in wanted:
+        run([*pip, *words], place, title=f"pip install {' '.join(words)}")
     (site,) = (place / "venv/lib").glob("python*/site-packages")
     packages = {one.name.lower(): size_of(one) for one in distributions(path=[str(site)])}
     size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
     version = wheel.name.split("-")[1]
     if (said := run([command, "--version"], place).strip()) != f"tightrope {version}":
         raise ReleaseError(f"tightrope --version: {said!r}, not {version}")
-    simulated = run([command, *SIMULATE], place)
-    run([python, "-c", PLAIN], place, stdin=simulated, title=" ".join(SIMULATE))
+    used(extra, python, command, place)
+    return Environment(extra, packages, size, time.monotonic() - began)
+
+
+def used(extra: str, python: Path, command: Path, place: Path) -> None:
+    """Do in an environment what it is for."""
+    if extra != BARE:
+        simulated = run([command, *SIMULATE], place)
+        run([python, "-c", PLAIN], place, stdin=simulated, title=" ".join(SIMULATE))
     if extra in COMMANDS:
         run([command, *COMMANDS[extra]], place)
     for name in MADE.get(extra, ()):
@@ -257,7 +270,6 @@ def tried(wheel: Path, extra: str, work: Path) -> Environment:
             raise ReleaseError(f"{' '.join(COMMANDS[extra])}: {name} was not made")
     if extra in SCRIPTS:
         run([python, "-c", SCRIPTS[extra]], place, title=f"the script of [{extra}]")
-    return Environment(extra, packages, size, time.monotonic() - began)
 
 
 def extras(root: Path) -> list[str]:
@@ -278,11 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="default dist/")
     parser.add_argument(
-        "--extra", action="append", choices=extras(ROOT),
+        "--extra", action="append", choices=[*extras(ROOT), BARE],
         help=f"only these, and none; else all but {', '.join(SKIPPED)}",
     )  # fmt: skip
     given = parser.parse_args(arguments)
-    chosen = given.extra or [one for one in extras(ROOT) if one not in SKIPPED]
+    chosen = given.extra or [*(one for one in extras(ROOT) if one not in SKIPPED), BARE]
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -12,10 +12,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.live.conftest import postgres_server  # noqa: F401, a fixture
 from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, answer, samples
 from tests.service.test_history import VARIANTS
 from tightrope import Limit, Scales, Task, UniformRandom, open_campaign
+from tightrope.live.stores import open_store
+from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.service.keys import KeyRing, made_key, write_keys
 
@@ -130,6 +133,32 @@ def test_curves_are_bounded_and_come_in_parts(shown):
     assert other["start"] == 0
     shares = whole["charts"]["shares"]["series"]
     assert sum(one["values"][-1] for one in shares) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_of_a_postgresql_store_the_same_is_said_and_done(shown, postgres_server):  # noqa: F811
+    url, store = shown
+    other = open_store(postgres_server.url())
+    for name in store.names():
+        copy_campaign(store, other, name)
+
+    def without_times(text):  # of the moment, and of the address
+        text = re.sub(r"https?://[^/]+|-?[\d ]+(d|h|min|s)\b( ago)?|just now", "", text)
+        return re.sub(r"(<time)[^>]*>|data-now=\"[^\"]*\"", r"\1", text)
+
+    with serving(other, unit="$") as address:
+        opened_all(address, other)
+        for path in ("/curves.csv", "/data", "/events", "/reports", "/why?ticket=req-001500"):
+            there, here = (get(one + ROUTER + path) for one in (address, url))
+            assert there.status_code == here.status_code == 200, path
+            assert without_times(there.text) == without_times(here.text), path
+        assert get(address + ROUTER + "/export").text == get(url + ROUTER + "/export").text
+        page = get(address + "/").text
+        assert all(f">{name}<" in page for name in store.names())
+        assert post(address + ROUTER + "/act/pause", {"why": "lunch"}).status_code in (200, 303)
+        assert "lunch" in get(address + ROUTER).text
+        assert open_campaign(other, "router-november").status()["why"] == "lunch"
+        assert open_campaign(store, "router-november").status()["state"] == "open"
+    other.close()
 
 
 def test_the_charts_are_there_as_a_table_and_as_csv(shown):

@@ -32,7 +32,7 @@ LIMIT = 0.05  # bad answers per answer
 RATE = 25.0  # questions per second at speed 1
 MOST_OPEN = 200  # questions at once
 MOST_CAMPAIGNS = 12  # one after the other; then the page stays as it is
-NEVER, LATE, NONSENSE = 0.0004, 0.0006, 0.0004  # shares of reports
+NEVER, LATE, NONSENSE = 0.01, 0.02, 0.0004  # shares of reports
 POLICY = "resolve:risk=0.01,watch=0.01"
 
 
