@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 from PIL import Image
 
 from tests.live.postgres import Server, server_programs
@@ -66,6 +68,9 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
         write_keys(keys, [key])
         locked = stack.enter_context(serving(store, KeyRing(keys), unit="$"))
         browser = stack.enter_context(chromium())
+        for path in PAGES.values():  # a first look opens a campaign, which takes its time
+            while "catching up" in httpx.get(url + path.partition("/act")[0]).text.lower():
+                time.sleep(0.2)
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
                 context = browser.new_context(
