@@ -130,6 +130,11 @@ class Results:
     """Runs of several policies on one problem, at the same budgets, run numbers and seed.
 
     Results are equal if their runs are; times do not count.
+
+    >>> from tightrope import LyOff, ready_problem, simulate
+    >>> results = simulate(ready_problem("paper"), LyOff(), budgets=[100, 400], runs=50, seed=1)
+    >>> [(row["policy"], row["budget"], row["runs"]) for row in results.summary()]
+    [('lyoff', 100.0, 50), ('lyoff', 400.0, 50)]
     """
 
     problem: Problem

@@ -288,3 +288,13 @@ def test_pixels_differ_between_policies(one_limit, tmp_path):
     for name in ("lyoff", "lyon"):
         wanted = [int(COLOURS[name][i : i + 2], 16) for i in (1, 3, 5)]
         assert (np.abs(pixels - wanted).max(axis=1) <= 2).sum() > 20
+
+
+def test_a_notebook_shows_the_picture_that_is_saved(one_limit, tmp_path):
+    """Without pyplot: IPython asks the object itself."""
+    figure = plot(one_limit)
+    shown, size = figure._repr_png_()
+    (path,) = save(figure, tmp_path / "figure", ["png"])
+    assert shown == path.read_bytes()
+    dots = int.from_bytes(shown[16:20])  # wide, says the header
+    assert size["width"] == pytest.approx(dots / 1.6, abs=1), "100 pixels per inch of 160 dots"

@@ -80,7 +80,12 @@ class SpoolWarning(UserWarning):
 
 
 class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then report what came of it under ``id``."""
+    """A decision: pull ``arm``, then report what came of it under ``id``.
+
+    >>> Ticket.of_table({"id": "lead-1", "arm": "mail", "number": 0, "reserved": 1.0,
+    ...                  "expires_at": "2030-01-01T00:00:00Z"}).arm
+    'mail'
+    """
 
     id: str
     arm: str  # its name

@@ -125,7 +125,11 @@ def _not_voided(error: BaseException, why: TightropeError) -> None:
 
 
 class Decision(_Decided):
-    """A decision of :meth:`Client.decide`, inside its ``with`` block."""
+    """A decision of :meth:`Client.decide`, inside its ``with`` block.
+
+    >>> with client.decide("spring") as decision:  # doctest: +SKIP
+    ...     decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
+    """
 
     def __init__(self, client: Client, campaign: str, asked: Mapping[str, Any]) -> None:
         super().__init__(campaign)
@@ -166,7 +170,11 @@ class Decision(_Decided):
 
 
 class AsyncDecision(_Decided):
-    """A decision of :meth:`AsyncClient.decide`, inside its ``async with`` block."""
+    """A decision of :meth:`AsyncClient.decide`, inside its ``async with`` block.
+
+    >>> async with client.decide("spring") as decision:  # doctest: +SKIP
+    ...     await decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
+    """
 
     def __init__(self, client: AsyncClient, campaign: str, asked: Mapping[str, Any]) -> None:
         super().__init__(campaign)
@@ -215,6 +223,15 @@ class Client:
     budget is fully reserved or not released yet, if not as long. ``spool``: a file that keeps
     reports which could not be sent; ``spare``: so many tickets of each campaign are reserved
     beforehand, for ``spare_ttl`` seconds, and used while the service is away.
+
+    >>> from tightrope.service.server import Running
+    >>> task = {"arms": [{"name": "mail"}, {"name": "call"}], "limits": {"complaints": 0.5}}
+    >>> with Running("memory:") as service, Client(service.url) as client:
+    ...     made = client.create("spring", task, budget=20)
+    ...     with client.decide("spring") as decision:
+    ...         decision.report(cost=0.25, reward=1, penalty={"complaints": 0})
+    ...     client.status("spring")["spent"]
+    0.25
     """
 
     def __init__(
@@ -419,7 +436,21 @@ class Client:
 
 
 class AsyncClient:
-    """A client of a service for asyncio; arguments and methods as of :class:`Client`."""
+    """A client of a service for asyncio; arguments and methods as of :class:`Client`.
+
+    >>> import asyncio
+    >>> from tightrope.service.server import Running
+    >>> task = {"arms": [{"name": "mail"}, {"name": "call"}], "limits": {"complaints": 0.5}}
+    >>> async def work(url):
+    ...     async with AsyncClient(url) as client:
+    ...         await client.create("spring", task, budget=20)
+    ...         async with client.decide("spring") as decision:
+    ...             await decision.report(cost=0.25, reward=1, penalty={"complaints": 0})
+    ...         return (await client.status("spring"))["spent"]
+    >>> with Running("memory:") as service:
+    ...     asyncio.run(work(service.url))
+    0.25
+    """
 
     def __init__(
         self,

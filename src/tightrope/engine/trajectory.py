@@ -26,6 +26,11 @@ class Trajectory:
     """The totals and queues of R runs at T steps, in the user's units; M penalties.
 
     ``policy`` and ``limit_names`` [M] are for tables and figures; "" and () if not known.
+
+    >>> from tightrope import LyOff, ready_problem, trajectory
+    >>> runs = trajectory(ready_problem("paper"), LyOff(), budget=100, runs=3, points=5)
+    >>> runs.penalty.shape == (3, len(runs.step), 1), runs.limit_names
+    (True, ('penalty',))
     """
 
     step: npt.NDArray[np.int64]  # [T] pulls so far
@@ -55,6 +60,11 @@ def trajectory(
 
     These are the runs that :func:`simulate` makes with this seed; after its end a run keeps its
     final values. Policies that cannot be compiled run in plain Python.
+
+    >>> from tightrope import LyOff, ready_problem, trajectory
+    >>> runs = trajectory(ready_problem("paper"), LyOff(), budget=100, runs=3, seed=1)
+    >>> runs.cost.shape[0], bool((runs.cost[:, -1] >= 100).all())
+    (3, True)
     """
     [budget], numbers = budget_list([budget], require_problem(problem)), run_numbers(runs)
     if not points >= 2:

@@ -201,13 +201,16 @@ def arena(
     ``problems``: names of ready problems, TOML files or :class:`Problem` s; ``policies`` as the
     shell writes them, or objects; ``budgets`` in largest costs of one pull. None given means ours;
     with neither problems nor budgets given, very long runs are left out.
-    See :func:`runs_at` for the runs at large budgets. With ``out``, a folder, ``arena.html`` and
+    See ``runs_at`` for the runs at large budgets. With ``out``, a folder, ``arena.html`` and
     its files are written there, and finished runs are kept in ``out/.partial`` until then: after an
     interruption the same call goes on from there; ``fresh`` starts again.
 
     ``processes``: with more than 1, kernels are compiled side by side, and a script must start by
     ``if __name__ == "__main__":``; None takes as many as CPUs where that saves time. The numbers
     are the same.
+
+    >>> table = arena(["paper"], ["resolve", "lyon"], budgets=[1000])  # doctest: +SKIP
+    >>> table.verdicts["paper"]  # doctest: +SKIP
     """
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     _require_processes(processes)

@@ -157,6 +157,10 @@ def tune(
     penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
     folder for finished runs: after an interruption, the same call continues from there; ``fresh``
     starts again.
+
+    >>> from tightrope import ready_problem, tune
+    >>> tuned = tune(ready_problem("paper"), budget=1000, runs=200)  # doctest: +SKIP
+    >>> tuned.chosen.policy, tuned.feasible  # doctest: +SKIP
     """
     base = _tunable(LyOn() if policy is None else policy)
     if not require_problem(problem).penalty_count:

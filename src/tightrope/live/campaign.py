@@ -68,7 +68,18 @@ LONGEST_SILENCE = 31 * 86400.0  # seconds between two events that a new process 
 
 
 class Campaign:
-    """A campaign in a store; see :func:`open_campaign`. Its methods may be called from threads."""
+    """A campaign in a store; see :func:`open_campaign`. Its methods may be called from threads.
+
+    >>> import tempfile
+    >>> from tightrope import Task, open_campaign
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
+    >>> ticket = campaign.ask("lead-1")
+    >>> campaign.tell(ticket.id, cost=0.25, reward=1, penalty={"complaints": 0})
+    >>> campaign.status()["spent"], campaign.verify().good
+    (0.25, True)
+    >>> campaign.disconnect()
+    """
 
     def __init__(
         self,

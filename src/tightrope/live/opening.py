@@ -65,6 +65,14 @@ def open_campaign(
     "paper" ends after the first crossing. ``expire_after``: seconds, or a timedelta, after which a
     ticket is not waited for. ``release="even"`` between ``starts`` and ``ends``, and at most
     ``per_day``, hold the budget back. ``shadow``: decide only; another system acts.
+
+    >>> import tempfile
+    >>> from tightrope import Task, open_campaign
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
+    >>> campaign.status()["free"]
+    20.0
+    >>> campaign.disconnect()
     """
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable():
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")

@@ -49,7 +49,17 @@ def good_id(ticket: object) -> str | None:
 
 
 class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then tell what came of it under ``id``."""
+    """A decision: pull ``arm``, then tell what came of it under ``id``.
+
+    >>> import tempfile
+    >>> from tightrope import Task, open_campaign
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
+    >>> ticket = campaign.ask("lead-1")
+    >>> ticket.id, ticket.reserved, ticket.state
+    ('lead-1', 1.0, 'open')
+    >>> campaign.disconnect()
+    """
 
     id: str
     arm: str  # its name

@@ -69,6 +69,11 @@ class Oracle:
     ``multiplier`` [M]: reward per unit of penalty; 0 where the limit does not bind. ``pull_share``
     [K] and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's.
+
+    >>> from tightrope import oracle, ready_problem
+    >>> best = oracle(ready_problem("paper"))
+    >>> round(best.reward_rate, 6), best.cost_share.round(6).tolist()
+    (1.3, [0.3, 0.7])
     """
 
     reward_rate: float
@@ -102,6 +107,11 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
 
     ProblemError if the arms change; take the oracle of each of ``problem.phases`` then. ``budget``
     is needed only for limits in total.
+
+    >>> from tightrope import oracle, ready_problem
+    >>> best = oracle(ready_problem("paper"))
+    >>> best.pull_share.round(4).tolist(), [round(value, 6) for value in best.multiplier]
+    ([0.3913, 0.6087], [1.0])
     """
     problem = at_budget(problem, budget)
     mixture, cost_share = best_arms(problem), np.zeros(problem.arm_count)

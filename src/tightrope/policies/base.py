@@ -3,7 +3,7 @@
 Everything here is in normalised units: outcomes in [0, 1], the budget in units of the largest
 cost of one pull. Letters: K arms, M penalties.
 
-A policy computes its constants once per budget (``setup``, called by :func:`set_up`) and then picks
+A policy computes its constants once per budget (``setup``, called by ``set_up``) and then picks
 an arm at every step. ``setup`` gets a :class:`~tightrope.problem.Task`, which holds no laws of the
 arms; that of an :class:`InformedPolicy` gets the whole :class:`~tightrope.problem.Problem`. An
 :class:`IndexPolicy` pulls the arm with the smallest
@@ -64,7 +64,7 @@ class Setup:
     is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
     before a pull is added (see ``forgetting``). ``watch``: the chance of a false alarm with which
     arms are watched for change (see ``parts.watch``), 0 if they are not. ``bases`` [M]: what the
-    limits are per, empty if all are per unit of cost; :func:`set_up` fills it in, and appends the
+    limits are per, empty if all are per unit of cost; ``set_up`` fills it in, and appends the
     limits to the constants, but for a choice policy, whose state has them.
     """
 
@@ -114,6 +114,11 @@ class Policy(ABC):
     ``decide`` needs a uniform number. ``contestants`` are the variants that enter the arena, as
     written in the shell; ``forgetful`` those that enter where arms change. ``colour`` is its colour
     in figures.
+
+    >>> from tightrope import LyOn, parse_policy
+    >>> policy = parse_policy("lyon:delta0=15")
+    >>> isinstance(policy, Policy), policy == LyOn(delta0=15), policy.name
+    (True, True, 'lyon')
     """
 
     name: ClassVar[str]
@@ -199,6 +204,10 @@ class InformedPolicy(Policy):
     """A policy that knows the laws of the arms: its ``setup`` gets a :class:`Problem`.
 
     If it does not need the laws (``needs_laws``), it gets a task like the others.
+
+    >>> from tightrope import LyOff, LyOn
+    >>> isinstance(LyOff(), InformedPolicy), isinstance(LyOn(), InformedPolicy)
+    (True, False)
     """
 
     @abstractmethod
@@ -274,6 +283,31 @@ class IndexPolicy(Policy):
     ``reward_index`` and ``penalty_index`` are linear in the clock up to a few roundings, the clock
     is never negative, and ``reward_index`` uses neither the uniform number nor the arm's number.
     Engines can then rule out many arms at once; otherwise they compute every arm's index.
+
+    >>> from tightrope.policies.base import Setup, limits_of
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> @dataclass(frozen=True)
+    ... class Thrifty(IndexPolicy):
+    ...     name: ClassVar[str] = "thrifty"
+    ...     summary: ClassVar[str] = "the smallest penalty rate"
+    ...
+    ...     def setup(self, task, budget):
+    ...         return Setup(constants=(), allowance=limits_of(task), explore=1)
+    ...
+    ...     @staticmethod
+    ...     def penalty_terms(constants, pulls, cost, penalty):
+    ...         return (penalty / cost if cost > 0.0 else 0.0), 1.0 / pulls
+    ...
+    ...     @staticmethod
+    ...     def reward_index(constants, clock, uniform, arm, level, width):
+    ...         return 0.0
+    ...
+    ...     @staticmethod
+    ...     def penalty_index(constants, clock, level, width):
+    ...         return level - 0.1 * width
+    >>> Thrifty().label
+    'thrifty'
     """
 
     learns: ClassVar[bool] = True
@@ -308,7 +342,7 @@ class IndexPolicy(Policy):
 
     @classmethod
     def functions(cls) -> tuple[Callable[..., Any], ...]:
-        """The functions that kernels compile: the policy's own and the queue's :func:`advance`."""
+        """The functions that kernels compile: the policy's own and the queue's ``advance``."""
         terms = (cls.reward_terms, cls.penalty_terms)
         return (
             cls.clock,

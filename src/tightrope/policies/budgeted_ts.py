@@ -26,7 +26,11 @@ __all__ = ["BudgetedTS"]
 
 @dataclass(frozen=True)
 class BudgetedTS(ChoicePolicy):
-    """Pull the arm with the largest sampled mean reward / sampled mean cost; ignore the limits."""
+    """Pull the arm with the largest sampled mean reward / sampled mean cost; ignore the limits.
+
+    >>> BudgetedTS().label
+    'budgeted-ts'
+    """
 
     name: ClassVar[str] = "budgeted-ts"
     summary: ClassVar[str] = "Thompson sampling of the reward rate; ignores the limits"

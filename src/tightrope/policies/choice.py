@@ -79,7 +79,29 @@ def hashed(word: int, number: int) -> int:
 
 
 class ChoicePolicy(Policy):
-    """A policy with a function ``choose``; subclass it as a frozen dataclass of parameters."""
+    """A policy with a function ``choose``; subclass it as a frozen dataclass of parameters.
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> from tightrope.policies.base import Setup, limits_of
+    >>> @dataclass(frozen=True)
+    ... class Turns(ChoicePolicy):
+    ...     name: ClassVar[str] = "turns"
+    ...     summary: ClassVar[str] = "every arm in turn"
+    ...
+    ...     def setup(self, task, budget):
+    ...         return Setup(constants=(), allowance=limits_of(task))
+    ...
+    ...     @staticmethod
+    ...     def choose(constants, state, scratch, words):
+    ...         return int(state.steps[0]) % len(state.pulls)
+    >>> from tightrope import Controller, Task
+    >>> controller = Controller(Task(["a", "b"], limit=0.5), Turns(), budget=10)
+    >>> for arm in [controller.ask(), controller.ask()]:
+    ...     print(controller.arm_name(arm))
+    a
+    b
+    """
 
     random: ClassVar[bool] = True
     Scratch: ClassVar[type] = NoScratch

@@ -91,6 +91,9 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
     ``known``: the means are told, not learnt. ``c0``: the threshold is c0 log(budget left) / gamma,
     with gamma the drift per unit of cost. ``alpha``: while it learns, a mean is known up to
     sqrt(alpha log B / pulls).
+
+    >>> ControlBudget(c0=2).label
+    'control-budget:c0=2'
     """
 
     known: bool = False

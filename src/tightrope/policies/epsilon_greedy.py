@@ -19,6 +19,9 @@ class EpsilonGreedy(IndexPolicy):
     """Pull the arm with the highest reward rate so far, or any with probability ``epsilon``.
 
     ``epsilon`` in [0, 1]. Each arm is first pulled once. Ignores the limits.
+
+    >>> EpsilonGreedy(epsilon=0.05).label
+    'epsilon-greedy:epsilon=0.05'
     """
 
     epsilon: float = 0.1

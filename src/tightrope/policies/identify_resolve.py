@@ -70,6 +70,9 @@ class IdentifyResolve(ChoicePolicy):
     """Pull in turn until the arms of the best mixture are known, then mix these by what is left.
 
     ``alpha``: a mean is known up to sqrt(alpha log B / pulls); 2 in the paper.
+
+    >>> IdentifyResolve(alpha=1).label
+    'identify-resolve:alpha=1'
     """
 
     alpha: float = 2.0

@@ -73,6 +73,9 @@ class LagrangeBwK(ChoicePolicy):
 
     ``mu_min``: a lower bound on the mean costs, in units of the largest cost; ``None`` takes the
     one that the task declares, else 0.1.
+
+    >>> LagrangeBwK(mu_min=0.4).label
+    'lagrange-bwk:mu_min=0.4'
     """
 
     mu_min: float | None = None

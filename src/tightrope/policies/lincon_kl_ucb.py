@@ -62,6 +62,9 @@ class LinConKLUCB(ChoicePolicy):
     """Play the mixture that is best for upper KL bounds of rewards and lower ones of penalties.
 
     ``scale``: the bounds are those with n kl at most ``scale`` times log t; 1 in the paper.
+
+    >>> LinConKLUCB(scale=0.5).label
+    'lincon-kl-ucb:scale=0.5'
     """
 
     scale: float = 1.0

@@ -41,7 +41,11 @@ __all__ = ["LinConTS"]
 
 @dataclass(frozen=True)
 class LinConTS(ChoicePolicy):
-    """Play the mixture that is best for sampled means; a random arm if none keeps the limits."""
+    """Play the mixture that is best for sampled means; a random arm if none keeps the limits.
+
+    >>> LinConTS().label
+    'lincon-ts'
+    """
 
     name: ClassVar[str] = "lincon-ts"
     summary: ClassVar[str] = "the best mixture at sampled rates, or a random arm if there is none"

@@ -24,6 +24,9 @@ class LyOff(InformedPolicy, IndexPolicy):
 
     ``v0``, ``delta0``: V = v0 sqrt(B), delta = delta0 / sqrt(B); ``v``, ``delta`` override them
     with plain numbers. Given the queue, the choice is deterministic (prop:offline-determ).
+
+    >>> LyOff(v0=2).label  # its name in the shell
+    'lyoff:v0=2'
     """
 
     v0: float = 1.0

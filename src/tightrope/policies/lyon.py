@@ -42,6 +42,9 @@ class LyOn(IndexPolicy):
     ``penalty_bonus``: "optimistic" takes the lower confidence bound of the penalty, as the proof
     does; "as-printed" adds the width, as the paper prints it. ``window0``, ``discount0``, for arms
     that change: estimate rates from about that many times sqrt(B log B) pulls; see ``forgetting``.
+
+    >>> LyOn(delta0=15, alpha=0.5).label  # its name in the shell
+    'lyon:delta0=15,alpha=0.5'
     """
 
     v0: float = 1.0

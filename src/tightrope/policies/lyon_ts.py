@@ -29,6 +29,9 @@ class LyOnTS(QueuedPolicy):
 
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``q0``: the place-holder, in
     normalised units of penalty; ``None`` takes V times the estimated multipliers.
+
+    >>> LyOnTS(delta0=0).label
+    'lyon-ts:delta0=0'
     """
 
     v0: float = 1.0

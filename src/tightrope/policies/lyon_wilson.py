@@ -39,6 +39,9 @@ class LyOnWilson(QueuedPolicy):
     ``v0``, ``delta0`` as in :class:`~tightrope.policies.LyOn`. ``alpha``: the bounds' scale.
     ``q0``: the place-holder, in normalised units of penalty; ``None`` takes V times the estimated
     multipliers.
+
+    >>> LyOnWilson(alpha=0.5).label
+    'lyon-wilson:alpha=0.5'
     """
 
     v0: float = 1.0

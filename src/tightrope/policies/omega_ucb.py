@@ -45,6 +45,9 @@ class OmegaUCB(ChoicePolicy):
     ``rho``: the scale of the intervals; 1/4 in their experiments. ``eta``: ``"estimated"`` from the
     variance once an arm has 30 pulls (their omega*-UCB; no difference for outcomes 0 and 1), or
     ``"one"``. Ignores the limits.
+
+    >>> OmegaUCB(rho=1).label
+    'omega-ucb:rho=1'
     """
 
     rho: float = 0.25

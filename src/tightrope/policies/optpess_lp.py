@@ -92,6 +92,9 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
     with the most room. ``bonus``: how much the reward's optimism compensates for the pessimistic
     penalties; 4 in the paper. ``alpha``: the confidence bounds' scale; 1 in the paper. ``risk``:
     the probability that a bound fails, between 0 and 1.
+
+    >>> OptPessLP(safe="careful", safe_rate=0.5).label
+    'optpess-lp:safe=careful,safe_rate=0.5'
     """
 
     safe: int | str | None = None

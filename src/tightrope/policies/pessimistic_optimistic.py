@@ -59,6 +59,9 @@ class PessimisticOptimistic(ChoicePolicy):
 
     ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the one that
     the task declares, else a tenth of the tightest limit. ``alpha``: the confidence bounds' scale.
+
+    >>> PessimisticOptimistic(slack=0.1).label
+    'pessimistic-optimistic:slack=0.1'
     """
 
     slack: float | None = None

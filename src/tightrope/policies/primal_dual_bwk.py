@@ -52,6 +52,9 @@ class PrimalDualBwK(ChoicePolicy):
 
     ``hard_stop``: once an allowance is used up, pull only the arm that adds least to it.
     ``gamma0``: the confidence bounds' scale.
+
+    >>> PrimalDualBwK(hard_stop=False).label
+    'primal-dual-bwk:hard_stop=false'
     """
 
     hard_stop: bool = True

@@ -95,6 +95,9 @@ class Resolve(ChoicePolicy):
     below; ``None`` if nothing is known. For arms that change, ``window0`` or ``discount0``: beliefs
     come from about so many times sqrt(B log B) pulls, see ``forgetting``; or ``watch``: the chance
     of a false alarm per arm with which arms are watched, and believed anew from when they changed.
+
+    >>> Resolve(risk=0.01).label  # its name in the shell
+    'resolve:risk=0.01'
     """
 
     risk: float | None = None

@@ -56,6 +56,9 @@ class Stationary(_Odds, InformedPolicy):
     """Pull arm k with probability ``shares[k]`` at every step (prop:srp).
 
     ``shares`` are shares of *pulls*, one per arm, summing to 1; ``None`` takes those of pi*.
+
+    >>> Stationary(shares=(0.25, 0.75)).label
+    'stationary:shares=0.25/0.75'
     """
 
     shares: tuple[float, ...] | None = None
@@ -99,7 +102,11 @@ class Stationary(_Odds, InformedPolicy):
 
 @dataclass(frozen=True)
 class UniformRandom(_Odds):
-    """Pull every arm with the same probability."""
+    """Pull every arm with the same probability.
+
+    >>> UniformRandom().label
+    'uniform-random'
+    """
 
     name: ClassVar[str] = "uniform-random"
     summary: ClassVar[str] = "every arm with the same probability"
@@ -112,7 +119,11 @@ class UniformRandom(_Odds):
 
 @dataclass(frozen=True)
 class FixedArm(_Odds):
-    """Always pull the same arm: ``arm`` is its number, from 1 as in the paper, or its name."""
+    """Always pull the same arm: ``arm`` is its number, from 1 as in the paper, or its name.
+
+    >>> FixedArm("bold").label
+    'fixed-arm:arm=bold'
+    """
 
     arm: int | str = 1
 

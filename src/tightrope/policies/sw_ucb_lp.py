@@ -63,6 +63,9 @@ class SWUCBLP(ChoicePolicy):
 
     ``variation``: how much the means are expected to change in all, in units of the largest
     outcome. ``alpha``: a bound's width is sqrt(alpha log(...) / (pulls + 1)); 2 in the paper.
+
+    >>> SWUCBLP(variation=2).label
+    'sw-ucb-lp:variation=2'
     """
 
     variation: float = 1.0

@@ -53,6 +53,9 @@ class TSLP(ChoicePolicy):
 
     ``update``: take as limits allowance left / budget left (TS-update) instead of the constant
     limits (TS-fixed).
+
+    >>> TSLP(update=True).label
+    'ts-lp:update=true'
     """
 
     update: bool = False

@@ -24,6 +24,9 @@ class UCBBwI(IndexPolicy):
 
     ``alpha``, ``beta0``, ``mu_min`` as in :class:`~tightrope.policies.LyOn`. It ignores the limits:
     queues are reported but do not affect the choice.
+
+    >>> UCBBwI(alpha=1).label
+    'ucb-bwi:alpha=1'
     """
 
     alpha: float = 2.0

@@ -72,6 +72,9 @@ class UCBLP(ChoicePolicy):
 
     ``gamma0``: the confidence bounds' scale. ``epsilon``: the part of each limit kept in reserve,
     or ``"published"`` for the authors' formula, at most 1/2.
+
+    >>> UCBLP(gamma0=1).label
+    'ucb-lp:gamma0=1'
     """
 
     gamma0: float = 0.25

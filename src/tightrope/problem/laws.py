@@ -334,7 +334,11 @@ def _parameters(law: type[Outcome], value: object) -> dict[str, Any]:
 
 
 class Law(Outcome):
-    """The law of an outcome that does not depend on the cost, in the user's units."""
+    """The law of an outcome that does not depend on the cost, in the user's units.
+
+    >>> isinstance(Uniform(5, 40), Law), float(Uniform(5, 40).cdf(12))
+    (True, 0.2)
+    """
 
     low: float  # smallest possible outcome
     high: float  # largest possible outcome
@@ -510,7 +514,11 @@ def _cells_touching(edges: Floats, cut: float) -> range:
 
 @dataclass(frozen=True)
 class Bernoulli(FiniteLaw):
-    """1 with probability ``p``, else 0."""
+    """1 with probability ``p``, else 0.
+
+    >>> Bernoulli(0.4).mean
+    0.4
+    """
 
     key = "bernoulli"
     low, high = 0.0, 1.0
@@ -538,7 +546,11 @@ class Bernoulli(FiniteLaw):
 
 @dataclass(frozen=True)
 class Constant(FiniteLaw):
-    """Always ``value``."""
+    """Always ``value``.
+
+    >>> Constant(2.5).mean
+    2.5
+    """
 
     key = "constant"
     value: float
@@ -550,7 +562,11 @@ class Constant(FiniteLaw):
 
 @dataclass(frozen=True)
 class TwoPoint(FiniteLaw):
-    """``high`` with probability ``p``, else ``low``."""
+    """``high`` with probability ``p``, else ``low``.
+
+    >>> TwoPoint(1, 50, p=0.3).mean
+    15.7
+    """
 
     key = "two-point"
     low: float
@@ -568,7 +584,11 @@ class TwoPoint(FiniteLaw):
 
 @dataclass(frozen=True)
 class Discrete(FiniteLaw):
-    """One of ``values``, with probabilities in proportion to ``weights``."""
+    """One of ``values``, with probabilities in proportion to ``weights``.
+
+    >>> Discrete((0, 1, 5), weights=(0.7, 0.2, 0.1)).mean
+    0.7
+    """
 
     key = "discrete"
     values: tuple[float, ...]
@@ -597,6 +617,9 @@ class Empirical(FiniteLaw):
     one row for all of them, which keeps the dependence between cost, reward and penalties.
 
     ``values`` and ``weights`` are kept as arrays that cannot be written; ``weights`` add up to 1.
+
+    >>> Empirical([0, 0, 1, 3]).mean, Empirical([0, 0, 1, 3], weights=[1, 1, 1, 3]).mean
+    (1.0, 1.6666666666666667)
     """
 
     key = "rows"
@@ -698,7 +721,11 @@ def _read_only(column: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Uniform(ContinuousLaw):
-    """Uniform on [low, high]."""
+    """Uniform on [low, high].
+
+    >>> Uniform(5, 40).mean
+    22.5
+    """
 
     key = "uniform"
     low: float
@@ -737,7 +764,11 @@ class Uniform(ContinuousLaw):
 
 @dataclass(frozen=True)
 class Beta(ContinuousLaw):
-    """Beta with shapes ``a`` and ``b``, stretched from [0, 1] to [low, high]."""
+    """Beta with shapes ``a`` and ``b``, stretched from [0, 1] to [low, high].
+
+    >>> Beta(2, 3, high=10).mean
+    4.0
+    """
 
     key = "beta"
     a: float
@@ -788,6 +819,9 @@ class TruncatedNormal(ContinuousLaw):
     """Normal around ``center`` with deviation ``sd``, given that it falls in [low, high].
 
     Its mean is not ``center``, unless that is the middle of the range.
+
+    >>> round(TruncatedNormal(0.5, 1.0, low=0, high=2).mean, 4)
+    0.8563
     """
 
     key = "truncated-normal"
@@ -842,7 +876,13 @@ class TruncatedNormal(ContinuousLaw):
 
 @dataclass(frozen=True)
 class CostAbove(Outcome):
-    """1 if the same pull's cost is above ``threshold`` (in units of cost), else 0."""
+    """1 if the same pull's cost is above ``threshold`` (in units of cost), else 0.
+
+    >>> from tightrope import Arm, CostAbove, Uniform
+    >>> late = CostAbove(30)  # minutes
+    >>> Arm("van", cost=Uniform(10, 50), reward=Uniform(0, 1), penalty=late).marginals()[2].mean
+    0.5
+    """
 
     key = "cost-above"
     shares_cost_draw = True

@@ -107,7 +107,7 @@ class Limit:
         return "per pull" if self.per == "pull" else f"per unit of {self.per}{hard}"
 
     def table(self) -> dict[str, object]:
-        """It as a TOML table, which :func:`as_limit` reads."""
+        """It as a TOML table, which ``as_limit`` reads."""
         number = {"at_most": self.at_most} if self.total is None else {"total": self.total}
         of = {} if self.of is None else {"of": self.of}
         hard = {"hard": True} if self.hard else {}

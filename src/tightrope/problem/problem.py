@@ -101,6 +101,13 @@ class Change:
     ``at``: the share, between 0 and 1. The new laws apply to every pull before which the cost spent
     is at least ``at`` times the budget. ``absent``: names of arms that cannot be pulled from then
     on, until the next change.
+
+    >>> from tightrope import Arm, Bernoulli, Change, Problem
+    >>> before = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
+    >>> after = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.1), penalty=Bernoulli(0.6))
+    >>> problem = Problem([before], limit=2, changes=[Change(at=0.5, arms=[after])])
+    >>> [(phase.start, phase.share) for phase in problem.phases]
+    [(0.0, 0.5), (0.5, 0.5)]
     """
 
     at: float
@@ -124,6 +131,10 @@ class Phase(NamedTuple):
     ``start``: the share of the budget spent before it, in [0, 1). ``share``: the share of the
     budget spent during it, in (0, 1]. ``problem``: its arms, with the whole problem's limits and
     scales.
+
+    >>> from tightrope import ready_problem
+    >>> [phase.share for phase in ready_problem("paper").phases]  # its arms do not change
+    [1.0]
     """
 
     start: float
@@ -201,6 +212,13 @@ class Problem(Known):
     before the first change. ``task`` is what a learning policy sees;
     ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not; ``costs``,
     ``known`` and ``skip`` are true.
+
+    >>> from tightrope import Arm, Bernoulli, Problem
+    >>> bold = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
+    >>> careful = Arm("careful", cost=Bernoulli(0.6), reward=Bernoulli(0.6), penalty=Bernoulli(0.3))
+    >>> problem = Problem([bold, careful], limit=0.8)  # at most 0.8 penalty per unit of cost
+    >>> problem.arm_count, problem.task.channels
+    (2, ('cost', 'reward', 'penalty'))
     """
 
     arms: Sequence[Arm]  # [K]; kept as a tuple

@@ -114,6 +114,9 @@ def ready_names() -> dict[str, str]:
     ``paper-arms-K`` exists for every even K from 2 to 100, the arena's families, such as
     ``arena-random-K-S``, for every K from 2 (some from 3 or 4) to 100 and every seed S, listed or
     not.
+
+    >>> ready_names()["paper"]
+    'Figure 1 of the paper: two Bernoulli arms, limit 0.8'
     """
     names = {name: description for name, (description, _) in _READY.items()}
     many = {
@@ -154,7 +157,11 @@ def _is_path(name: str) -> bool:
 
 
 def load_problem(name_or_path: str | Path) -> Problem:
-    """A ready problem by its name, or the problem in a TOML file."""
+    """A ready problem by its name, or the problem in a TOML file.
+
+    >>> load_problem("paper").arm_count
+    2
+    """
     text = _file_text(str(name_or_path))
     if text is None:
         return ready_problem(str(name_or_path))

@@ -167,6 +167,9 @@ class Scales:
     be too small, with the largest outcome that is believed, if there is one: ``grow={"dollars":
     2}``; True for all. A larger outcome doubles the scale of a live run until it fits, at most 16
     times; what is above that cap is charged, but not learned from.
+
+    >>> Scales(cost=50, penalty={"dollars": 0.05}).cost
+    50.0
     """
 
     cost: float = 1.0

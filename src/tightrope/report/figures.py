@@ -6,7 +6,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,13 @@ def plot(results: Results | Trajectories, metric: str | None = None) -> Figure:
     For results, ``metric`` is reward_rate, violation, regret, pull_share, cost_share, pulls or
     queue_max; with a single budget, policies are on the x axis. For one trajectory or several (a
     list or by name), it is reward, cost, penalty or queue. Notebooks show the figure;
-    :func:`save` writes it.
+    ``tightrope.report.save`` writes it.
+
+    >>> from tightrope import LyOff, ready_problem, simulate
+    >>> results = simulate(ready_problem("paper"), LyOff(), budgets=[100, 400], runs=50, seed=1)
+    >>> figure = plot(results, "violation")
+    >>> figure.axes[0].get_xlabel()
+    'budget B'
     """
     if isinstance(results, Results):
         panels = metric_panels(results.problem, detailed(results), metric or "reward_rate")
@@ -97,7 +103,14 @@ def draw(
         if legend:
             _place_legend(figure, _legend(panels))
         _settle(figure)
+    # IPython calls it; matplotlib has one only where pyplot is imported.
+    figure._repr_png_ = partial(_in_notebook, figure)  # type: ignore[attr-defined]
     return figure
+
+
+def _in_notebook(figure: Figure) -> tuple[bytes, dict[str, int]]:
+    """The picture, and how wide it is on the page, in pixels: 100 per inch."""
+    return _rendered(figure, "png"), {"width": round(figure.get_figwidth() * 100)}
 
 
 def _settle(figure: Figure) -> None:

@@ -134,6 +134,10 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
     """Print the table to standard output, or to ``file``.
 
     On a narrow terminal some columns are left out, and a line names them; a pipe gets all.
+
+    >>> from tightrope import LyOff, print_rows, ready_problem, simulate
+    >>> results = simulate(ready_problem("paper"), LyOff(), budgets=[100, 400], runs=50, seed=1)
+    >>> print_rows(results.summary())  # doctest: +SKIP
     """
     from rich.console import Console
 

@@ -93,7 +93,8 @@ def _sentences(kind: type[Policy]) -> list[str]:
     for one in kind.__mro__:
         text = vars(one).get("__doc__") or ""
         if text and not text.startswith(f"{one.__name__}("):
-            return SENTENCE.split(" ".join(inspect.cleandoc(text).split()))
+            told = inspect.cleandoc(text).partition("\n\n>>>")[0]  # without its example
+            return SENTENCE.split(" ".join(told.split()))
     return [""]
 
 
