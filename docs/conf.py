@@ -1,0 +1,87 @@
+"""Sphinx reads this. ``make docs`` builds the site; ``make_site.py`` prepares its pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils.nodes import SkipNode, literal, math_block
+from docutils.utils.math.latex2mathml import tex2mathml
+
+from tightrope.version import __version__
+
+KINDS = {"class": "class", "exception": "exc", "function": "func"}  # entries, and links to them
+
+project = "tightrope"
+author = "the tightrope authors"
+copyright = author
+release = __version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
+exclude_patterns: list[str] = []
+nitpicky = True
+highlight_language = "none"  # what is not marked is shell or plain text
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+
+myst_enable_extensions = ["attrs_block", "colon_fence"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"  # their outputs are saved in them; the tests run them
+nb_render_markdown_format = "myst"
+html_math_renderer = "mathml"  # below; MathJax would come from another host
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = "tightrope"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#00598c",
+        "color-brand-content": "#00598c",
+        "color-brand-visited": "#00598c",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#6fbdf0",
+        "color-brand-content": "#6fbdf0",
+        "color-brand-visited": "#6fbdf0",
+    },
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def find_public(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """A link to a name leads to its entry, wherever it is defined.
+
+    A type in a signature that has no entry is plain text; a docstring may not name one.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    domain, target = env.domains["py"], node["reftarget"]
+    known = [name for name in domain.objects if name.split(".")[-1] == target.split(".")[-1]]
+    known = [name for name in known if domain.objects[name].objtype in KINDS]
+    if not known:
+        return None if isinstance(content, literal) else content
+    found = max(known, key=lambda name: (target.startswith(name.rpartition(".")[0]), len(name)))
+    here, kind = node.get("refdoc", env.docname), KINDS[domain.objects[found].objtype]
+    return domain.resolve_xref(env, here, app.builder, kind, found, node, content)
+
+
+def write_math(writer: Any, node: Any) -> None:
+    """Formulas as MathML, which browsers show themselves."""
+    writer.body.append(str(tex2mathml(node.astext(), as_block=isinstance(node, math_block))))
+    raise SkipNode
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
+    app.connect("missing-reference", find_public)

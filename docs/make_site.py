@@ -1,0 +1,443 @@
+"""The documentation as a site: ``make docs``, or ``python docs/make_site.py --out FOLDER``.
+
+Three steps. ``stage`` makes a folder of sources: the pages of ``docs/``, the notebooks, the
+changelog, and a page of the reference for every group of public names. Sphinx turns them into HTML;
+a warning is an error. ``faults`` looks at the HTML: a link that leads nowhere and a script, style,
+font or picture from another host are errors, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Files outside docs/ that are pages of the site.
+PAGES = {
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "examples.md",
+    "README.md": "index.md",
+}
+COPIED = {".md", ".png", ".svg", ".css", ".js", ".py", ".html"}  # of docs/, and notebooks
+LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(\))")
+
+
+class Group(NamedTuple):
+    """A page of the reference."""
+
+    page: str
+    title: str
+    text: str
+    modules: tuple[str, ...]  # where its names are defined; the longest match takes a name
+    members: bool = True  # whether methods are shown
+
+
+GROUPS = (
+    Group(
+        "problems",
+        "Problems and tasks",
+        "What is known (a task), and the distributions behind it (a problem). All amounts are in"
+        " your own units. Guides: [problems](../problems.md), [modelling](../modelling.md).",
+        ("tightrope.problem",),
+    ),
+    Group(
+        "laws",
+        "Distributions",
+        "Of costs, rewards and penalties. Outcomes are numbers from 0 to their channel's scale.",
+        ("tightrope.problem.laws",),
+        members=False,
+    ),
+    Group(
+        "simulation",
+        "Simulation",
+        "Many runs of policies on a problem. See [the simulator](../simulator.md).",
+        ("tightrope.engine", "tightrope.results", "tightrope.summary"),
+    ),
+    Group(
+        "optimum",
+        "The best that can be done",
+        "The best mixture of the arms, and the most that any policy can earn. See"
+        " [the oracle](../oracle.md).",
+        ("tightrope.optimum",),
+    ),
+    Group(
+        "policies",
+        "Policies",
+        "Each has a name in the shell (`tightrope policies`) and parameters with defaults. The page"
+        " [policies](../policies.md) compares them. Amounts inside a policy are in units of the"
+        " largest outcome.",
+        ("tightrope.policies",),
+        members=False,
+    ),
+    Group(
+        "own-policies",
+        "Policies of your own",
+        "Base classes. See [add a policy](../policies.md#add-a-policy).",
+        tuple(f"tightrope.policies.{module}" for module in ("base", "choice", "naming", "state")),
+    ),
+    Group(
+        "live",
+        "Live decisions",
+        "A controller in memory, or a campaign with a ledger. See [live campaigns](../live.md).",
+        ("tightrope.live",),
+    ),
+    Group(
+        "client",
+        "The client of the service",
+        "`tightrope.client`: decisions and reports over HTTP (extra `client`). See"
+        " [the client](../client.md).",
+        ("tightrope.client",),
+    ),
+    Group(
+        "data",
+        "Logs, plans and replay",
+        "From rows of observed pulls to a problem, an answer with its uncertainty, and a plan.",
+        ("tightrope.data",),
+    ),
+    Group(
+        "experiments",
+        "Tuning and the arena",
+        "See [tuning](../tuning.md) and [the arena](../arena.md).",
+        ("tightrope.experiments",),
+    ),
+    Group(
+        "report",
+        "Tables and figures",
+        "Of results, in a terminal or a notebook.",
+        ("tightrope.report",),
+    ),
+    Group(
+        "theory",
+        "The paper's bounds",
+        "`tightrope.theory`: one function per formula, in the paper's normalised units. See"
+        " [theory](../theory.md) and [the limit of learning](../learning-limit.md).",
+        ("tightrope.theory",),
+    ),
+    Group(
+        "testing",
+        "Tests for your own parts",
+        "`tightrope.testing`: subclass a contract in your tests, and pytest checks what every"
+        " policy or store must do.",
+        ("tightrope.testing",),
+    ),
+    Group(
+        "errors",
+        "Errors and warnings",
+        "Every error is one line: the value, the place and what is allowed. The shell ends with"
+        " status 2 for bad input.",
+        (),
+    ),
+)
+PLACES = ("tightrope", "tightrope.client", "tightrope.testing", "tightrope.theory")
+# What public functions give or take, and nobody makes by name.
+RESULTS = {
+    "tightrope.policies": ("Setup", "State", "Statistics"),
+    "tightrope.results": ("Record",),
+    "tightrope.summary": ("SummaryRow",),
+    "tightrope.live": ("Outlook",),
+    "tightrope.live.outlook": ("LimitOutlook",),
+    "tightrope.experiments.tuning": ("Tuning",),
+    "tightrope.experiments.arena": ("Arena",),
+}
+# Methods that other modules of the library call, and its users do not.
+INSIDE = {
+    "Arm": "in_order outcomes channels cells short_cells sources check_range",
+    "Campaign": "do perform refreshed",
+    "ChoicePolicy": "functions decide Scratch",
+    "Controller": "in_order all_penalties checked charge cut choose launch",
+    "IndexPolicy": "functions decide",
+    "InformedPolicy": "needs_laws",
+    "Limit": "number weights base plain table",
+    "Problem": "tables declared normal_smallest_cost from_table",
+    "Scales": "for_limits channels penalties",
+    "Share": "number of weights base plain table",
+    "Task": "task limit_values normal_smallest_cost normal_known knows_something"
+    " require_as_many head_table from_table",
+}
+
+
+class Name(NamedTuple):
+    """A public name: ``place.name`` is the object."""
+
+    place: str
+    name: str
+    thing: object
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an exception or a warning."""
+        return inspect.isclass(self.thing) and issubclass(self.thing, BaseException)
+
+    @property
+    def module(self) -> str:
+        """Where it is defined."""
+        return getattr(self.thing, "__module__", self.place)
+
+
+def public_names() -> list[Name]:
+    """Every public name of the library, once each and in order."""
+    return [
+        Name(place, name, getattr(module, name))
+        for place in PLACES
+        for module in [importlib.import_module(place)]
+        for name in sorted(module.__all__, key=str.lower)
+    ]
+
+
+def group_of(name: Name) -> Group:
+    """The page of the reference that a name is on."""
+    if name.is_error:
+        return next(group for group in GROUPS if group.page == "errors")
+    inside = name.place if name.place in PLACES[1:] else name.module
+    fits = [
+        (len(module), group)
+        for group in GROUPS
+        for module in group.modules
+        if f"{inside}.".startswith(f"{module}.")
+    ]
+    if not fits:
+        raise SystemExit(f"{name.place}.{name.name}: no group of docs/make_site.py has {inside}")
+    return max(fits)[1]
+
+
+def undocumented() -> list[str]:
+    """Public names, and their public methods, without a docstring; names without an example.
+
+    Exceptions and warnings need no example: they say when they are raised. Nor do names of
+    ``tightrope.testing``, whose example is the module's, and of ``tightrope.theory``, which are
+    formulas.
+    """
+    missing = []
+    for name in public_names():
+        known, text = f"{name.place}.{name.name}", inspect.getdoc(name.thing) or ""
+        if not (getattr(name.thing, "__doc__", "") or "").strip():
+            missing.append(f"{known} has no docstring")
+        exempt = name.is_error or name.place in ("tightrope.testing", "tightrope.theory")
+        if ">>>" not in text and not exempt:
+            missing.append(f"{known} has no example")
+        if inspect.isclass(name.thing):
+            for method, value in vars(name.thing).items():
+                function = getattr(value, "__func__", value)
+                shown = callable(function) or isinstance(function, property)
+                if shown and not method.startswith("_") and not inspect.getdoc(function):
+                    missing.append(f"{known}.{method} has no docstring")
+    return missing
+
+
+def entry(name: Name, members: bool) -> str:
+    """What autodoc is told about a name."""
+    kind = "autofunction"
+    if inspect.isclass(name.thing):
+        kind = "autoexception" if name.is_error else "autoclass"
+    elif not callable(name.thing):
+        kind = "autodata"
+    options = "   :members:\n" if kind == "autoclass" and members else ""
+    if options and name.name in INSIDE:
+        options += f"   :exclude-members: {', '.join(INSIDE[name.name].split())}\n"
+    if name.is_error:
+        options = "   :show-inheritance:\n"
+    return f"```{{eval-rst}}\n.. {kind}:: {name.place}.{name.name}\n{options}```\n"
+
+
+def reference() -> dict[str, str]:
+    """The pages of the reference, by their paths."""
+    names = public_names() + [
+        Name(place, name, getattr(importlib.import_module(place), name))
+        for place, listed in RESULTS.items()
+        for name in listed
+    ]
+    pages, rows = {}, []
+    for group in GROUPS:
+        own = [name for name in names if group_of(name) is group]
+        if not own:
+            continue
+        entries = "\n".join(f"## {name.name}\n\n{entry(name, group.members)}" for name in own)
+        pages[f"reference/{group.page}.md"] = f"# {group.title}\n\n{group.text}\n\n{entries}"
+        links = ", ".join(f"[{one.name}](#{one.place}.{one.name})" for one in own)
+        rows.append(f"## [{group.title}]({group.page}.md)\n\n{links}\n")
+    listed = "\n".join([*(group.page for group in GROUPS if f"reference/{group.page}.md" in pages)])
+    pages["reference/index.md"] = (
+        "# Reference\n\nEvery public name, from its docstring. Beside Python there are"
+        " [the shell](../shell.md), [the service's HTTP](../service.md) and"
+        " [problems as TOML](../problems.md).\n\n"
+        f"```{{toctree}}\n:hidden:\n\n../shell\n{listed}\n```\n\n" + "\n".join(rows)
+    )
+    return pages
+
+
+def page_of(path: Path) -> str | None:
+    """The page of the site that a file of the repository is on, from its root."""
+    inside = path.relative_to(ROOT).as_posix()
+    if inside in PAGES:
+        return PAGES[inside]
+    if inside.startswith("examples/notebooks/") and path.suffix == ".ipynb":
+        return inside.removeprefix("examples/")
+    return inside.removeprefix("docs/") if inside.startswith("docs/") else None
+
+
+def for_site(text: str, source: Path, page: str) -> str:
+    """A page's Markdown, its links to files changed: to pages of the site, else the repository."""
+
+    def changed(link: re.Match[str]) -> str:
+        target = (source.parent / unquote(link[2])).resolve()
+        if page.startswith("reference/") or not target.is_relative_to(ROOT):
+            return link[0]
+        if not target.exists():
+            if page_of(target) is None:
+                raise SystemExit(f"{source.relative_to(ROOT)}: {link[2]} leads nowhere")
+            return link[0]  # generated; Sphinx knows
+        inside = page_of(target)
+        if inside is None or (target.is_dir() and inside is not None):
+            kind = "tree" if target.is_dir() else "blob"
+            place = target.relative_to(ROOT).as_posix()
+            address = f"{PROJECT['urls']['Repository']}/{kind}/main/{place}"
+        else:
+            address = "../" * page.count("/") + inside
+        return f"{link[1]}{address}{link[3] or ''}{link[4]}"
+
+    return LINK.sub(changed, text)
+
+
+def sources() -> Iterator[tuple[str, bytes]]:
+    """Every file of the staged folder: its path and what is in it."""
+    files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in COPIED]
+    files += [ROOT / path for path in PAGES if path != "README.md"]
+    files += sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+    for path in files:
+        page = page_of(path)
+        if page is None or "__pycache__" in page or path == Path(__file__).resolve():
+            continue
+        if path.suffix == ".md":
+            yield page, for_site(path.read_text(encoding="utf-8"), path, page).encode()
+        elif path.suffix == ".ipynb":
+            book = json.loads(path.read_text(encoding="utf-8"))
+            for cell in book["cells"]:
+                if cell["cell_type"] == "markdown":
+                    cell["source"] = for_site("".join(cell["source"]), path, page)
+            yield page, json.dumps(book).encode()
+        else:
+            yield page, path.read_bytes()
+    for page, text in reference().items():
+        yield page, text.encode()
+
+
+def stage(folder: Path) -> None:
+    """Write the sources of the site; what has not changed keeps its time, and is not read again."""
+    kept = set()
+    for page, content in sources():
+        path = folder / page
+        kept.add(path)
+        if not path.exists() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in kept:
+            path.unlink()
+
+
+class Links(HTMLParser):
+    """The ids of a page, where it links to, and what it loads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Called for every tag."""
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given[key] for key in ("id", "name") if key in given}
+        if tag in ("a", "area"):
+            self.links += [given["href"]] if "href" in given else []
+        else:  # link, script, img, iframe, source, use, ...
+            self.loaded += [given[key] for key in ("href", "src", "data", "poster") if key in given]
+            self.loaded += [part.split()[0] for part in given.get("srcset", "").split(",") if part]
+
+
+CSS_LOADS = re.compile(r"""(?:@import\s+|url\()\s*["']?((?!data:|#)[^"')\s]+)""")
+
+
+def faults(site: Path) -> list[str]:
+    """What is wrong with the built HTML: dead links, and anything that another host would serve."""
+    pages = {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
+    found = []
+    for path, page in pages.items():
+        here = path.relative_to(site)
+        found += [
+            f"{here}: loads {one} from another host"
+            for one in page.loaded
+            if urlsplit(one).netloc or urlsplit(one).scheme not in ("", "data")
+        ]
+        for link in [*page.links, *page.loaded]:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            known = pages.get(target)
+            if not target.exists():
+                found.append(f"{here}: {link} leads nowhere")
+            elif parts.fragment and known and unquote(parts.fragment) not in known.ids:
+                found.append(f"{here}: {link} has no such place")
+    for path in site.rglob("*.css"):
+        loads = CSS_LOADS.findall(path.read_text(encoding="utf-8"))
+        found += [f"{path.relative_to(site)}: loads {one}" for one in loads if "//" in one]
+    return found
+
+
+def build(out: Path, sources_in: Path) -> int:
+    """Build the site strictly into ``out``; gives the exit status."""
+    from sphinx.cmd.build import build_main
+
+    for missing in (told := undocumented()):
+        print(missing, file=sys.stderr)
+    if told:
+        return 1
+    stage(sources_in)
+    doctrees = sources_in.with_name(sources_in.name + "-doctrees")
+    strict = ["-b", "html", "-W", "--keep-going", "-n", "-q"]
+    places = ["-d", str(doctrees), str(sources_in), str(out)]
+    status = build_main([*strict, *places])
+    if status:
+        return status
+    (out / ".nojekyll").touch()  # for hosts that leave out folders like _static
+    for fault in (wrong := faults(out.resolve())):
+        print(fault, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "site")
+    parser.add_argument("--fresh", action="store_true", help="forget what was built before")
+    chosen = parser.parse_args()
+    staged = chosen.out.with_name(chosen.out.name + "-sources")
+    if chosen.fresh:
+        for folder in (chosen.out, staged, staged.with_name(staged.name + "-doctrees")):
+            shutil.rmtree(folder, ignore_errors=True)
+    status = build(chosen.out, staged)
+    if status == 0:
+        print(f"the site is in {chosen.out}: open {chosen.out / 'index.html'}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
