@@ -7,7 +7,7 @@ OUT ?= out
 BIN := .venv/bin
 UV := .venv-uv/bin/uv
 
-.PHONY: run paper demo test test-lowest test-newest check fuzz lock bench release clean
+.PHONY: run paper demo docs test test-lowest test-newest check fuzz lock bench release clean
 
 run: .venv/run  ## the paper's Figure 1: a table here, figures and a page in out/
 	$(BIN)/tightrope reproduce fig1 --runs $(RUNS) --out $(OUT)
@@ -41,6 +41,9 @@ fuzz: .venv/dev  ## inputs at the edge for MINUTES from SEED; prints those that 
 lock: $(UV)  ## requirements-dev.txt anew: the newest versions that pyproject.toml allows, with hashes
 	$(UV) pip compile --quiet --upgrade --universal --extra dev --generate-hashes --no-emit-index-url \
 	  --custom-compile-command "make lock" --output-file requirements-dev.txt pyproject.toml
+
+docs: .venv/dev  ## the documentation as a site, into out/site; a broken link or an undocumented name fails
+	$(BIN)/python docs/make_site.py --out $(OUT)/site
 
 bench: .venv/dev  ## every figure of docs/benchmarks.md, beside the packages one would take instead
 	$(BIN)/python -m benchmarks

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
-
-from docutils.nodes import SkipNode, literal, math_block
-from docutils.utils.math.latex2mathml import tex2mathml
 
 from tightrope.version import __version__
 
@@ -31,7 +29,9 @@ html_math_renderer = "mathml"  # below; MathJax would come from another host
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike", "npt.NDArray": "NDArray"}
 python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 80
 
 html_theme = "furo"
@@ -47,11 +47,15 @@ html_theme_options = {
         "color-brand-primary": "#00598c",
         "color-brand-content": "#00598c",
         "color-brand-visited": "#00598c",
+        "color-api-name": "#00598c",
+        "color-api-pre-name": "#00598c",
     },
     "dark_css_variables": {
         "color-brand-primary": "#6fbdf0",
         "color-brand-content": "#6fbdf0",
         "color-brand-visited": "#6fbdf0",
+        "color-api-name": "#6fbdf0",
+        "color-api-pre-name": "#6fbdf0",
     },
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -63,6 +67,8 @@ def find_public(app: Any, env: Any, node: Any, content: Any) -> Any:
 
     A type in a signature that has no entry is plain text; a docstring may not name one.
     """
+    from docutils.nodes import literal
+
     if node.get("refdomain") != "py":
         return None
     domain, target = env.domains["py"], node["reftarget"]
@@ -75,8 +81,17 @@ def find_public(app: Any, env: Any, node: Any, content: Any) -> Any:
     return domain.resolve_xref(env, here, app.builder, kind, found, node, content)
 
 
+def tidy(app: Any, kind: str, name: str, thing: Any, options: Any, *texts: str | None) -> Any:
+    """A signature with the names of aliases, which Sphinx gives as objects inside of unions."""
+    alias = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
+    return tuple(text and alias.sub(r"\1", text) for text in texts)
+
+
 def write_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers show themselves."""
+    from docutils.nodes import SkipNode, math_block
+    from docutils.utils.math.latex2mathml import tex2mathml
+
     writer.body.append(str(tex2mathml(node.astext(), as_block=isinstance(node, math_block))))
     raise SkipNode
 
@@ -84,4 +99,5 @@ def write_math(writer: Any, node: Any) -> None:
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
+    app.connect("autodoc-process-signature", tidy)
     app.connect("missing-reference", find_public)

@@ -35,6 +35,8 @@ PAGES = {
 COPIED = {".md", ".png", ".svg", ".css", ".js", ".py", ".html"}  # of docs/, and notebooks
 LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(\))")
 
+DOCTEST_END = re.compile(r"\n(\n```\n)")  # pytest needs the empty line, readers do not
+
 
 class Group(NamedTuple):
     """A page of the reference."""
@@ -265,7 +267,7 @@ def reference() -> dict[str, str]:
         own = [name for name in names if group_of(name) is group]
         if not own:
             continue
-        entries = "\n".join(f"## {name.name}\n\n{entry(name, group.members)}" for name in own)
+        entries = "\n".join(entry(name, group.members) for name in own)
         pages[f"reference/{group.page}.md"] = f"# {group.title}\n\n{group.text}\n\n{entries}"
         links = ", ".join(f"[{one.name}](#{one.place}.{one.name})" for one in own)
         rows.append(f"## [{group.title}]({group.page}.md)\n\n{links}\n")
@@ -309,7 +311,7 @@ def for_site(text: str, source: Path, page: str) -> str:
             address = "../" * page.count("/") + inside
         return f"{link[1]}{address}{link[3] or ''}{link[4]}"
 
-    return LINK.sub(changed, text)
+    return LINK.sub(changed, DOCTEST_END.sub(r"\1", text))
 
 
 def sources() -> Iterator[tuple[str, bytes]]:
