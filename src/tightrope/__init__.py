@@ -34,8 +34,8 @@ from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tightrope.data.log import Log
-    from tightrope.data.reading import LogWarning, read_log
     from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.data.reading import LogWarning, read_log
     from tightrope.data.replay import replay
     from tightrope.data.tables import FullTable
     from tightrope.engine import (

@@ -488,15 +488,18 @@ def test_a_table_in_the_shell(shell, files):
         ("--policy lyon", "--budget: is missing"),
         ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
-        ("--mixture a=1 --limit late=0.1/day", "per 'day' is unknown; known: cost, pull"),
-        ("--mixture a=1 --limit bad=1", "--limit 'bad' is given twice"),
+        ("--mixture a=1 --limit late=0.1/day", "'/day' must be one of /cost, /pull"),
+        ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),
         ("--mixture a=1", "propensity: is missing"),
         ("--mixture a=1 --uniform --propensity chance", "--uniform: must not come with"),
         ("--mixture a=1 --row usd --uniform", "--row: a table has every arm's outcome"),
         ("--mixture a=1 --row chance", "a table has exactly one for every row and arm"),
-        ("--mixture a=1 --propensity chnce", "has no column 'chnce'; did you mean 'chance'?"),
-        ("--mixture a=1 --propensity model", "row 1: model = '"),
-        ("--mixture a=1 --propensity bad", "propensity = 0: must lie in (0, 1]"),
+        (
+            "--mixture a=1 --propensity chnce",
+            "no column 'chnce' (propensity); did you mean",
+        ),
+        ("--mixture a=1 --propensity model", "row 1 (without the header), column 'model': '"),
+        ("--mixture a=1 --propensity bad", "must lie above 0, at most 1"),
         ("--policy lyon --policy lyon --budget 9", "--policy 'lyon' is given twice"),
     ],
 )
@@ -514,9 +517,9 @@ def test_files_that_are_no_logs(shell, files):
     (files / "log.parquet").write_bytes(b"PAR1")
     for name, said in {
         "empty.csv": "has no rows",
-        "torn.csv": "row 1: 3 cells; must be 4",
-        "bytes.csv": "cannot be read",
-        "log.parquet": "cannot be read",
+        "torn.csv": "row 1 (without the header), column 'bad': penalty bad is missing",
+        "bytes.csv": "must be UTF-8 text",
+        "log.parquet": "must be a Parquet file",
         "none.csv": "No such file",
     }.items():
         status, _, err = shell("replay", str(files / name), *OPTIONS, "--mixture", "a=1")

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,11 @@ def problem_of(
     min_rows: int = 1,
     without: Sequence[str] = (),
 ) -> Problem:
-    """The problem whose arms draw the rows of a log; see :meth:`Problem.from_frame`."""
+    """The problem whose arms draw the rows of a log; see :meth:`Problem.from_frame`.
+
+    If the log has propensities, an arm's rows are drawn in proportion to 1 / propensity: so often
+    would they have been seen if the arm had been pulled every time.
+    """
     return _problem_of(chosen_arms(log, min_rows, without), limits, scales, name)
 
 
@@ -222,10 +227,12 @@ def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
             f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost nothing; must cost"
             " something, or pulls would never spend the budget; --without (without=) leaves it out"
         )
-    arms = [
-        Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
-        for k, places in enumerate(rows_by_arm(log))
-    ]
+    arms = []
+    for k, places in enumerate(rows_by_arm(log)):
+        arm = Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
+        if log.propensity is not None:
+            arm = arm.weighted(1.0 / log.propensity[places])
+        arms.append(arm)
     return Problem(arms, limits=limits, scales=found, name=name)
 
 
@@ -257,8 +264,18 @@ def _scales(log: Log, own: Sequence[str], given: object) -> Scales:
             raise ProblemError(
                 f"scales: {shown(name)} is not an outcome; {nearest(str(name), log.channels)}"
             )
-    largest = dict(zip(log.channels, log.outcomes.max(axis=1).tolist(), strict=True))
-    found = {c: named.get(c, scale_of(largest[c])) for c in ("cost", "reward", *own)}
+    return scales_of(log.channels, log.outcomes.max(axis=1).tolist(), own, named)
+
+
+def scales_of(
+    channels: Sequence[str],
+    largest: Sequence[float],
+    own: Sequence[str],
+    given: Mapping[str, float] = MappingProxyType({}),
+) -> Scales:
+    """The scales of cost, reward and the penalties ``own``, from the ``largest`` outcomes seen."""
+    seen = dict(zip(channels, largest, strict=True))
+    found = {c: given.get(c, scale_of(seen[c])) for c in ("cost", "reward", *own)}
     cost, reward = found.pop("cost"), found.pop("reward")
     return Scales(cost=cost, reward=reward, penalty=found)
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.fitting import problem_of as problem_of_log
+from tightrope.data.fitting import scales_of
 from tightrope.data.log import Log
 from tightrope.errors import InputError
 from tightrope.problem import Arm, Problem, Scales, Task
@@ -114,7 +116,7 @@ def task_of(
 ) -> Task:
     """The task of the arms in the data, with these limits on its penalties, by name.
 
-    The scales are the largest outcomes in the data (1 where all are 0), unless they are given.
+    Unless they are given, the scales are the largest outcomes in the data, rounded up.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (4, 0.9, 0)]])
     >>> task_of(table, {"bad": 0.1}).scales.cost
@@ -123,10 +125,8 @@ def task_of(
     limits = dict(limits or {})
     if scales is None:
         axes = (0, 1) if isinstance(data, FullTable) else 1
-        largest = np.where((top := data.outcomes.max(axis=axes)) > 0.0, top, 1.0).tolist()
-        named = dict(zip(data.penalties, largest[2:], strict=True))
-        penalty = {name: scale for name, scale in named.items() if name in limits}
-        scales = Scales(cost=largest[0], reward=largest[1], penalty=penalty)
+        own = [name for name in data.penalties if name in limits]
+        scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
     task = Task(data.arms, limits, scales)
     for name in task.told_names:
         if name not in data.penalties:
@@ -148,16 +148,11 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
+    if isinstance(data, Log):
+        return problem_of_log(data, task.limits, scales=task.scales)
     columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]
-    arms = []
-    for k, name in enumerate(data.arms):
-        if isinstance(data, FullTable):
-            arms.append(Arm.from_rows(name, data.outcomes[:, k, columns], task.told_names))
-            continue
-        rows, weights = data.of_arm(k)[columns].T, None
-        if not len(rows):
-            raise InputError(f"arm {name!r}: none of {len(data):,} rows; leave it out")
-        if data.propensity is not None:
-            weights = 1.0 / data.propensity[data.chosen == k]
-        arms.append(Arm.from_rows(name, rows, task.told_names, weights))
+    arms = [
+        Arm.from_rows(name, data.outcomes[:, k, columns], task.told_names)
+        for k, name in enumerate(data.arms)
+    ]
     return Problem(tuple(arms), limits=task.limits, scales=task.scales)

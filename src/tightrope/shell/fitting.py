@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tightrope.data.profile import Profile
     from tightrope.problem import Kind
 
-__all__ = ["add_fit", "limits_of", "pairs_of"]
+__all__ = ["add_fit", "limits_of", "number_or_column", "pairs_of"]
 
 MOST_ARMS = 40  # arms in the printed table
 
@@ -38,8 +38,8 @@ def fit(options: argparse.Namespace) -> int:
     fitted = made(
         options.log,
         arm=options.arm,
-        cost=_number_or_column(options.cost),
-        reward=_number_or_column(options.reward),
+        cost=number_or_column(options.cost),
+        reward=number_or_column(options.reward),
         penalty=options.penalty or None,
         limits=limits or None,
         scales=_scales(options.scale) or None,
@@ -84,7 +84,7 @@ def _require_other_files(options: argparse.Namespace) -> None:
                 raise InputError(f"{option} {path}: is {before}; must be another file")
 
 
-def _number_or_column(text: str | None) -> str | float | None:
+def number_or_column(text: str | None) -> str | float | None:
     """A number for all rows, or the name of a column."""
     try:
         return None if text is None else float(text)

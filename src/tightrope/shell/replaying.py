@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tightrope.errors import InputError, nearest
+from tightrope.errors import InputError
 from tightrope.shell.commands import number, whole
+from tightrope.shell.fitting import limits_of, number_or_column
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from tightrope.data.replay import Replay
     from tightrope.data.tables import FullTable
     from tightrope.policies import Policy
-    from tightrope.problem.limits import Limit
     from tightrope.statistics import Estimate
 
-__all__ = ["add_replay", "limits_of"]
+__all__ = ["add_replay"]
 
-PER = ("cost", "pull", "reward", "total")
 ORDERS = 100
 SUMMARY = "Let policies decide over the rows of a log, or estimate mixtures of its arms."
 DESCRIPTION = f"""\
@@ -105,31 +103,12 @@ def _named_number(option: str, text: str) -> tuple[str, float]:
     raise InputError(f"{option} {text!r}: must be NAME=NUMBER")
 
 
-def limits_of(texts: Sequence[str]) -> Mapping[str, Limit]:
-    """Limits such as ``bad=0.05/pull`` by name; per unit of cost where nothing else is said.
-
-    >>> limits_of(["bad=0.05/pull", "late=500/total", "dollars=0.004"])
-    {'bad': Limit(0.05, per='pull'), 'late': Limit(total=500.0), 'dollars': Limit(0.004)}
-    """
-    from tightrope.problem.limits import Limit
-
-    found: dict[str, Limit] = {}
-    for text in texts:
-        head, slash, per = (
-            text.rpartition("/") if "/" in text.rpartition("=")[2] else (text, "", "")
-        )
-        if slash and per not in PER:
-            raise InputError(f"--limit {text!r}: per {per!r} is unknown; {nearest(per, PER)}")
-        name, value = _named_number("--limit", head)
-        if name in found:
-            raise InputError(f"--limit {name!r} is given twice; each must be different")
-        found[name] = Limit(total=value) if per == "total" else Limit(value, per=per or "cost")
-    return found
-
-
 def _read(options: argparse.Namespace) -> Log | FullTable:
-    """The log, or the table, in the file; the one place where files are read."""
+    """The log, or the table, in the file."""
+    import numpy as np
+
     from tightrope.data.offpolicy import equally_likely
+    from tightrope.data.reading import read_log
     from tightrope.data.tables import FullTable
 
     if options.uniform and options.propensity is not None:
@@ -137,110 +116,20 @@ def _read(options: argparse.Namespace) -> Log | FullTable:
     log = read_log(
         options.log,
         arm=options.arm,
-        cost=options.cost,
-        reward=options.reward,
+        cost=number_or_column(options.cost),
+        reward=number_or_column(options.reward),
         penalty=options.penalty,
         propensity=options.propensity,
+        drop_missing=options.drop_missing,
     )
     if options.row is not None:
         if options.uniform or options.propensity is not None:
             raise InputError("--row: a table has every arm's outcome; must have no propensities")
-        return FullTable.from_long(read_columns(options.log, [options.row])[options.row], log)
+        if options.drop_missing:
+            raise InputError("--drop-missing: must not come with --row; a table has no gaps")
+        rows = read_log(options.log, arm=options.row, cost=0, reward=0)
+        return FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
     return equally_likely(log) if options.uniform else log
-
-
-def read_log(
-    path: str,
-    *,
-    arm: str,
-    cost: str,
-    reward: str,
-    penalty: Sequence[str],
-    propensity: str | None,
-) -> Log:
-    """A log from the columns of a file; ``cost`` and ``reward`` may be a number for all rows."""
-    import numpy as np
-
-    from tightrope.data.log import Log
-
-    wanted = [arm, cost, reward, *penalty, *([] if propensity is None else [propensity])]
-    columns = read_columns(path, [name for name in wanted if not _is_number(name)])
-    names = [str(name) for name in columns[arm]]
-    arms = sorted(set(names))
-    numbers = {name: k for k, name in enumerate(arms)}
-    outcomes = [
-        np.full(len(names), float(name))
-        if name not in columns
-        else _numbers(path, name, columns[name])
-        for name in (cost, reward, *penalty)
-    ]
-    chances = None if propensity is None else _numbers(path, propensity, columns[propensity])
-    chosen = np.array([numbers[name] for name in names], np.int64)
-    return Log(tuple(arms), tuple(penalty), chosen, np.array(outcomes), chances)
-
-
-def read_columns(path: str, names: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Columns of a CSV or Parquet file by name, in the order of the lines."""
-    import csv
-
-    try:
-        if path.endswith((".parquet", ".pq")):
-            return _of_parquet(path, names)
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file)
-            heads = next(lines, [])
-            rows = [line for line in lines if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"log {path!r}: cannot be read: {error}") from error
-    _require_columns(path, names, heads)
-    for count, line in enumerate(rows, start=1):
-        if len(line) != len(heads):
-            raise InputError(
-                f"log {path!r}, row {count}: {len(line)} cells; must be {len(heads)}, as named"
-            )
-    if not rows:
-        raise InputError(f"log {path!r}: has no rows; at least one is needed")
-    return {name: [line[heads.index(name)] for line in rows] for name in names}
-
-
-def _of_parquet(path: str, names: Sequence[str]) -> dict[str, Sequence[Any]]:
-    try:
-        arrow: Any = import_module("pyarrow.parquet")
-    except ImportError:
-        raise InputError(f"log {path!r}: needs pyarrow; pip install pyarrow") from None
-    try:
-        _require_columns(path, names, arrow.read_schema(path).names)
-        table = arrow.read_table(path, columns=list(names))
-    except import_module("pyarrow").ArrowException as error:
-        raise InputError(f"log {path!r}: cannot be read: {error}") from error
-    return {name: table.column(name).to_pylist() for name in names}
-
-
-def _require_columns(path: str, names: Sequence[str], known: Sequence[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise InputError(f"log {path!r}: has no column {name!r}; {nearest(name, known)}")
-
-
-def _numbers(path: str, name: str, values: Sequence[Any]) -> Any:
-    import numpy as np
-
-    try:
-        return np.array(values, np.float64)
-    except (TypeError, ValueError):
-        for count, value in enumerate(values, start=1):
-            if not _is_number(value):
-                text = f"log {path!r}, row {count}: {name} = {value!r}: must be a number"
-                raise InputError(text) from None
-        raise
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 # What is printed.
@@ -359,6 +248,7 @@ def add_replay(commands: Any) -> None:
     add("--penalty", action="append", default=[], metavar="COLUMN", help="may be repeated")
     add("--propensity", metavar="COLUMN", help="how likely the logged choice was, in (0, 1]")
     add("--uniform", action="store_true", help="every arm was equally likely")
+    add("--drop-missing", action="store_true", help="leave out lines with a missing value")
     add("--row", metavar="COLUMN", help="LOG is a table: a line for every row and arm; names rows")
     add(
         "--limit",
