@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tightrope.data.reading import LogWarning, read_log
     from tightrope.data.replay import replay
     from tightrope.data.tables import FullTable
+    from tightrope.data.bootstrap import bootstrap
+    from tightrope.data.planning import plan
     from tightrope.engine import (
         InfeasibleLimitsWarning,
         NotCompiledWarning,
@@ -177,12 +179,14 @@ __all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
     "WaitError",
     "arena",
     "evaluate_mixture",
+    "bootstrap",
     "load_problem",
     "load_task",
     "open_campaign",
     "optimum",
     "oracle",
     "parse_policy",
+    "plan",
     "plot",
     "print_rows",
     "read_log",
@@ -203,6 +207,8 @@ _LAZY = {
         "data.offpolicy": "evaluate_mixture",
         "data.replay": "replay",
         "data.tables": "FullTable",
+        "data.bootstrap": "bootstrap",
+        "data.planning": "plan",
         "engine": "InfeasibleLimitsWarning NotCompiledWarning OutsideTheoryWarning StoreWarning"
         " Trajectory simulate trajectory",
         "experiments.arena": "arena",

@@ -1,5 +1,6 @@
 """The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
 ``tightrope replay``, ``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope
+``tightrope plan``, ``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope
 demo`` and ``tightrope completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
@@ -37,6 +38,7 @@ from tightrope.shell.commands import (
 from tightrope.shell.demo import add_demo
 from tightrope.shell.fitting import add_fit
 from tightrope.shell.replaying import add_replay
+from tightrope.shell.planning import add_plan
 from tightrope.shell.saying import print_json, say
 from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__
@@ -491,6 +493,7 @@ def _parser() -> _Parser:
     _add_reproduce(commands)
     add_fit(commands)
     _add_tune(commands)
+    add_plan(commands)
     _add_arena(commands)
     add_replay(commands)
     add_campaign(commands)

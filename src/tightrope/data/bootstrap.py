@@ -470,7 +470,7 @@ def bootstrap(
 
     >>> seen = Arm.from_rows("seen", [(1, 0, 0.2), (1, 1, 0.4), (1, 1, 0.1), (1, 0, 0.3)])
     >>> from tightrope import FixedArm
-    >>> found = bootstrap(Problem([seen], limit=0.5), FixedArm(0), budgets=20, runs=100, seed=1)
+    >>> found = bootstrap(Problem([seen], limit=0.5), FixedArm(1), budgets=20, runs=100, seed=1)
     >>> row = found.rows[0]
     >>> row.reward_rate.log > row.reward_rate.simulation > 0
     True
@@ -565,5 +565,3 @@ def _row(problem: Problem, one: Sample, best: Floats | None) -> SureRow:
         pulls=split(one.pulls),
         limit_names=problem.limit_names,
     )
-
-

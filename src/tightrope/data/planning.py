@@ -44,6 +44,7 @@ from tightrope.policies import Policy, Resolve, parse_policy
 from tightrope.problem import Limit, Problem
 from tightrope.problem.laws import number, shown
 from tightrope.problem.limits import PER_COST, PER_PULL
+from tightrope.problem.task import Named
 from tightrope.statistics import quantile, quantile_error
 
 __all__ = [
@@ -71,6 +72,8 @@ NEAR = 0.005  # of a budget or limit: how near its search comes
 MOST_EARNED = 64.0  # times the largest budget: where the search for a budget gives up
 MOST_ROUNDS = 16  # of a search
 EXPECTED_ROUNDS = 7  # for the progress bar
+
+OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 
 SURE = 0.05  # a promise is measured with this chance of being wrong
 PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
@@ -172,13 +175,15 @@ class Worth:
     """What the budget, and one more unit of it or of a limit, is worth to who knows the laws.
 
     ``optimum``: OPT(B). ``budget_unit``: reward per additional unit of budget, the slope of OPT at
-    this budget for large budgets. Errors are of the log alone.
+    this budget for large budgets. Errors are of the log alone, from the draws in which some mixture
+    keeps the limits: all but the share ``infeasible``.
     """
 
     budget: float
     optimum: Split
     budget_unit: Split
     limits: tuple[LimitWorth, ...]
+    infeasible: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready entries."""
@@ -186,6 +191,7 @@ class Worth:
             "budget": self.budget,
             **self.optimum.described("optimum"),
             **self.budget_unit.described("reward_per_budget_unit"),
+            "infeasible": self.infeasible,
             "limits": {one.name: one.as_dict() for one in self.limits},
         }
 
@@ -195,7 +201,7 @@ class Earned:
     """The smallest budget at which a policy earns the target with the chance that was asked for.
 
     ``budget`` is None if even ``tried``, the largest budget tried, does not. ``error``: standard
-    error of the budget, from the runs. ``share``: of the runs at ``budget`` that reach the target;
+    error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that reach the target;
     ``below``: the largest budget tried at which too few do.
     """
 
@@ -320,9 +326,9 @@ def change_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
         kind = kinds[name]
         if not isinstance(kind, Limit):
             raise InputError(f"limit {name!r} is a share of arms; its number cannot be changed")
-        key = "at_most" if kind.total is None else "total"
-        kinds[name] = replace(kind, **{key: value})
-    return replace(problem, limit=kinds)
+        total = kind.total is not None
+        kinds[name] = replace(kind, total=value) if total else replace(kind, at_most=value)
+    return replace(problem, limit=Named(kinds))
 
 
 def plan(
@@ -385,7 +391,7 @@ def plan(
             fan_rows = [*rows, *map(_row, parts)]
             fan_rows.sort(key=lambda row: (order[row.policy], row.budget))
         earned = () if target is None else search.earn(named, target, chance, max(listed))
-        promises = ()
+        promises: tuple[Promise, ...] = ()
         if promise is not None and promised is not None:
             promises = tuple(search.promise(promised, promise, budget) for budget in listed)
     values = [worth(made, budget) for budget in listed]
@@ -400,14 +406,24 @@ def plan(
         earned=tuple(earned),
         promises=promises,
         fan=tuple(fan_rows),
-        notes=tuple(_notes(made, values)),
+        notes=tuple(_notes(made, rows, values)),
     )
 
 
-def _notes(draws: Draws, values: Sequence[Worth | None]) -> list[str]:
-    told = log_notes(draws.problem, arms_with_rows(draws.problem), draws.count)
+def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]) -> list[str]:
+    lost = max((one.infeasible for one in values if one is not None), default=0.0)
+    told = log_notes(draws.problem, arms_with_rows(draws.problem), draws.count, lost)
     if None in values:
         told.append("No mixture of the arms keeps the limits, so that there is no optimum.")
+    best = {one.budget: one.optimum.mean for one in values if one is not None}
+    above = [
+        row.policy
+        for row in rows
+        if row.any_broken.share > OFTEN and row.median > best.get(row.budget, math.inf)
+    ]
+    if above:
+        names = ", ".join(dict.fromkeys(above))
+        told.append(f"What {names} earns beyond the optimum is the reward of limits that it broke.")
     return told
 
 
@@ -514,7 +530,8 @@ def worth(draws: Draws, budget: float) -> Worth | None:
         )
         for m, kind in enumerate(draws.problem.limit_kinds)
     )
-    return Worth(budget, replace(spread(0, budget), mean=best), spread(1), limits)
+    lost = 1.0 - (len(slopes) - 1) / draws.count if draws.vary else 0.0
+    return Worth(budget, replace(spread(0, budget), mean=best), spread(1), limits, lost)
 
 
 def _slopes(problem: Problem, budget: float) -> list[float]:
@@ -739,6 +756,8 @@ def _earned(label: str, one: _Bracket, target: float, chance: float) -> Earned:
     if one.best is None or one.high is None:
         return Earned(label, target, chance, None, None, 0.0, one.low, one.tried, 0)
     error = quantile_error(one.best.reward.ravel(), 1.0 - chance)
+    if error is not None:
+        error *= math.sqrt(one.best.runs / _runs_worth(one.best.reward >= target))
     per_reward = one.high / max(one.high_value, target * 1e-9)
     return Earned(
         policy=label,
@@ -799,9 +818,7 @@ class _Trial:
         median = quantile(one.reward, 0.5)
         return _Tested(limit, int(broken.sum()), one.runs, bound, bound <= self.risk, median)
 
-    def told(
-        self, limit: float | None, least: float, found: _Tested, reason: str = ""
-    ) -> Promise:
+    def told(self, limit: float | None, least: float, found: _Tested, reason: str = "") -> Promise:
         problem = self.search.draws.problem
         return Promise(
             limit_name=problem.limit_names[self.m],
@@ -826,14 +843,20 @@ def _at_most(happened: Any) -> float:
     """
     from scipy.special import betaincinv
 
-    events = np.asarray(happened, np.float64)
-    share, runs = float(events.mean()), float(events.size)
-    if len(events) > 1 and 0.0 < share < 1.0:
-        of_mean = float(events.mean(axis=1).var(ddof=1)) / len(events)
-        runs = min(runs, share * (1.0 - share) / of_mean) if of_mean > 0.0 else runs
+    share, runs = float(np.mean(happened)), _runs_worth(happened)
     if share >= 1.0:
         return 1.0
     return float(betaincinv(share * runs + 1.0, (1.0 - share) * runs, 1.0 - SURE))
+
+
+def _runs_worth(happened: Any) -> float:
+    """How many independent runs say as much of a chance as the runs [D, n] of D draws do."""
+    events = np.asarray(happened, np.float64)
+    share, runs = float(events.mean()), float(events.size)
+    if len(events) < 2 or not 0.0 < share < 1.0:
+        return runs
+    of_mean = float(events.mean(axis=1).var(ddof=1)) / len(events)
+    return min(runs, share * (1.0 - share) / of_mean) if of_mean > 0.0 else runs
 
 
 def _at_least(count: int, runs: int) -> float:
