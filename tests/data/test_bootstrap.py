@@ -1,4 +1,4 @@
-"""The Bayesian bootstrap over rows: closed forms, coverage on logs with a known truth, both parts."""
+"""The Bayesian bootstrap over rows: closed forms, coverage on logs whose truth is known."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tightrope import Arm, Bernoulli, Change, FixedArm, InputError, LyOn, Problem, bootstrap, oracle
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Change,
+    FixedArm,
+    InputError,
+    LyOn,
+    Problem,
+    bootstrap,
+    oracle,
+    simulate,
+)
 from tightrope import optimum as exact_optimum
-from tightrope import simulate
 from tightrope.data import bootstrap as module
 from tightrope.data.bootstrap import Chance, Draws, Split, optima, sample, split
 from tightrope.engine.simulation import Settings

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tightrope.data.planning import QUANTILES, Plan, PlanRow, Worth
-from tightrope.errors import InputError
 from tightrope.files import write_text
 from tightrope.names import in_csv, in_table, in_text
 from tightrope.report.panels import Curve, Panel, Reference
@@ -35,6 +34,7 @@ __all__ = [
     "plan_html",
     "plan_text",
     "print_plan",
+    "require_folder",
     "sentences",
     "write_plan",
 ]
@@ -450,19 +450,17 @@ def _limit_facts(plan: Plan) -> str:
 
 
 def require_folder(folder: str | os.PathLike[str]) -> None:
-    """Raise an ``InputError`` before the work unless files can be written into the folder."""
+    """Raise before the work unless pages can be made and written into the folder."""
+    from tightrope.experiments.reproduction import require_writable
     from tightrope.report.extra import MODULES, require
 
     require(*MODULES)
-    path = os.path.abspath(folder)
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    if not os.path.isdir(path) or not os.access(path, os.W_OK):
-        raise InputError(f"out = {os.fspath(folder)!r}: {path} must be a folder to write to")
+    require_writable(folder)
 
 
 def write_plan(plan: Plan, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Render everything, then write it, each file whole; the page, which links the rest, last."""
+    from tightrope.experiments.reproduction import make_folder
     from tightrope.report.figures import save
 
     require_folder(folder)
@@ -470,7 +468,7 @@ def write_plan(plan: Plan, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     names = [f"plan.{suffix}" for suffix in ("json", "csv", "png", "svg")]
     picture, html = figure(plan), page(plan, names)
     text = json.dumps(plan.summary(), indent=2, allow_nan=False) + "\n"
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     write_text(f"{stem}.json", text)
     write_text(f"{stem}.csv", _csv(plan))
     save(picture, stem)

@@ -78,7 +78,7 @@ OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 SURE = 0.05  # a promise is measured with this chance of being wrong
 PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
 FIRST_SHARE = 4  # a hopeless limit is given up after a fourth of them
-ATTEMPTS = 6  # to confirm a promise on new runs
+ATTEMPTS = 4  # to confirm a promise on new runs, which share the chance of being wrong
 FRESH = 2**32  # first run number of the runs that confirm it
 WIDER = 1.5  # by how much a limit that is broken too often grows at first
 MOST_WIDER = 5  # how often it does
@@ -201,8 +201,8 @@ class Earned:
     """The smallest budget at which a policy earns the target with the chance that was asked for.
 
     ``budget`` is None if even ``tried``, the largest budget tried, does not. ``error``: standard
-    error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that reach the target;
-    ``below``: the largest budget tried at which too few do.
+    error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that reach
+    the target; ``below``: the largest budget tried at which too few do.
     """
 
     policy: str
@@ -741,14 +741,11 @@ class _Search:
 
     def _confirmed(self, trial: _Trial, limit: float, least: float) -> Promise:
         """The promise on new runs: the tightest of many estimates is too good on its own runs."""
-        found = trial.at(limit, FRESH)
-        for attempt in range(1, ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            found = trial.at(limit, FRESH * (1 + attempt))
             if found.kept:
                 return trial.told(found.limit, least, found)
-            limit = _neat(limit * (1.0 + 2.0 * NEAR))
-            found = trial.at(limit, FRESH * (1 + attempt))
-        if found.kept:
-            return trial.told(found.limit, least, found)
+            limit = _neat(limit * (1.0 + NEAR * 2.0 ** (1 + attempt)))
         return trial.told(None, least, found, "no limit was confirmed on new runs")
 
 
@@ -837,16 +834,17 @@ class _Trial:
 
 
 def _at_most(happened: Any) -> float:
-    """An upper bound on the chance, from events [D, n], with 95 % confidence.
+    """An upper bound on the chance, from events [D, n].
 
-    Clopper and Pearson's; draws whose chances differ count as fewer runs.
+    Clopper and Pearson's; draws whose chances differ count as fewer runs. It holds with 95 %
+    confidence for all attempts to confirm a promise together.
     """
     from scipy.special import betaincinv
 
     share, runs = float(np.mean(happened)), _runs_worth(happened)
     if share >= 1.0:
         return 1.0
-    return float(betaincinv(share * runs + 1.0, (1.0 - share) * runs, 1.0 - SURE))
+    return float(betaincinv(share * runs + 1.0, (1.0 - share) * runs, 1.0 - SURE / ATTEMPTS))
 
 
 def _runs_worth(happened: Any) -> float:
