@@ -137,6 +137,12 @@ def test_replay_a_log(printed):
     assert number(r"without weights says NUMBER", printed) < 0.71, "and is wrong"
     assert number(r"(?s)resolve:.*?broken in NUMBER%", printed) < 10
     assert number(r"(?s)uniform-random:.*?broken in NUMBER%", printed) > 50
+def test_plan_a_budget(printed):
+    assert "plan for router: budget 100, 500 runs over 50 draws of the log" in printed
+    assert number(r"resolve: NUMBER% of the error's variance is the log's", printed) > 80
+    worth = number(r"One more unit of budget is worth NUMBER ±", printed)
+    median = number(r"(?m)^ resolve  +\d+[\d.]* +\d+[\d.]* +NUMBER ", printed)
+    assert median == pytest.approx(100 * worth, rel=0.1)
 
 
 def test_live(printed):

@@ -212,9 +212,10 @@ def test_it_is_shown_with_both_parts():
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"draws": 1}, "draws = 1 must be 0 or at least 2: one draw has no variance"),
-        ({"draws": -3}, "draws = -3 must be a whole number, 0 or at least 2"),
-        ({"draws": 2.5}, "draws = 2.5 must be a whole number, 0 or at least 2"),
+        ({"draws": 1}, "draws = 1 must be 0, or a whole number from 2 to 10,000"),
+        ({"draws": -3}, "draws = -3 must be 0, or a whole number from 2 to 10,000"),
+        ({"draws": 2.5}, "draws = 2.5 must be 0, or a whole number from 2 to 10,000"),
+        ({"draws": 10**9}, "draws = 1000000000 must be 0, or a whole number from 2 to 10,000"),
         ({"runs": 1}, "runs = 1 must be at least 2: one run has no interval"),
     ],
 )

@@ -52,7 +52,7 @@ __all__ = [
     "split",
 ]
 
-DRAWS = 50  # by default
+DRAWS, MOST_DRAWS = 50, 10_000  # by default, and at most
 FEWEST_RUNS = 2  # of a draw: one run has no variance
 MOST_BYTES = 2**28  # of the tables that one call of the engine holds
 BROKEN = 1e-9  # of a limit: what rounding may add to a run's rate
@@ -174,10 +174,10 @@ class Draws:
     @classmethod
     def of(cls, problem: Problem, draws: int, seed: int) -> Draws:
         """So many draws; one where there are no rows, or where ``draws`` is 0."""
-        if isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 0:
-            raise InputError(f"draws = {shown(draws)} must be a whole number, 0 or at least 2")
-        if draws == 1:
-            raise InputError("draws = 1 must be 0 or at least 2: one draw has no variance")
+        whole = isinstance(draws, int | np.integer) and not isinstance(draws, bool)
+        if not whole or not (draws == 0 or 2 <= draws <= MOST_DRAWS):
+            allowed = f"0, or a whole number from 2 to {MOST_DRAWS:,}"
+            raise InputError(f"draws = {shown(draws)} must be {allowed}")
         rows = draws > 1 and bool(arms_with_rows(problem))
         return cls(problem, int(draws) if rows else 1, seed_number(seed))
 

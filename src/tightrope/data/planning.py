@@ -76,6 +76,7 @@ EXPECTED_ROUNDS = 7  # for the progress bar
 OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 
 SURE = 0.05  # a promise is measured with this chance of being wrong
+LEAST_RISK = 1e-4  # that can be measured in a reasonable number of runs
 PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
 FIRST_SHARE = 4  # a hopeless limit is given up after a fourth of them
 ATTEMPTS = 4  # to confirm a promise on new runs, which share the chance of being wrong
@@ -353,8 +354,8 @@ def plan(
     have rows they are spread over ``draws`` of the bootstrap (0: the log counts as the truth).
     ``earn``: also the smallest budget that earns so much, in units of reward, with a ``chance``
     between 0 and 1. ``promise``: also the tightest limit, the one called ``limit_name``, that
-    ``resolve:risk=PROMISE`` breaks with at most this chance. ``fan``: also rows at smaller budgets,
-    for charts. Raises KeyboardInterrupt after Ctrl-C.
+    ``resolve:risk=PROMISE`` breaks with at most this chance, from 1e-4 on. ``fan``: also rows at
+    smaller budgets, for charts. Raises KeyboardInterrupt after Ctrl-C.
 
     There are many parameters because each is an independent question.
 
@@ -438,8 +439,8 @@ def _target(earn: float, chance: float) -> float:
 
 def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
     """The number of the limit to promise; raises unless there is one that can be moved."""
-    if not 0.0 < number(risk, "promise") < 1.0:
-        raise InputError(f"promise = {risk!r} must lie between 0 and 1, a risk")
+    if not LEAST_RISK <= number(risk, "promise") < 1.0:
+        raise InputError(f"promise = {risk!r} must be a risk from {LEAST_RISK:g} to below 1")
     names = problem.limit_names
     if not names:
         raise InputError(f"promise = {risk!r} must come with a limit; {problem.title} has none")
