@@ -137,6 +137,8 @@ def test_replay_a_log(printed):
     assert number(r"without weights says NUMBER", printed) < 0.71, "and is wrong"
     assert number(r"(?s)resolve:.*?broken in NUMBER%", printed) < 10
     assert number(r"(?s)uniform-random:.*?broken in NUMBER%", printed) > 50
+
+
 def test_plan_a_budget(printed):
     assert "plan for router: budget 100, 500 runs over 50 draws of the log" in printed
     assert number(r"resolve: NUMBER% of the error's variance is the log's", printed) > 80

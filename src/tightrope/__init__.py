@@ -33,13 +33,13 @@ from tightrope.errors import (
 from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tightrope.data.bootstrap import bootstrap
     from tightrope.data.log import Log
     from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.data.planning import plan
     from tightrope.data.reading import LogWarning, read_log
     from tightrope.data.replay import replay
     from tightrope.data.tables import FullTable
-    from tightrope.data.bootstrap import bootstrap
-    from tightrope.data.planning import plan
     from tightrope.engine import (
         InfeasibleLimitsWarning,
         NotCompiledWarning,

@@ -37,8 +37,8 @@ from tightrope.shell.commands import (
 )
 from tightrope.shell.demo import add_demo
 from tightrope.shell.fitting import add_fit
-from tightrope.shell.replaying import add_replay
 from tightrope.shell.planning import add_plan
+from tightrope.shell.replaying import add_replay
 from tightrope.shell.saying import print_json, say
 from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__

@@ -520,7 +520,7 @@ def test_files_that_are_no_logs(shell, files):
         "torn.csv": "row 1 (without the header), column 'bad': penalty bad is missing",
         "bytes.csv": "must be UTF-8 text",
         "log.parquet": "must be a Parquet file",
-        "none.csv": "No such file",
+        "none.csv": "there is no such file",
     }.items():
         status, _, err = shell("replay", str(files / name), *OPTIONS, "--mixture", "a=1")
         assert status == 2
