@@ -1,7 +1,5 @@
-"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | tune``,
-``tightrope replay``, ``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope
-``tightrope plan``, ``tightrope arena``, ``tightrope campaign``, ``tightrope serve``, ``tightrope
-demo`` and ``tightrope completion``.
+"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | fit``,
+``tightrope tune | plan | replay | arena | campaign | serve | keys | demo | completion``.
 
 Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
 done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
