@@ -424,7 +424,7 @@ def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]
     ]
     if above:
         names = ", ".join(dict.fromkeys(above))
-        told.append(f"What {names} earns beyond the optimum is the reward of limits that it broke.")
+        told.append(f"Reward beyond the optimum ({names}) is that of limits that were broken.")
     return told
 
 
