@@ -81,6 +81,20 @@ def following_saved(opened, core):
     return Saved(core.ledger.seq, opened._follower.hash, core.snapshot())
 
 
+def test_a_campaign_of_a_newer_version_is_refused(program, monkeypatch):
+    from tightrope.live import opening
+
+    store = MemoryStore()
+    program("0.3.0")
+    monkeypatch.setattr(opening, "__version__", "0.3.0")
+    monkeypatch.setattr(opening, "digest_of", lambda _: "of 0.3.0")
+    task = Task(["a", "b"], {"bad": 0.4})
+    work(open_campaign(store, "new", task=task, budget=100, policy=Rotation()))
+    program("0.2.0")
+    with pytest.raises(HaltedError, match=r"version 0\.3\.0 .* this is 0\.2\.0, so upgrade it"):
+        open_campaign(store, "new")
+
+
 def test_of_two_builds_of_one_version_the_one_that_started_last_goes_on(
     store, program, monkeypatch
 ):

@@ -141,7 +141,7 @@ class Follower:
 
 
 def require_able(core: Core, seq: int, began: float) -> None:
-    """Raise if a version of the program that took over, at event ``seq``, forbids to go on.
+    """Raise if the version of the program that wrote event ``seq`` forbids this one to go on.
 
     ``began``: the last event when this process began.
     """
@@ -185,7 +185,7 @@ def follow_rows(core: Core, rows: Sequence[Row], seen: bytes, began: float) -> b
                 raise cannot_follow(seq, kind, error) from error
         else:
             core.follow(event_of(row, seen))
-            if kind == "upgraded":
+            if kind in ("created", "upgraded"):
                 require_able(core, seq, began)
         seen = own
     return seen
