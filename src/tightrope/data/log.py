@@ -20,6 +20,11 @@ class Log:
     """Rows of pulls, in the order in which they happened, in the user's units.
 
     Letters: n rows, K arms, M penalties.
+
+    >>> outcomes = np.array([[1.0, 2.0, 1.5], [0.4, 0.9, 0.6], [0, 1, 0]])  # cost, reward, bad
+    >>> log = Log(["small", "large"], ["bad"], np.array([0, 1, 0]), outcomes)
+    >>> len(log), log.counts.tolist(), log.channels
+    (3, [2, 1], ('cost', 'reward', 'bad'))
     """
 
     arms: Sequence[str]  # names [K]
