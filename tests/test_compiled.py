@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 
 import numba
 import numpy as np
@@ -85,3 +88,37 @@ def test_numba_says_that_it_cannot_compile_by_these_errors():
 
     with pytest.raises(compiled.COMPILE_ERRORS, match="nothing_like_this"):
         impossible(1.0)
+
+
+OWN = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tightrope import UniformRandom, ready_problem, simulate
+
+
+@dataclass(frozen=True)
+class Own(UniformRandom):
+    name: ClassVar[str] = "own"
+
+    @staticmethod
+    def reward_index(constants, clock, uniform, arm, level, width):
+        return uniform - 0.{digits} * arm
+
+
+made = simulate(ready_problem("paper"), [Own()], budgets=9, runs=2, progress=False)
+print("once", made["own"].runs.pulls.sum())
+"""
+
+
+def test_a_kernel_on_the_disk_does_not_run_the_script_of_its_policy_again(tmp_path):
+    script = tmp_path / "scripted.py"
+    digits = int.from_bytes(os.urandom(6), "big")  # no kernel on the disk has them
+    script.write_text(OWN.replace("{digits}", str(digits)))
+    as_module = [sys.executable, "-c", "import scripted"]
+    said = [
+        subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for words in (as_module, [sys.executable, str(script)])
+    ]
+    assert said[0] == said[1]
+    assert said[1].count("once") == 1

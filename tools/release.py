@@ -39,7 +39,7 @@ LICENCES = (
     "LICENSES/htmx.txt",
     "LICENSES/uPlot.txt",
 )
-SKIPPED = ("dev", "gpu", "gpu-cuda12")  # of the extras: asked for by name
+SKIPPED = ("dev", "docs", "gpu", "gpu-cuda12")  # of the extras: asked for by name
 BARE = "the client alone"  # without what it does not import: docs/client.md
 SIMULATE = "simulate paper --policy lyon --budget 1000 --runs 50 --seed 1 --json".split()
 
@@ -64,6 +64,13 @@ try:
     results.to_frame()
 except tightrope.TightropeError as error:  # the user brings pandas, polars or pyarrow
     assert "narwhals" not in str(error), error
+"""
+DATA = """
+import tightrope
+log = {"model": ["a", "b"] * 400, "usd": [0.2, 0.1] * 400, "bad": [1, 0] * 400}
+problem = tightrope.Problem.from_frame(log, arm="model", cost="usd", reward=1, limits={"bad": 0.5})
+problem.save("problem.toml")
+assert tightrope.load_problem("problem.toml") == problem
 """
 PANDAS = """
 import tightrope
@@ -105,7 +112,7 @@ else:
     raise SystemExit("no server, and no error")
 """
 SCRIPTS = {
-    "frames": FRAMES, "pandas": PANDAS, "postgres": POSTGRES, "serve": SERVE, "client": CLIENT,
+    "frames": FRAMES, "data": DATA, "pandas": PANDAS, "postgres": POSTGRES, "serve": SERVE, "client": CLIENT,
     BARE: CLIENT,
 }  # fmt: skip
 COMMANDS = {

@@ -245,6 +245,9 @@ def compile_function(
     of another kernel with the same name could run in its place.
 
     ``jit`` compiles one function; by default for the CPU, and so that Python can call it.
+
+    A kernel loaded from the disk imports the modules of its parts. Those of a user's functions are
+    said to be this one: theirs may be a script, which must not run again, or may be gone.
     """
 
     def adapt(value: Any) -> Any:
@@ -254,14 +257,16 @@ def compile_function(
             return tuple(adapt(item) for item in value)
         return dtype(value) if dtype is not None and type(value) is float else value
 
-    code = function.__code__
+    code, module = function.__code__, function.__module__
+    ours = module.split(".")[0] == __name__.split(".")[0]
+    name = function.__name__ if ours else f"{module.replace('.', '_')}_{function.__name__}"
     twin = python_types.FunctionType(
         code.replace(co_consts=tuple(adapt(constant) for constant in code.co_consts)),
         {
-            "__name__": function.__module__,  # numba's cache looks the module up
-            **{name: adapt(value) for name, value in _names(function).items()},
+            "__name__": module if ours else __name__,
+            **{used: adapt(value) for used, value in _names(function).items()},
         },
-        f"{function.__name__}_{digest[:16]}",
+        f"{name}_{digest[:16]}",
         closure=function.__closure__,
     )
     twin.__qualname__ = twin.__name__
