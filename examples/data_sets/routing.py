@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,11 @@ THEIRS = {
     "ParetoBandit, benchmarks": ("benchmark", True),
     "ParetoBandit, cold": ("prompt", False),
 }  # what it sees of a request, and whether it first learns from the other table
+SCRIPT, NEEDS = "paretobandit_runs.py", "import joblib, numpy, sklearn, tqdm"
+MARKED = 1.01  # a policy that spends more than so much of the limit is hollow in the picture
 FOLDER = "pareto_bandit/data/examples"
 Columns = dict[str, list[Any]]
+Runs = tuple[list[float], list[float], list[Sequence[float]]]  # per order, as ``our_runs`` says
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ def orders_of(count: int, orders: int) -> list[list[int]]:
 
 def our_runs(
     table: FullTable, problem: Problem, guesses: Mapping[str, Any], orders: Sequence[list[int]]
-) -> Iterator[tuple[str, list[float], list[float], list[Sequence[float]]]]:
+) -> Iterator[tuple[str, Runs]]:
     """Per policy its mean rewards, mean dollars and shares of models, per order.
 
     The budget is one less than the rows: a run ends with the pull that exceeds it, the last row.
@@ -158,25 +162,17 @@ def our_runs(
                 found[row.policy].append((reward, row.violation[0].mean + limit, row.pull_share))
         for label, runs in found.items():
             rewards, dollars, shares = map(list, zip(*runs, strict=True))
-            yield label, rewards, dollars, shares
+            yield label, (rewards, dollars, shares)
 
 
 def their_runs(
     python: str, wheel: Path, arms: Sequence[str], orders: Sequence[list[int]], contexts: str,
     warm: bool,
-) -> tuple[list[Any], str]:  # fmt: skip
+) -> tuple[list[Runs], str]:  # fmt: skip
     """ParetoBandit's runs by limit, as ``our_runs`` gives them, and what it sees of a request."""
     job = {"wheel": str(wheel), "tables": ["val", "test_holdout"], "limits": LIMITS,
            "orders": orders, "contexts": contexts, "warm": warm}  # fmt: skip
-    command = [python, Path(__file__).with_name("paretobandit_runs.py")]
-    try:
-        done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True)
-    except OSError as error:
-        raise InputError(f"--with-paretobandit {python!r}: {error.strerror}") from None
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or ["no reason given"]
-        raise InputError(f"--with-paretobandit {python!r}: {said[-1]}")
-    found = json.loads(done.stdout)
+    found = json.loads(started([python, Path(__file__).with_name(SCRIPT)], json.dumps(job)))
     names = [MODELS[model] for model in found["models"]]
     places = [names.index(arm) for arm in arms]
     return [
@@ -187,6 +183,19 @@ def their_runs(
         )
         for runs in found["runs"]
     ], found["features"]
+
+
+def started(command: Sequence[str | Path], told: str = "") -> str:
+    """What another Python prints; raises an ``InputError`` with its last line where it fails."""
+    place = f"--with-paretobandit {str(command[0])!r}"
+    try:
+        done = subprocess.run(command, input=told, capture_output=True, text=True)
+    except OSError as error:
+        raise InputError(f"{place}: {error.strerror}") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["no reason given"]
+        raise InputError(f"{place}: {said[-1]}")
+    return done.stdout
 
 
 def row_of(label: str, limit: float, best: float, rewards: Any, dollars: Any, shares: Any) -> Row:
@@ -219,23 +228,27 @@ def compared(
         arm: dict(zip(channels, means[k].tolist(), strict=True))
         for k, arm in enumerate(before.arms)
     }
-    shuffles, features = orders_of(len(table), orders), None
-    theirs: dict[str, list[Any]] = {}
-    if python is not None:
-        for label, how in THEIRS.items():
-            say(f"{label}: {orders} orders at {len(LIMITS)} limits")
-            theirs[label], seen = their_runs(python, wheel, table.arms, shuffles, *how)
-            features = seen if how[0] == "prompt" else features
+    shuffles = orders_of(len(table), orders)
+    with ThreadPoolExecutor() as pool:  # each waits for a process
+        theirs = {
+            label: pool.submit(their_runs, python, wheel, table.arms, shuffles, *how)
+            for label, how in THEIRS.items()
+            if python is not None
+        }
+        ours = {}
+        for limit in LIMITS:
+            say(f"replay at {limit:.3g} dollars per request: {orders} orders")
+            here = change_limits(problem, {"dollars": limit})
+            ours[limit] = dict(our_runs(table, here, guesses, shuffles))
+        if theirs:
+            say("replay of ParetoBandit")
+        found = {label: one.result() for label, one in theirs.items()}
     rows = []
     for at, limit in enumerate(LIMITS):
-        say(f"replay at {limit:.3g} dollars per request: {orders} orders")
-        here = change_limits(problem, {"dollars": limit})
-        best = oracle(here).reward_rate
-        rows += [row_of(label, limit, best, *runs) for label, *runs in
-                 our_runs(table, here, guesses, shuffles)]  # fmt: skip
-        for label, found in theirs.items():
-            rows.append(row_of(label, limit, best, *found[at]))
-    return rows, features
+        best = oracle(change_limits(problem, {"dollars": limit})).reward_rate
+        runs = ours[limit] | {label: one[0][at] for label, one in found.items()}
+        rows += [row_of(label, limit, best, *one) for label, one in runs.items()]
+    return rows, next((one[1] for one in found.values() if one[1] != "benchmark"), None)
 
 
 def say(text: str) -> None:
@@ -283,7 +296,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    from tightrope.report.styles import INK, QUIET, SETTINGS
+    from tightrope.report.styles import INK, PAPER, SETTINGS
 
     looks = {
         "resolve": ("#0072b2", "o"),
@@ -304,25 +317,26 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             reach = [
                 row.reward_interval[1] - row.reward if row.reward_interval else 0 for row in mine
             ]
-            left.errorbar(x, [-row.behind for row in mine], reach, color=colour, marker=marker,
-                          linestyle="none", label=label)  # fmt: skip
             spend = np.array([row.spend for row in mine])
-            ends = np.array([row.spend_90 for row in mine]).T
-            right.errorbar(x, spend, np.abs(ends - spend), color=colour, marker=marker,
-                           linestyle="none")  # fmt: skip
+            low, high = np.array([row.spend_90 for row in mine]).T
+            ends = np.maximum([spend - low, high - spend], 0.0)
+            look: Any = {"color": colour, "linestyle": "none"}
+            left.errorbar(x, [-row.behind for row in mine], reach, **look)
+            right.errorbar(x, spend, ends, marker=marker, **look)
+            for at, row in zip(x, mine, strict=True):
+                inside = PAPER if row.spend > MARKED else colour
+                left.plot(at, -row.behind, marker=marker, markerfacecolor=inside, color=colour)
+            left.plot([], [], marker=marker, label=label, **look)
         left.axhline(0.0, color=INK, linewidth=0.9)
         right.axhline(1.0, color=INK, linewidth=0.9)
-        left.set_title("reward, less that of the best fixed mixture")
-        right.set_title("dollars spent, over the limit (5 to 95 % of orders)")
+        left.set_title("reward, less the best fixed mixture (hollow: spends too much)")
+        right.set_title("dollars spent, over the limit (bars: 5 to 95 % of orders)")
         right.set_ylim(0.3, 1.7)
-        high = [row for row in rows if row.policy in shown and row.spend_90[1] > 1.7]
-        if high:
-            worst = max(high, key=lambda row: row.spend)
-            told = (
-                f"cut off: {worst.policy}, {worst.spend:.1f} times the limit at {worst.limit:.3g}"
-            )
-            right.text(0.99, 0.98, told, transform=right.transAxes, ha="right", va="top",
-                       color=QUIET)  # fmt: skip
+        outside = [row for row in rows if row.policy in shown and row.spend > 1.7]
+        if outside:
+            worst = max(outside, key=lambda row: row.spend)
+            told = f"not shown: {worst.policy}, {worst.spend:.1f} at {worst.limit:.3g}"
+            right.text(0.02, 0.02, told, transform=right.transAxes, color=INK)
         for axes in (left, right):
             axes.set_xticks(range(len(LIMITS)), [f"{limit:.3g}" for limit in LIMITS])
             axes.set_xlabel("limit, dollars per request")
@@ -358,6 +372,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     if options.orders < 2:
         raise InputError(f"--orders {options.orders}: must be at least 2")
+    if options.with_paretobandit is not None:
+        started([options.with_paretobandit, "-c", NEEDS])
     wheel = fetch(PARETOBANDIT, options.cache)
     columns = columns_of(wheel)
     table, problem = fitted(columns)
