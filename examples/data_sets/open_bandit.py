@@ -199,11 +199,11 @@ def print_checks(checks: Sequence[dict[str, Any]]) -> None:
             print(f"    {method:6} {spread(one)}, {one['errors_apart']:+.1f} errors from its own")
         print(f"    {'own':6} {spread(row['own'])}")
         if "gain" in row:
-            told = (
-                f"    over random: {spread(row['gain'])}; in its own log {row['gain']['own']:+.4f}"
-            )
-            need = row.get("rows_to_tell")
-            print(told + (f"; {need:,.0f} rows would tell" if need else ""))
+            gain = row["gain"]
+            print(f"    gain   {spread(gain)} over random; by their own logs {gain['own']:+.4f}")
+        if "rows_to_tell" in row:
+            need = row["rows_to_tell"]
+            print(f"           {need:,.0f} rows would show it above 0 in four of five logs")
 
 
 def print_kinds(log: Log, other: Log) -> None:
