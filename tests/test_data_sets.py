@@ -167,7 +167,7 @@ def test_routing_in_short(scripts, routed, paretobandit, tmp_path, monkeypatch, 
     assert routing.main([*asked, "--out", str(folder)]) == 0
     told = json.loads(capsys.readouterr().out)
     means = table.outcomes.mean(axis=0)
-    assert len(told["rows"]) == 2 * 3
+    assert len(told["rows"]) == 2 * 4
     for row in told["rows"]:
         assert sum(row["shares"]) == pytest.approx(1.0)
         assert row["reward"] == pytest.approx(np.dot(row["shares"], means[:, 1]), abs=0.012)

@@ -40,8 +40,8 @@ MODELS = {
     "mistralai/mistral-large-2512": "mistral-large",
     "google/gemini-2.5-pro": "gemini-pro",
 }
-MIXTURE, GUESSED = "stationary", "resolve, guesses"
-POLICIES = ("resolve", "resolve:risk=0.01", "ts-lp:update=true", MIXTURE)
+POLICIES = ("resolve", "resolve:risk=0.01", "ts-lp:update=true", "stationary")
+GUESSED = {"resolve, guesses": "resolve", "resolve:risk=0.01, guesses": "resolve:risk=0.01"}
 THEIRS = {
     "ParetoBandit": ("prompt", True),
     "ParetoBandit, benchmarks": ("benchmark", True),
@@ -149,7 +149,7 @@ def our_runs(
     (limit,) = problem.limits
     cases: list[tuple[dict[str, str], Any]] = [
         ({name: name for name in POLICIES}, problem),
-        ({GUESSED: "resolve"}, replace(problem.task, expected=guesses)),
+        (GUESSED, replace(problem.task, expected=guesses)),
     ]
     for named, known in cases:
         policies = {label: parse_policy(text) for label, text in named.items()}
@@ -301,7 +301,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     looks = {
         "resolve": ("#0072b2", "o"),
         "resolve:risk=0.01": ("#56b4e9", "s"),
-        GUESSED: ("#009e73", "^"),
+        "resolve, guesses": ("#009e73", "^"),
         "ts-lp:update=true": ("#cc79a7", "D"),
         "ParetoBandit": ("#d55e00", "v"),
         "ParetoBandit, benchmarks": ("#882255", "X"),
