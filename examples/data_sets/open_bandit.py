@@ -30,6 +30,7 @@ from tightrope.data.log import Log
 from tightrope.data.reading import read_log
 from tightrope.errors import InputError, TightropeError
 from tightrope.files import write_text
+from tightrope.report.extra import require
 from tightrope.statistics import Estimate, estimate, wilson
 
 CAMPAIGNS = ("men", "women", "all")
@@ -294,6 +295,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     if options.orders < 2:
         raise InputError(f"--orders {options.orders}: must be at least 2")
+    if options.out:
+        require("matplotlib")
     wheel = fetch(OBP, options.cache)
     checks = [row for campaign in CAMPAIGNS for row in checked(wheel, campaign)]
     columns = columns_of(wheel, "random", CAMPAIGN)

@@ -31,6 +31,7 @@ from tightrope.data.fitting import fit
 from tightrope.data.planning import change_limits
 from tightrope.errors import InputError, TightropeError
 from tightrope.files import write_text
+from tightrope.report.extra import require
 from tightrope.statistics import estimate, wilson
 
 LIMITS = (8.29e-5, 2.35e-4, 6.64e-4, 1.88e-3, 5.31e-3)  # dollars per request
@@ -372,6 +373,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     if options.orders < 2:
         raise InputError(f"--orders {options.orders}: must be at least 2")
+    if options.out:
+        require("matplotlib")
     if options.with_paretobandit is not None:
         started([options.with_paretobandit, "-c", NEEDS])
     wheel = fetch(PARETOBANDIT, options.cache)
