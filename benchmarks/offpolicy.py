@@ -2,10 +2,10 @@
 
     python -m benchmarks.offpolicy
 
-The wheel (Apache 2.0; its small sample of the Open Bandit Dataset is CC BY 4.0, by ZOZO
-Technologies) is fetched by pip, without its dependencies, into benchmarks/.venvs and read there.
-Only the module of its estimators is imported: what that names of torch and scikit-learn, for
-tensors and seeds, is not called or is replaced by numpy.
+The wheel (Apache 2.0, with a small sample of ZOZO's Open Bandit Dataset) is fetched by pip, without
+its dependencies, into benchmarks/.venvs and read there. Only the module of its estimators is
+imported: what that names of torch and scikit-learn, for tensors and seeds, is not called or is
+replaced by numpy.
 """
 
 from __future__ import annotations

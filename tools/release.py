@@ -112,8 +112,8 @@ else:
     raise SystemExit("no server, and no error")
 """
 SCRIPTS = {
-    "frames": FRAMES, "data": DATA, "pandas": PANDAS, "postgres": POSTGRES, "serve": SERVE, "client": CLIENT,
-    BARE: CLIENT,
+    "frames": FRAMES, "data": DATA, "pandas": PANDAS, "postgres": POSTGRES, "serve": SERVE,
+    "client": CLIENT, BARE: CLIENT,
 }  # fmt: skip
 COMMANDS = {
     "report": "reproduce fig1 --runs 50 --out out".split(),

@@ -99,7 +99,8 @@ def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     spread = np.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
     reach = NORMAL_95 * spread / (1 + z2 / total)
-    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    low = np.where(share == 0.0, 0.0, np.maximum(middle - reach, 0.0))  # exactly, not by rounding
+    return low, np.where(share == 1.0, 1.0, np.minimum(middle + reach, 1.0))
 
 
 def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:

@@ -249,7 +249,7 @@ class Promise:
         return dict(vars(self))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The answers of :func:`plan`: rows per policy and budget, worth, searches, fan charts.
 
@@ -284,6 +284,11 @@ class Plan:
             "fan": [one.as_dict() for one in self.fan],
             "notes": list(self.notes),
         }
+
+    def __repr__(self) -> str:
+        budgets = ", ".join(f"{budget:g}" for budget in self.budgets)
+        labels = ", ".join(dict.fromkeys(row.policy for row in self.rows))
+        return f"Plan({self.problem!r}; budgets: {budgets}; policies: {labels}; runs: {self.runs})"
 
     def _repr_html_(self) -> str:
         from tightrope.data.plan_report import plan_html
