@@ -60,7 +60,10 @@ def write_csv(path, table, separator=","):
     return path
 
 
-@pytest.mark.parametrize("frame", [dict, pd.DataFrame, pl.DataFrame, pa.table], ids=str)
+LIBRARIES = {"dict": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+
+@pytest.mark.parametrize("frame", LIBRARIES.values(), ids=LIBRARIES)
 def test_every_library_gives_the_same_log(table, frame):
     found = read_log(frame(table), **COLUMNS, propensity="p")
     assert same(found, by_hand(table))
