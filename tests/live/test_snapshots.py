@@ -95,14 +95,18 @@ def test_another_one_goes_on_as_this_one(paper, text):
 @pytest.mark.parametrize("text", by_policy(EVERY_POLICY))
 def test_another_one_outlives_this_one(paper, text):
     expected = go_on(midway(paper, text), 30, seed=2)
-    for way in WAYS.values():
-        controller = midway(paper, text)
-        other = way(controller)
-        del controller
-        gc.collect()
-        litter = [np.full(2000, 255, np.uint8) for _ in range(200)]
-        assert go_on(other, 30, seed=2) == expected
-        del litter
+    gc.freeze()  # numba's objects are many, and collecting them takes a second
+    try:
+        for way in WAYS.values():
+            controller = midway(paper, text)
+            other = way(controller)
+            del controller
+            gc.collect()
+            litter = [np.full(2000, 255, np.uint8) for _ in range(200)]
+            assert go_on(other, 30, seed=2) == expected
+            del litter
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("policy", [LeastPulled(), LyOff(), LyOn(), LyOn(window0=1), Resolve()])
