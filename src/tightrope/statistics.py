@@ -99,8 +99,8 @@ def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
     middle = (share + z2 / (2 * total)) / (1 + z2 / total)
     spread = np.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
     reach = NORMAL_95 * spread / (1 + z2 / total)
-    low = np.where(share == 0.0, 0.0, np.maximum(middle - reach, 0.0))  # exactly, not by rounding
-    return low, np.where(share == 1.0, 1.0, np.minimum(middle + reach, 1.0))
+    low, high = np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
+    return low * (share > 0.0), np.maximum(high, share)  # exactly 0 or 1, not but for rounding
 
 
 def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:
