@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from wheels import OBP, default_cache, fetch, read
+from wheels import OBP, Columns, default_cache, fetch, read, write_csv
 
 from tightrope import Problem, Share, evaluate_mixture, oracle, parse_policy, plan, replay
 from tightrope.data.fitting import problem_of
@@ -44,7 +44,6 @@ BUDGET = 10_000  # impressions of the plan
 REPLAYED = {"rejection": 400, "queues": 1500}  # budgets for which the rows suffice
 SPLITS = 100
 TELLING = 1.96 + 0.84  # standard errors for a 95 % interval above 0 in 80 % of logs
-Columns = dict[str, list[Any]]
 
 
 def kinds_of(wheel: Path, campaign: str) -> dict[str, str]:
@@ -267,14 +266,6 @@ def draw(checks: Sequence[dict[str, Any]], log: Log, path: Path) -> None:
         right.set_title(f"clicks per 10,000 at random, {CAMPAIGN}")
         figure.savefig(path, dpi=110)
         pyplot.close(figure)
-
-
-def write_csv(columns: Columns, path: Path) -> None:
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(columns)
-    lines.writerows(zip(*columns.values(), strict=True))
-    write_text(path, text.getvalue())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

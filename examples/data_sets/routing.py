@@ -12,8 +12,6 @@ cost, dollars are the penalty. See docs/data-sets.md.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import subprocess
 import sys
@@ -24,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from wheels import PARETOBANDIT, default_cache, fetch, read
+from wheels import PARETOBANDIT, Columns, default_cache, fetch, read, write_csv
 
 from tightrope import FullTable, Limit, Problem, oracle, parse_policy, plan, replay
 from tightrope.data.fitting import fit
@@ -51,7 +49,6 @@ THEIRS = {
 SCRIPT, NEEDS = "paretobandit_runs.py", "import joblib, numpy, sklearn, tqdm"
 MARKED = 1.01  # a policy that spends more than so much of the limit is hollow in the picture
 FOLDER = "pareto_bandit/data/examples"
-Columns = dict[str, list[Any]]
 Runs = tuple[list[float], list[float], list[Sequence[float]]]  # per order, as ``our_runs`` says
 
 
@@ -344,14 +341,6 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         figure.legend(loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=110)
         pyplot.close(figure)
-
-
-def write_csv(columns: Columns, path: Path) -> None:
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(columns)
-    lines.writerows(zip(*columns.values(), strict=True))
-    write_text(path, text.getvalue())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

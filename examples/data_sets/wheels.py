@@ -5,7 +5,9 @@ A wheel is read where it lies; nothing of it is installed or copied.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
 import subprocess
 import sys
@@ -13,10 +15,14 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tightrope.errors import InputError
+from tightrope.files import write_text
 
-__all__ = ["OBP", "PARETOBANDIT", "Wheel", "default_cache", "fetch", "read"]
+__all__ = ["OBP", "PARETOBANDIT", "Columns", "Wheel", "default_cache", "fetch", "read", "write_csv"]
+
+Columns = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -93,3 +99,12 @@ def read(path: Path, member: str) -> str:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_csv(columns: Columns, path: Path) -> None:
+    """Write columns of equal length, with a line of their names."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows(zip(*columns.values(), strict=True))
+    write_text(path, text.getvalue())

@@ -426,7 +426,7 @@ def page(plan: Plan, files: Sequence[str] = ()) -> str:
         ("draws of the log", f"{plan.draws}" if plan.draws else "none"),
         ("seed", f"{plan.seed}"),
     ]
-    source = plan.problem.to_toml()
+    source = plan.problem.outline
     if len(source) > MOST_SOURCE:
         source = f"{source[:MOST_SOURCE]}\n# and {len(source) - MOST_SOURCE:,} more characters"
     return fill(
