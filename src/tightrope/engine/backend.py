@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import compilations
 from tightrope.results import Runs
 
 if TYPE_CHECKING:
     from tightrope.engine.job import Job
 
-__all__ = ["ENGINES", "Numbers", "Plan", "Stop", "compile_seconds", "plan_of"]
+__all__ = ["ENGINES", "Numbers", "Plan", "Stop", "first_seconds", "plan_of"]
 
 Numbers = npt.NDArray[np.int64]  # run numbers
 Stop = npt.NDArray[np.uint8]  # [1]: if not 0, running work should stop soon
@@ -56,8 +55,17 @@ def plan_of(job: Job) -> Plan:
     return plan
 
 
-def compile_seconds(kernel: Any, call: Callable[[], object]) -> float:
-    """Make the first ``call``; returns its seconds if it compiled ``kernel``, else 0."""
-    before, start = compilations(kernel), time.perf_counter()
+_first: set[Hashable] = set()
+
+
+def first_seconds(kernel: Hashable, call: Callable[[], object]) -> float:
+    """Make a ``call`` that compiles a kernel or loads it; its seconds, or 0 if it was made before.
+
+    ``kernel`` is what identifies it in this process.
+    """
+    if kernel in _first:
+        return 0.0
+    start = time.perf_counter()
     call()
-    return time.perf_counter() - start if compilations(kernel) > before else 0.0
+    _first.add(kernel)
+    return time.perf_counter() - start

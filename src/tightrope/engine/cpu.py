@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.backend import Plan, compile_seconds
+from tightrope.engine.backend import Plan, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import plan_single
@@ -106,10 +106,10 @@ class LanesPlan:
         return words, seed_words(self.job.seed, POLICY, runs) if self.spec.policy.random else words
 
     def compile(self) -> float:
-        """Compile the kernel or load it from the disk; returns the seconds of compiling."""
-        kernel, runs = _kernel(self.spec), np.array([0])
+        """Compile the kernel or load it from the disk; returns the seconds that took."""
+        runs = np.array([0])
         lanes = Lanes(self, runs, *self.seeds(runs))
-        return compile_seconds(kernel, lambda: lanes.advance(0, np.zeros(1, np.uint8)))
+        return first_seconds(self.spec, lambda: lanes.advance(0, np.zeros(1, np.uint8)))
 
     @property
     def chunk(self) -> int:

@@ -30,7 +30,7 @@ from tightrope.errors import BackendError
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
-from tightrope.kernels.spec import Spec
+from tightrope.kernels.spec import Spec, stateful
 from tightrope.policies.base import IndexPolicy
 from tightrope.results import Runs
 
@@ -266,7 +266,7 @@ class ThreadPlan(_DevicePlan):
     def _single(self) -> SingleRunPlan:
         """The plan of the same runs on a CPU, which has the initial state."""
         plan = plan_single(self.job)
-        return replace(plan, spec=replace(plan.spec, stateful=True))
+        return replace(plan, spec=stateful(plan.spec))
 
     @property
     def spec(self) -> Spec:
@@ -284,7 +284,7 @@ class ThreadPlan(_DevicePlan):
     @property
     def chunk(self) -> int:
         """Runs per launch: as many as the memory for results allows."""
-        size = 8 * (2 * self.job.arm_count + Ends.of(self.spec.penalties).size)
+        size = 8 * (2 * self.job.arm_count + self._columns.size)
         return max(BLOCK, min(MOST_RUNS, MOST_BYTES // size // BLOCK * BLOCK))
 
     @property
@@ -293,7 +293,13 @@ class ThreadPlan(_DevicePlan):
 
         job = self.job
         layout = self._numbers.layout
-        return build_thread(self.spec, job.bernoulli, job.arm_count, layout, job.moving)
+        penalties = self._single.fresh.penalties
+        return build_thread(self.spec, job.bernoulli, job.arm_count, penalties, layout, job.moving)
+
+    @property
+    def _columns(self) -> Ends:
+        """The columns of the runs' final numbers."""
+        return Ends.of(max(self.job.penalty_count, 1))
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
@@ -301,9 +307,8 @@ class ThreadPlan(_DevicePlan):
         from tightrope.kernels.cuda import TILE
 
         job, arms, count = self.job, self.job.arm_count, len(runs)
-        layout, fresh = self._numbers.layout, self._numbers.fresh.copy()
-        fresh[self._single.fresh.layout.budget] = budget
-        columns = Ends.of(self.spec.penalties).size
+        layout, fresh = self._numbers.layout, self._numbers.at(budget)
+        columns = self._columns.size
         blocks, threads = _grid(count, layout.threads)
         tiles = 0
         if not layout.own:
@@ -331,6 +336,8 @@ class ThreadPlan(_DevicePlan):
                 rules = job.delays.rules(job.problem)
                 tables = {name: give(getattr(rules, name)) for name in ("delays", "stand_ins")}
                 game += (rules._replace(**tables), give(seed_words(job.seed, LATE, runs)[0]))
+                state = self._single.fresh
+                game += tuple(give(state[n]) for n in ("state_rows", "own_rows", "carried"))
             memory = room(tiles, layout.beyond, TILE).reshape(tiles, layout.beyond, TILE)
             self._kernel[blocks, threads, stream](memory, game)
             found = counts.copy_to_host(stream=stream), ends.copy_to_host(stream=stream)
@@ -338,13 +345,13 @@ class ThreadPlan(_DevicePlan):
         return found[0].reshape(arms, 2, count).T, found[1].reshape(columns, count)
 
     def _unfinished(self, ends: Any, steps: int) -> bool:
-        return bool((ends[Ends.of(self.spec.penalties).step] >= steps).any())
+        return bool((ends[self._columns.step] >= steps).any())
 
     def _failed(self, ends: Any) -> bool:
-        return bool(ends[Ends.of(self.spec.penalties).wrong].any())
+        return bool(ends[self._columns.wrong].any())
 
     def _read(self, counts: Any, ends: Any) -> Runs:
-        job, at = self.job, Ends.of(self.spec.penalties)
+        job, at = self.job, self._columns
         if self._failed(ends):
             first = int(np.flatnonzero(ends[at.wrong])[0])
             arm, step = int(ends[at.wrong_arm, first]), int(ends[at.step, first])

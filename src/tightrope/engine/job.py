@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import fingerprint
+from tightrope.compatibility import decisions_of
 from tightrope.engine.backend import Numbers, Plan, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.errors import InputError
@@ -153,8 +153,8 @@ class Job:
     def digest(self) -> str:
         """A hash of everything that determines the runs except their numbers.
 
-        It includes the engine, because engines round differently, and the code of the package and
-        of the policy.
+        It includes the engine, because engines round differently, and what the decisions of the
+        package and of the policy belong to.
         """
         known = {
             "problem": self.problem.outline,
@@ -164,7 +164,7 @@ class Job:
             "precision": self.precision,
             "engine": self.engine,
             "delays": [list(self.delays.table), self.delays.lost],
-            "code": fingerprint(_functions(type(self.policy)), ()),
+            "decisions": decisions_of(type(self.policy)),
         }
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
 
@@ -179,14 +179,3 @@ def _described(policy: Policy) -> str:
         if isinstance(value, Problem):
             parameters[name] = value.outline  # its repr leaves things out
     return f"{type(policy).__qualname__} {parameters!r}"
-
-
-def _functions(kind: type) -> list[Any]:
-    """The functions of a class and its bases that are defined outside tightrope."""
-    return [
-        function
-        for one in kind.__mro__
-        if not one.__module__.startswith(("tightrope.", "builtins"))
-        for value in vars(one).values()
-        if hasattr(function := getattr(value, "__func__", value), "__code__")
-    ]

@@ -23,10 +23,9 @@ from tightrope.engine.backend import Plan
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
-from tightrope.kernels.flight import carried_fields
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
-from tightrope.policies.choice import WORDS, ChoicePolicy, hashed
+from tightrope.policies.choice import WORDS, ChoicePolicy, carried_fields, hashed
 from tightrope.policies.parts.flight import assume, least_pulled
 from tightrope.policies.parts.forgetting import learn_and_forget, remember
 from tightrope.policies.state import (
@@ -215,7 +214,7 @@ class Choosing(_StateRun):
         policy.learn(self._constants, self._state, self._scratch, arm)
 
     def _take_carried(self, policy: Policy, to: Any) -> None:
-        for name, _ in carried_fields(policy):
+        for name in carried_fields(policy):
             attrgetter(name)(to._scratch)[:] = attrgetter(name)(self._scratch)
 
     def _copy_arm(self, policy: Policy, arm: int, other: int) -> None:

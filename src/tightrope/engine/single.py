@@ -8,31 +8,41 @@ bit-identical.
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.backend import compile_seconds
+from tightrope.compiled import FAILED
+from tightrope.engine.arguments import thread_count
+from tightrope.engine.backend import ENGINES, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.errors import PolicyError
 from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.moving import flight_numbers, moving_kernel
+from tightrope.kernels.moving import flight_numbers
+from tightrope.kernels.native import moving_run, native, single_run
+from tightrope.kernels.plain import play_plainly
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
-from tightrope.kernels.spec import ENVELOPE, Spec, spec_of
+from tightrope.kernels.spec import ENVELOPE, Spec, spec_of, stateful
 from tightrope.results import Runs
 
-__all__ = ["SingleRun", "SingleRunPlan", "plan_single", "wrong_arm"]
+__all__ = ["SingleRun", "SingleRunPlan", "failed", "plan_single", "wrong_arm"]
 
 ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of milliseconds
 FOREVER = 2**62
 NO_BLOCK = np.zeros(0, np.uint8)
 SIZES = Sizes()
+# A kernel with the policy inlined saves this share of the time, and takes so many seconds to
+# compile: both measured, for resolve.
+FASTER, TO_COMPILE = 0.05, 6.0
 
 
 def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
@@ -43,13 +53,21 @@ def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
     )
 
 
+def failed(label: str, error: Exception, step: int) -> PolicyError:
+    """The error for a policy that raised one: what, and in which line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    told = " ".join(str(error).split())
+    return PolicyError(
+        f"policy {label}: {type(error).__name__} at step {step} ({told:.200}) in {frame.name},"
+        f" {Path(frame.filename).name} line {frame.lineno}: {frame.line}"
+    )
+
+
 def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
     """The plan of a job; with ``many_arms``, a decision does not compute every arm's index."""
     hard, many = job.problem.hard, many_arms and not job.moving
     spec = spec_of(job.policy, job.setup, job.dtype, many, hard)
-    if job.moving and spec.indexed:
-        spec = replace(spec, stateful=True)
-    return SingleRunPlan(job, spec)
+    return SingleRunPlan(job, stateful(spec) if job.moving else spec)
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,7 @@ class SingleRunPlan:
     job: Job
     spec: Spec
     sizes: Sizes = SIZES
+    fuse: bool = True  # False: the policy is never inlined
 
     @cached_property
     def fresh(self) -> RunState:
@@ -86,23 +105,45 @@ class SingleRunPlan:
 
         Slow policies draw from tables in any case, so that one kernel serves all laws.
         """
-        return self.job.bernoulli and not self.spec.remembers
+        return self.job.bernoulli and not self.spec.remembers and self.fused
+
+    @cached_property
+    def fused(self) -> bool:
+        """Whether the policy is inlined into a kernel of its own, instead of called at an address.
+
+        That takes less time per step, but seconds to compile. In single precision there is no other
+        way.
+        """
+        job = self.job
+        saved = FASTER * job.seconds * len(job.numbers) / thread_count(None)
+        may = self.fuse and not job.moving
+        return self.spec.dtype is np.float32 or (may and saved > TO_COMPILE)
 
     @property
     def chunk(self) -> int:
         """The number of runs per unit of work."""
         return max(1, round(ARMS_PER_CHUNK / self.job.steps / (10 + self.job.arm_count)))
 
-    @property
     def kernel(self) -> Any:
-        """The compiled function that makes the runs."""
-        return (moving_kernel if self.job.moving else kernel)(self.spec, self.by_bits)
+        """The compiled function that makes the runs; the policy's addresses are its last argument.
+
+        A kernel with the policy inlined does not need them.
+        """
+        if self.fused:
+            return kernel(self.spec, self.by_bits)
+        return moving_run() if self.job.moving else single_run()
+
+    def policy(self) -> tuple[Any, ...]:
+        """The kernel's last argument, if it has one: the addresses of the policy's functions."""
+        return () if self.fused else (native(self.spec).addresses,)
 
     def compile(self) -> float:
-        """Compile the kernel or load it from the disk; returns the seconds of compiling."""
-        made = self.kernel
+        """Compile the kernels or load them from the disk; returns the seconds that took."""
         run = SingleRun(self, np.array([0]))
-        return compile_seconds(made, lambda: run.advance(0, np.zeros(1, np.uint8)))
+        return first_seconds(
+            (self.spec, self.fused, self.by_bits, self.job.moving),
+            lambda: run.advance(0, np.zeros(1, np.uint8)),
+        )
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -121,11 +162,13 @@ class SingleRun:
         self.plan, self._fresh = plan, plan.fresh.block
         self.state = plan.fresh.copy()
         self._seeds = tuple(seed_words(job.seed, stream, runs) for stream in (OUTCOMES, POLICY))
-        self._ends = np.zeros((len(runs), Ends.of(plan.spec.penalties).size))
+        self._columns = Ends.of(self.state.penalties)
+        self._runs = runs
+        self._ends = np.zeros((len(runs), self._columns.size))
         self._counts = np.zeros((len(runs), job.arm_count, 2))
         self._beside: tuple[Any, ...] = ()
         if job.moving:
-            slots, channels = job.delays.slots, 2 + plan.spec.penalties
+            slots, channels = job.delays.slots, 2 + self.state.penalties
             self._beside = (
                 plan.fresh.copy().block,
                 np.zeros(flight_numbers(job.arm_count, channels, slots)),
@@ -140,50 +183,73 @@ class SingleRun:
         than thousands of steps.
         """
         plan, fresh = self.plan, self._fresh
+        arguments = (
+            self.state.block,
+            fresh,
+            *self._beside,
+            *self._seeds,
+            plan.law,
+            plan.job.problem.phase_starts(plan.job.budget),
+            self._ends,
+            self._counts if count else self._counts[:, :0],
+            until,
+            stop,
+            *plan.policy(),
+        )
         try:
-            finished = plan.kernel(
-                self.state.block,
-                fresh,
-                *self._beside,
-                *self._seeds,
-                plan.law,
-                plan.job.problem.phase_starts(plan.job.budget),
-                self._ends,
-                self._counts if count else self._counts[:, :0],
-                until,
-                stop,
-            )
-        except IndexError as error:  # in a user's own policy: see ``Spec.formula``
-            raise PolicyError(
-                f"policy {plan.job.policy.label}: choose or learn used an index out of range;"
-                " backend 'python' shows the line"
-            ) from error
+            finished = plan.kernel()(*arguments)
+        except Exception as error:  # of a user's own policy that is inlined
+            if not plan.fused or not plan.spec.outside:
+                raise
+            SingleRun(replace(plan, fuse=False), self._runs).advance(until, stop)
+            raise PolicyError(f"policy {plan.job.policy.label}: failed ({error})") from error
         self._fresh = NO_BLOCK  # later calls continue the run instead of starting it
-        columns = Ends.of(plan.spec.penalties)
-        if finished < len(self._ends) and self._ends[finished, columns.wrong]:
-            arm, step = self._ends[finished, [columns.wrong_arm, columns.step]].astype(int)
-            raise wrong_arm(plan.job.policy.label, arm, step, plan.job.arm_count)
+        if finished < len(self._ends) and self._ends[finished, self._columns.wrong]:
+            self._refuse(finished)
         return bool(finished == len(self._ends))
+
+    def _refuse(self, at: int) -> None:
+        """Raise what became of a run whose policy failed, or chose an arm that does not exist."""
+        plan, columns = self.plan, self._columns
+        arm, step = self._ends[at, [columns.wrong_arm, columns.step]].astype(int).tolist()
+        label, count = plan.job.policy.label, plan.job.arm_count
+        if arm not in (0, FAILED):
+            raise wrong_arm(label, arm, step, count)
+        try:
+            self._repeat(self._runs[at : at + 1], step)
+        except PolicyError:
+            raise
+        except Exception as error:
+            raise failed(label, error, step) from error
+        raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
+
+    def _repeat(self, run: npt.NDArray[np.int64], step: int) -> None:
+        """Repeat the last steps of a run in plain Python, so that the policy raises its error."""
+        plan, job, stop = self.plan, self.plan.job, np.zeros(1, np.uint8)
+        if job.moving or not plan.spec.remembers:
+            for _ in import_module(ENGINES["python"]).plan(job).steps(int(run[0])):
+                pass
+        before = SingleRun(plan, run)
+        before.advance(max(step - 1, 0), stop)
+        law = phase_laws(job.problem, cells=True)
+        starts = job.problem.phase_starts(job.budget)
+        play_plainly(job.policy, before.state, law, starts, step + 1)
 
     @property
     def step(self) -> int:
         """How many pulls the last run has made."""
-        return int(self._ends[-1, Ends.of(self.plan.spec.penalties).step])
+        return int(self._ends[-1, self._columns.step])
 
     @property
     def running(self) -> bool:
         """Whether the last run has not spent its budget yet."""
-        layout, run = self.state.layout, self.state["run"]
-        within = bool(run[layout.spent] <= run[layout.budget])
+        run = self.state.run
+        within = bool(run.spent[0] <= run.budget[0])
         return within and not self.state.used_up
 
     def read(self) -> Runs:
         """The runs' totals so far."""
-        ends, at, penalties = (
-            self._ends,
-            Ends.of(self.plan.spec.penalties),
-            self.plan.job.penalty_count,
-        )
+        ends, at, penalties = self._ends, self._columns, self.plan.job.penalty_count
         return Runs(
             reward=ends[:, at.totals].copy(),
             cost=ends[:, at.cost].copy(),

@@ -27,26 +27,24 @@ def device_options(**options: Any) -> dict[str, Any]:
     return {} if config.ENABLE_CUDASIM else options
 
 
-def device_part(digest: str) -> Callable[..., Any]:
-    """A decorator that compiles a function of the kernel with this digest as inlined device code.
+def on_device(function: Callable[..., Any]) -> Any:
+    """Compile a function as inlined device code.
 
     Here ``fastmath`` only means approximate division and square roots in single precision: nothing
     is reordered, and infinities are kept.
     """
-
-    def jit(one: Callable[..., Any]) -> Any:
-        return cuda.jit(device=True, fastmath=True, **device_options(forceinline=True))(one)
-
-    def part(function: Callable[..., Any], dtype: Any = None) -> Any:
-        return compile_function(function, digest, dtype, jit)
-
-    return part
+    return cuda.jit(device=True, fastmath=True, **device_options(forceinline=True))(function)
 
 
-def device_target(policy: Any, penalties: int, dtype: type, digest: str, **ways: Any) -> Target:
+def device_part(function: Callable[..., Any], dtype: Any = None) -> Any:
+    """Compile a part of a kernel as inlined device code."""
+    return compile_function(function, dtype, on_device)
+
+
+def device_target(policy: Any, penalties: int, dtype: type, **ways: Any) -> Target:
     """The step functions of a thread."""
     number = numba.from_dtype(dtype)
-    return Target(policy, penalties, number, device_part(digest), larger=_maximum, **ways)
+    return Target(policy, penalties, number, device_part, larger=_maximum, **ways)
 
 
 def _maximum(new, old):
@@ -65,16 +63,18 @@ def device_learn(target: Target) -> Any:
     add, put, renew = target.part(target.add), target.part(target.put), target.renew()
     zero, sums, rows = target.number(0), target.channels - 1, 2 * (target.channels - 1)
 
-    def all_terms(new, pulls, cost, total, constants):
+    def all_terms(new, pulls, cost, total, constants, known):
         for channel in range(1, channels):
-            level, width = renew(constants, pulls, cost, total[0], total[channel - 1], channel)
+            level, width = renew(
+                constants, pulls, cost, total[0], total[channel - 1], channel, known
+            )
             new[2 * channel - 2], new[2 * channel - 1] = number(level), number(width)
 
     renew_all = target.part(all_terms)
 
     def learn(
         totals, at, stride, terms, term_at, term_stride, arm, outcomes, to, out_stride, one,
-        constants,
+        constants, known,
     ):  # fmt: skip
         total = cuda.local.array(sums, number)
         pulls = add(totals, at, stride, 0, one, arm)
@@ -85,9 +85,9 @@ def device_learn(target: Target) -> Any:
         if learns:
             new = cuda.local.array(rows, number)
             if cost > zero:
-                renew_all(new, pulls, cost, total, constants)
+                renew_all(new, pulls, cost, total, constants, known)
             else:
-                renew_all(new, pulls, cost, total, constants)
+                renew_all(new, pulls, cost, total, constants, known)
             for row in range(rows):
                 put(terms, term_at, term_stride, row, new[row], arm)
 

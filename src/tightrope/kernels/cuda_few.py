@@ -7,17 +7,15 @@ loops over arms unroll; the arm just pulled is found by selecting among all arms
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numba
 import numpy as np
 from numba import cuda, int32, uint32, uint64
 
-from tightrope.compiled import fingerprint
 from tightrope.kernels.cuda import device_learn, device_options, device_part, device_target
 from tightrope.kernels.rng import WEYL
-from tightrope.kernels.step import coin_of, next_word
+from tightrope.kernels.step import coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 
 __all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
@@ -53,13 +51,6 @@ class DeviceKernel:
         """Final numbers per run: cost, totals, queues, largest queues."""
         return 2 + 3 * self.penalties
 
-    @cached_property
-    def digest(self) -> str:
-        """A hash that identifies the kernel."""
-        policy = self.policy
-        facts = (self.penalties, self.arms, self.bits, self.dtype.__name__, self.tabled)
-        return fingerprint(policy.functions(), (*facts, self.bases, policy.learns, policy.random))
-
 
 def fits(arms: int, penalties: int) -> bool:
     """Whether a thread can keep all numbers of its arms in registers."""
@@ -68,7 +59,7 @@ def fits(arms: int, penalties: int) -> bool:
 
 def build_clocks(spec: DeviceKernel) -> Any:
     """A kernel that fills a table [steps] with the policy's clock."""
-    clock, number = device_part(spec.digest)(spec.policy.clock), numba.from_dtype(spec.dtype)
+    clock, number = device_part(spec.policy.clock), numba.from_dtype(spec.dtype)
 
     def fill(clocks, wide):
         step = cuda.grid(1)
@@ -80,7 +71,7 @@ def build_clocks(spec: DeviceKernel) -> Any:
 
 def clock_at(spec: DeviceKernel) -> Any:
     """The clock of a step, from the table or computed."""
-    part, number, tabled = device_part(spec.digest), numba.from_dtype(spec.dtype), spec.tabled
+    part, number, tabled = device_part, numba.from_dtype(spec.dtype), spec.tabled
     clock = part(spec.policy.clock)
 
     def now_at(clocks, wide, step):
@@ -159,14 +150,9 @@ def _play(spec: DeviceKernel) -> Any:
     It is long because a thread's numbers stay in registers only within one function.
     """
     number, penalties, channels = numba.from_dtype(spec.dtype), spec.penalties, 2 + spec.penalties
-    part, random, zero, one = (
-        device_part(spec.digest),
-        spec.policy.random,
-        spec.dtype(0),
-        spec.dtype(1),
-    )
-    ways = {**_by_selection(spec), "bases": spec.bases}
-    target = device_target(spec.policy, penalties, spec.dtype, spec.digest, **ways)
+    part, random, zero, one = device_part, spec.policy.random, spec.dtype(0), spec.dtype(1)
+    ways = {**_by_selection(spec), "net": of_constants(spec.bases, number)}
+    target = device_target(spec.policy, penalties, spec.dtype, **ways)
     draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
     learn, settle, decide, report = (
         device_learn(target),
@@ -197,9 +183,12 @@ def _play(spec: DeviceKernel) -> Any:
                 toss = (toss + weyl_step) & _MASK
                 word_of(own_words, 0, 1, toss)
             arm = int32(step % count)
-            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
+            draw(
+                outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one,
+                channels,
+            )  # fmt: skip
             weyl = (weyl + law_step) & _MASK
-            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
+            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants, constants)
             spent += outcomes[0]
             step = uint32(step + uint32(1))
         now = now_at(clocks, wide, min(step, last))
@@ -210,11 +199,14 @@ def _play(spec: DeviceKernel) -> Any:
             arm = decide(terms, state, now, uniform, constants)
             step = uint32(step + uint32(1))
             now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
-            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one)
+            draw(
+                outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one,
+                channels,
+            )  # fmt: skip
             weyl = (weyl + law_step) & _MASK
-            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants)
+            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants, constants)
             spent += outcomes[0]
-            settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, constants)
+            settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
         report(book, run, seeds.shape[1], spent, state, counts, ends)
 
     return part(play)
@@ -222,22 +214,20 @@ def _play(spec: DeviceKernel) -> Any:
 
 def _decide(spec: DeviceKernel, target: Any) -> Any:
     """The arm with the smallest index; ties go to the lowest number."""
-    few, rows, number, index = (
-        spec.arms,
-        spec.term_rows,
-        numba.from_dtype(spec.dtype),
-        target.index(),
-    )
+    few, rows, number = spec.arms, spec.term_rows, numba.from_dtype(spec.dtype)
+    index, penalties = target.index(), spec.penalties
 
     def decide(terms, state, now, uniform, constants):
         best, chosen = number(0), int32(0)
         for arm in range(few):
-            value = index(terms, arm * rows, 1, state, 0, 1, constants, now, uniform, number(arm))
+            value = index(
+                terms, arm * rows, 1, state, 0, 1, constants, now, uniform, number(arm), penalties
+            )
             if arm == 0 or value < best:
                 best, chosen = value, int32(arm)
         return chosen
 
-    return device_part(spec.digest)(decide)
+    return device_part(decide)
 
 
 def _report(spec: DeviceKernel) -> Any:
@@ -261,4 +251,4 @@ def _report(spec: DeviceKernel) -> Any:
             ends[(1 + channels + m) * runs + run] = state[m]
             ends[(1 + channels + penalties + m) * runs + run] = state[2 * penalties + m]
 
-    return device_part(spec.digest)(report)
+    return device_part(report)

@@ -21,7 +21,7 @@ from numba import config, cuda, int32, uint32, uint64
 from tightrope.kernels.cuda import device_learn, device_options, device_part, device_target
 from tightrope.kernels.cuda_few import DeviceKernel, clock_at
 from tightrope.kernels.rng import WEYL
-from tightrope.kernels.step import Target, coin_of, next_word
+from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 
 __all__ = ["Shape", "build_group", "shape_for"]
 
@@ -141,7 +141,7 @@ class _Maker:
 
     def __init__(self, spec: DeviceKernel, shape: Shape) -> None:
         self.spec, self.shape, self.layout = spec, shape, Layout(spec.penalties, spec.dtype)
-        self.part, self.number = device_part(spec.digest), numba.from_dtype(spec.dtype)
+        self.part, self.number = device_part, numba.from_dtype(spec.dtype)
         self._place = self._place_of()
         self.place = self.part(self._place)
 
@@ -177,9 +177,8 @@ class _Maker:
 
         ways = {"add": add, "put": put, "threshold": threshold, "place": self._place}
         spec = self.spec
-        return device_target(
-            spec.policy, spec.penalties, spec.dtype, spec.digest, bases=spec.bases, **ways
-        )
+        net = of_constants(spec.bases, self.number)
+        return device_target(spec.policy, spec.penalties, spec.dtype, net=net, **ways)
 
     def play(self) -> Any:
         """One run, by all threads of its group: decide, draw, learn, settle, until the budget ends.
@@ -229,24 +228,14 @@ class _Maker:
                 if random:
                     toss = (toss + weyl_step) & _MASK
                     word_of(own_words, 0, 1, toss)
-                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one)
+                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one, channels)
                 weyl = (weyl + law_step) & _MASK
                 if int32(arm & owner_bits) == mine:
                     at = uint64(first) + uint64(arm)
                     learn(
-                        numbers,
-                        at,
-                        stride,
-                        numbers,
-                        at,
-                        stride,
-                        arm,
-                        outcomes,
-                        0,
-                        1,
-                        one,
-                        constants,
-                    )
+                        numbers, at, stride, numbers, at, stride, arm, outcomes, 0, 1, one,
+                        constants, constants,
+                    )  # fmt: skip
                 spent += outcomes[0]
                 step = uint32(step + step_one)
                 arm = int32(arm + int32(1))
@@ -264,26 +253,16 @@ class _Maker:
                 arm = decide(numbers, first, lane, state, now, uniform, constants, count)
                 step = min(uint32(step + step_one), last)
                 now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
-                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one)
+                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one, channels)
                 weyl = (weyl + law_step) & _MASK
                 if int32(arm & owner_bits) == mine:
                     at = uint64(first) + uint64(arm)
                     learn(
-                        numbers,
-                        at,
-                        stride,
-                        numbers,
-                        at,
-                        stride,
-                        arm,
-                        outcomes,
-                        0,
-                        1,
-                        one,
-                        constants,
-                    )
+                        numbers, at, stride, numbers, at, stride, arm, outcomes, 0, 1, one,
+                        constants, constants,
+                    )  # fmt: skip
                 spent += outcomes[0]
-                settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, constants)
+                settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
             if run < runs:
                 report(numbers, first, lane, run, runs, count, counts, ends)
 
@@ -311,15 +290,16 @@ class _Maker:
         """
         number, infinity, smallest = self.number, self.spec.dtype(np.inf), self._smallest()
         index, group, at_once = self.target.index(), self.shape.group, self.shape.at_once
-        stride = at_once * group
+        stride, penalties = at_once * group, self.spec.penalties
 
         def look(values, numbers, first, arm, state, now, uniform, constants, count):
             for more in range(at_once):
                 own = int32(arm + int32(more * group))
                 at = uint64(first) + uint64(own)
                 values[more] = index(
-                    numbers, at, uint64(count), state, 0, 1, constants, now, uniform, number(own)
-                )
+                    numbers, at, uint64(count), state, 0, 1, constants, now, uniform, number(own),
+                    penalties,
+                )  # fmt: skip
 
         look_at = self.part(look)
 

@@ -9,25 +9,21 @@ are too many, in global memory, where the runs of a warp are interleaved.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, float64, int64, uint32
 
-from tightrope.compiled import fingerprint
+from tightrope.kernels.actions import common, over_state
 from tightrope.kernels.cuda import TILE, device_part, device_target
+from tightrope.kernels.flight import views
+from tightrope.kernels.memory import Memory, TermTable
 from tightrope.kernels.moving import flight_numbers, moving_loop
 from tightrope.kernels.run_state import Run, RunState
-from tightrope.kernels.single_run import Ends, Memory, TermTable, loop, over_records
+from tightrope.kernels.single_run import Ends, loop
 from tightrope.kernels.spec import CHOICE, Spec
-from tightrope.policies.state import (
-    Array,
-    NoScratch,
-    State,
-    field_sizes,
-    record_fields,
-    record_text,
-)
+from tightrope.kernels.step import of_run
+from tightrope.policies.state import NoScratch, State, field_sizes, record_text
 
 __all__ = ["Numbers", "build_thread"]
 
@@ -38,46 +34,80 @@ FEWEST_THREADS = 32  # fewer are slower than threads with nothing in shared memo
 OWN_NUMBERS = 4096  # most numbers in a thread's local memory: 32 KB
 
 
-def _record(spec: Spec, moving: bool) -> type:
-    """A thread's record; a step reads all of the first three fields, and one arm of the rest.
-
-    If ``moving``, it ends with the view's own fields and the pulls in flight.
-    """
-    plain = Annotated[Array, 1]
-    first = [("run", plain), ("terms", plain), ("scratch", _scratch_type(spec))]
-    rest = [("book", plain), ("history", plain), ("state", State)]
-    if moving:
-        rest += [("view_run", plain), ("view_terms", plain), ("view_scratch", _scratch_type(spec))]
-        rest += [("view_state", State), ("flights", plain)]
-    made: Any = NamedTuple("ThreadRecord", first + rest)  # type: ignore[misc]
-    return made
-
-
 def _scratch_type(spec: Spec) -> Any:
     policy: Any = spec.policy
     return policy.Scratch if spec.method == CHOICE else NoScratch
 
 
 class Numbers:
-    """A run's initial numbers, in the order of its record's fields, and their layout."""
+    """A run's initial numbers, array by array, and the text of a thread's record made of them.
+
+    A step reads all of the first arrays, and one arm of the rest. A record is cut into arrays of
+    its own, one per field; with delays its numbers are one array, which is copied whole for the
+    view.
+    """
 
     def __init__(self, spec: Spec, fresh: RunState, slots: int = 0) -> None:
         """``slots``: of outcomes that are told late, see ``moving``; 0 if all are told at once."""
-        arms = len(fresh["totals"])
+        arms, moving = len(fresh["totals"]), slots > 0
         terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # without the sieve's
         scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
-        first = [fresh["run"], terms, *_cut(_scratch_type(spec), scratch, arms, spec.limited)]
-        rest = [fresh["totals"], fresh["history"], *_cut(State, fresh["state"], arms, spec.limited)]
-        if slots:
-            flights = np.zeros(flight_numbers(arms, 2 + spec.penalties, slots))
+        self._fresh, self._made, self._text = fresh, list[Any](), dict[str, str]()
+        own = _scratch_type(spec)
+        self._array("terms", terms)
+        self._record("scratch", own, scratch, whole=moving)
+        first = len(self._made)
+        self._array("book", fresh["totals"])
+        self._array("history", fresh["history"])
+        self._record("run", Run, fresh["run"])
+        self._record("state", State, fresh["state"], whole=moving)
+        if moving:
+            self._array("view_terms", terms)
+            self._record("view_scratch", own, scratch, whole=True)
+            self._record("view_run", Run, fresh["run"])
+            self._record("view_state", State, fresh["state"], whole=True)
+            flights = np.zeros(flight_numbers(arms, 2 + fresh.penalties, slots))
             flights[1 + arms : 1 + arms + slots] = -1.0
-            rest += [*first, *rest[2:], flights]
-        sizes = [np.size(part) for part in first + rest]
-        fit = SHARED_BYTES // (8 * sum(size | 1 for size in sizes[: len(first)]))
-        self.fresh: Any = np.concatenate([np.ravel(part).astype(float) for part in first + rest])
+            self._array("flights", flights)
+        sizes = [np.size(part) for part in self._made]
+        fit = SHARED_BYTES // (8 * sum(size | 1 for size in sizes[:first]))
+        self.fresh: Any = np.concatenate([np.ravel(part).astype(float) for part in self._made])
         threads = min(fit // WARP * WARP or fit, MOST_THREADS) if fit >= FEWEST_THREADS else 0
-        shared = len(first) if threads else 0
-        self.layout = Layout(tuple(sizes), shared, threads, sum(sizes[shared:]) <= OWN_NUMBERS)
+        shared = first if threads else 0
+        local, text = sum(sizes[shared:]) <= OWN_NUMBERS, tuple(self._text.items())
+        self.layout = Layout(tuple(sizes), shared, threads, local, text)
+
+    def at(self, budget: float) -> Any:
+        """The numbers of a run that ends at this cost."""
+        fresh, run = self.fresh.copy(), self._fresh.run
+        numbers = iter(self._made)
+        first = 0
+        for part in numbers:
+            if np.shares_memory(part, run.budget):
+                fresh[first] = budget
+            first += np.size(part)
+        return fresh
+
+    def _array(self, name: str, numbers: Any) -> None:
+        """An array with these numbers at the start."""
+        self._text[name] = self._next(numbers)
+
+    def _next(self, numbers: Any) -> str:
+        self._made.append(numbers)
+        return f"field_{len(self._made) - 1}"
+
+    def _record(self, name: str, kind: type, numbers: Any, *, whole: bool = False) -> None:
+        """A record; if ``whole``, all of its numbers have a name of their own."""
+        penalties = self._fresh.penalties if kind is Run else self._fresh.limited
+        sizes = [size for _, size in field_sizes(kind, len(self._fresh["totals"]), penalties)]
+        ends = np.cumsum(sizes).tolist()
+        if whole:
+            array = self._next(numbers)
+            self._text[f"{name}_numbers"] = array
+            cut = [f"{array}[{end - size} : {end}]" for size, end in zip(sizes, ends, strict=True)]
+        else:
+            cut = [self._next(part) for part in np.split(numbers, ends[:-1])]
+        self._text[name] = record_text(kind, {}, cut.__getitem__)
 
 
 class Layout(NamedTuple):
@@ -87,6 +117,7 @@ class Layout(NamedTuple):
     shared: int  # how many of the fields are in shared memory
     threads: int  # per block, if some are in shared memory
     own: bool  # whether the other fields are in local memory; else in global memory
+    text: tuple[tuple[str, str], ...]  # of what is made of them
 
     @property
     def beyond(self) -> int:
@@ -109,57 +140,53 @@ class Layout(NamedTuple):
         return f"memory[tile, {first} : {first + size}, column]"
 
 
-def _cut(record: type, block: Any, arms: int, penalties: int) -> list[Any]:
-    """A record's fields, cut out of its block."""
-    sizes = [size for _, size in field_sizes(record, arms, penalties)]
-    return np.split(block, np.cumsum(sizes)[:-1])
-
-
 @lru_cache(maxsize=256)
 def build_thread(
-    spec: Spec, bernoulli: bool, arms: int, layout: Layout, moving: bool = False
+    spec: Spec, bernoulli: bool, arms: int, penalties: int, layout: Layout, moving: bool = False
 ) -> Any:
     """The kernel, compiled when it is first launched.
 
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
     [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
     and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
-    [columns, R]. A thread makes one run after another. The number of ``arms`` and the ``layout``
-    are compile-time constants. With ``moving``, the loop is that of ``moving``. It is long because
-    what is compiled shares what is around it.
+    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties`` and
+    the ``layout`` are compile-time constants. With ``moving``, the loop is that of ``moving``. It is
+    long because what is compiled shares what is around it.
     """
-    digest = fingerprint([], (spec.digest, bernoulli, arms, layout, moving, "device"))
-    part = device_part(digest)
-    target = device_target(spec.policy, spec.penalties, np.float64, digest, bases=spec.bases)
+    part = device_part
+    target = device_target(spec.policy, penalties, np.float64, net=of_run)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
-    own = over_records(spec, target, part, part)
-    play = (
-        moving_loop(spec, target, part, part, draw, own)
-        if moving
-        else loop(spec, target, part, draw, own)
-    )
-    report = _report(spec, part)
+    own = over_state(spec, target, part, part)
+    shared = common(target, own.learn, part, part)
+    play: Any
+    if moving:
+        view = views(target, part, own.learn, shared)
+        play = moving_loop(target, part, part, draw, own, shared, view)
+    else:
+        play = loop(target, part, draw, own, shared)
+    report = _report(penalties, part)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
-    view_scratch_of = part(_view_scratch if spec.method == CHOICE else _view_terms)
-    outcome, channels = Run.of(spec.penalties).outcome, 2 + spec.penalties
+    random = spec.words
 
-    def memory_at(mine, run, terms, state, scratch, words, pair, wide):
-        last = run[outcome : outcome + channels]
+    def memory_at(mine, terms, run, state, scratch, words, pair, wide, flat):
+        numbers, own_numbers, rows, own_rows, carried = flat
         return Memory(
-            0, run, last, mine.book, terms, words, pair, state, scratch, mine.history, wide, wide
-        )
+            0, penalties, True, random, run, mine.book, terms, words, pair, state, scratch,
+            mine.history, wide, wide, 0, numbers, own_numbers, rows, own_rows, carried,
+        )  # fmt: skip
 
     memory_of = part(memory_at)
 
-    def all_runs(mine, game):
+    def all_runs(mine, fields, game):
         seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop = game
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
+        scratch = scratch_of(mine.scratch, mine.terms)
         memory = memory_of(
-            mine, mine.run, mine.terms, mine.state, scratch_of(mine), words, pair, wide
+            mine, mine.terms, mine.run, mine.state, scratch, words, pair, wide, (0, 0, 0, 0, 0)
         )
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
-            begin(mine, fresh)
+            begin(fields, fresh)
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
@@ -167,20 +194,21 @@ def build_thread(
             )
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
-    def moving_runs(mine, game):
+    def moving_runs(mine, fields, game):
         (seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop, rules,
-         keys) = game  # fmt: skip
+         keys, rows, own_rows, carried) = game  # fmt: skip
         words = cuda.local.array(8, uint32)
         pair = cuda.local.array(2, int64)
-        memory = memory_of(
-            mine, mine.run, mine.terms, mine.state, scratch_of(mine), words, pair, wide
-        )
-        scratch = view_scratch_of(mine)
+        flat = (mine.state_numbers, mine.scratch_numbers, rows, own_rows, carried)
+        scratch = scratch_of(mine.scratch, mine.terms)
+        memory = memory_of(mine, mine.terms, mine.run, mine.state, scratch, words, pair, wide, flat)
+        flat = (mine.view_state_numbers, mine.view_scratch_numbers, rows, own_rows, carried)
+        scratch = scratch_of(mine.view_scratch, mine.view_terms)
         seen = memory_of(
-            mine, mine.view_run, mine.view_terms, mine.view_state, scratch, words, pair, wide
+            mine, mine.view_terms, mine.view_run, mine.view_state, scratch, words, pair, wide, flat
         )
         for run in range(cuda.grid(1), seeds.shape[1], cuda.gridsize(1)):
-            begin(mine, fresh)
+            begin(fields, fresh)
             mine.flights[0] = float(keys[run])
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
@@ -191,27 +219,31 @@ def build_thread(
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
     names: dict[str, Any] = {"cuda": cuda, "float64": float64, "copy": part(_copy)}
-    exec(_text(_record(spec, moving), layout, names), names)
-    begin, names["all_runs"] = part(names["begin"]), part(moving_runs if moving else all_runs)
+    for kind in (Run, State, _scratch_type(spec)):
+        record_text(kind, names, str)  # adds its types to the names
+    exec(_text(layout, names), names)
+    begin = part(names["begin"])
+    names["all_runs"] = part(moving_runs if moving else all_runs)
     return cuda.jit(names["any_policy"])
 
 
-def _text(record: type, layout: Layout, names: dict[str, Any]) -> str:
-    """Source text of the functions that depend on the fields: they make and copy the arrays."""
+def _text(layout: Layout, names: dict[str, Any]) -> str:
+    """Source text of the functions that depend on the fields: they make and fill the arrays."""
     names["__name__"] = __name__
-    fields = [name for name, _ in record_fields(record)]
-    copies = [f"first = copy(mine.{name}, fresh, first)" for name in fields]
-    places = [f"field_{at} = {layout.place(at)}" for at in range(len(fields))]
+    count = len(layout.sizes)
+    kind: Any = NamedTuple("ThreadRecord", [(name, Any) for name, _ in layout.text])  # type: ignore[misc]
+    names["ThreadRecord"] = kind
     return "\n    ".join(
         [
-            "def begin(mine, fresh):",
+            "def begin(fields, fresh):",
             "first = 0",
-            *copies,
+            *(f"first = copy(fields[{at}], fresh, first)" for at in range(count)),
             "\ndef any_policy(memory, game):",
             f"tile, column = cuda.grid(1) // {TILE}, cuda.grid(1) % {TILE}",
             "lane = cuda.threadIdx.x",
-            *places,
-            f"all_runs({record_text(record, names, 'field_{}'.format)}, game)",
+            *(f"field_{at} = {layout.place(at)}" for at in range(count)),
+            f"fields = ({', '.join(f'field_{at}' for at in range(count))},)",
+            f"all_runs(ThreadRecord({', '.join(made for _, made in layout.text)}), fields, game)",
         ]
     ).replace("    \ndef", "\ndef")
 
@@ -222,26 +254,17 @@ def _copy(field, fresh, first):
     return first + len(field)
 
 
-def _own_scratch(mine):
-    return mine.scratch
+def _own_scratch(scratch, terms):
+    return scratch
 
 
-def _own_terms(mine):
-    return TermTable(mine.terms)
+def _own_terms(scratch, terms):
+    return TermTable(terms)
 
 
-def _view_scratch(mine):
-    return mine.view_scratch
-
-
-def _view_terms(mine):
-    return TermTable(mine.view_terms)
-
-
-def _report(spec: Spec, part: Any) -> Any:
+def _report(penalties: int, part: Any) -> Any:
     """Write the results."""
-    layout, at = Run.of(spec.penalties), Ends.of(spec.penalties)
-    penalties, rows, spent, peak = spec.penalties, 3 + spec.penalties, layout.spent, layout.peak
+    at, rows = Ends.of(penalties), 3 + penalties
     totals, queue, end_peak = at.totals, at.queue, at.peak
     last, wrong, wrong_arm = at.step, at.wrong, at.wrong_arm
 
@@ -249,15 +272,15 @@ def _report(spec: Spec, part: Any) -> Any:
         for k in range(count):
             counts[2 * k * runs + run] = own.book[k * rows]
             counts[(2 * k + 1) * runs + run] = own.book[k * rows + 1]
-        ends[run] = own.run[spent]
+        ends[run] = own.run.spent[0]
         for channel in range(1 + penalties):
             total = 0.0
             for k in range(count):
                 total += own.book[k * rows + 2 + channel]
             ends[(totals + channel) * runs + run] = total
         for m in range(penalties):
-            ends[(queue + m) * runs + run] = own.run[m]
-            ends[(end_peak + m) * runs + run] = own.run[peak + m]
+            ends[(queue + m) * runs + run] = own.run.queues[m]
+            ends[(end_peak + m) * runs + run] = own.run.queues[2 * penalties + m]
         ends[last * runs + run] = step
         ends[wrong * runs + run] = 1.0 if arm < 0 or arm >= count else 0.0
         ends[wrong_arm * runs + run] = arm

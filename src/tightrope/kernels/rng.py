@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tightrope.compiled import OPTIONS, compile_kernel, fingerprint
+from tightrope.compiled import OPTIONS, compile_kernel
 
 __all__ = ["LATE", "OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
 
@@ -44,15 +44,15 @@ def _fill(seed: Any, stream: Any, runs: Any, words: Any) -> None:
         words[3, at] = np.uint32(second >> np.uint64(32))
 
 
-_seed = compile_kernel(_fill, fingerprint((), ("seeds",)))
-
-
 @njit(forceinline=True, **OPTIONS)  # type: ignore[untyped-decorator]
 def _splitmix(x: Any) -> Any:
     z = x + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+_seed = compile_kernel(_fill)
 
 
 class Generator:

@@ -1,13 +1,13 @@
 """The memory of one run or one live campaign: named arrays in one block.
 
-Letters: K arms, M penalties (at least 1: a problem without limits gets one that is always 0),
-C = 1 + M channels besides the cost, N places. A *place* holds a copy of an arm's terms; the first K
+What is learned belongs to a *row*: an arm, as long as there is one kind of context. Letters: K
+rows, M penalties (at least 1: a problem without limits gets one that is always 0), C = 1 + M
+channels besides the cost, N places. A *place* holds a copy of an arm's terms; the first K
 places are the arms themselves, in order, and the others belong to the sieve's levels (see
 ``argmin.sieve``).
 
 The block starts with a table of the arrays' offsets from the block's start. So it can be copied,
-compared, saved and restored as it is, and a call from Python into compiled code passes one array:
-each further argument would cost as much as a decision between two arms.
+compared, saved and restored as it is, and compiled code needs its address alone.
 """
 
 from __future__ import annotations
@@ -17,16 +17,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import array_behind, first_of
+from tightrope.compiled import Array as Array_
+from tightrope.compiled import Vector, array_behind, memory_at
 from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
-from tightrope.policies.base import IndexPolicy, Setup
-from tightrope.policies.state import State, field_starts, record_maker, start_state
+from tightrope.policies.base import IndexPolicy, Setup, limits_of
+from tightrope.policies.choice import carried_fields
+from tightrope.policies.state import (
+    Array,
+    State,
+    field_starts,
+    record_fields,
+    record_maker,
+    start_state,
+)
 
 if TYPE_CHECKING:
     from tightrope.kernels.argmin.envelope import Envelope
@@ -39,6 +48,7 @@ __all__ = [
     "Sizes",
     "aligned_zeros",
     "constants_of",
+    "constants_part",
     "first_terms",
     "view",
 ]
@@ -54,11 +64,13 @@ BELOW, ABOVE, NEXT, BEFORE = range(4)
 # looking for equal terms, and how many decisions to skip the level
 START, ROOM, COUNT, PATIENCE, REST = range(5)
 # entries of ``counts``: arms, pulls to explore, pulls told, decisions asked for, phase of the
-# problem; then the sieve's; then the number of a nonexistent arm that a policy chose, and 1 if so
+# problem; then the sieve's; then the number of a nonexistent arm that a policy chose, and 1 if so;
+# the penalties of the run; random words per decision; whether there is a ``State``
 ARMS, EXPLORE, STEP, ASKED, PHASE, DEPTH, LEVELS, SMALLEST, FACTOR, EVALUATED, BUILT, FAILED = (
     range(12)
 )
-WRONG_ARM, WRONG = 12, 13
+WRONG_ARM, WRONG, PENALTIES, WORDS, REMEMBERS = range(12, 17)
+COUNTS = 24  # entries
 
 
 class Field(IntEnum):
@@ -91,27 +103,26 @@ class Field(IntEnum):
     BITS = 24  # the bits of PLACES as integers
     TERMS = 25  # PLACES, flat
     BOOK = 26  # TOTALS, flat
+    RUN_STARTS = 27  # the offsets of RUN's fields
+    STATE_ROWS = 28  # start and size of the numbers of row 0, for each field of STATE that has rows
+    OWN_ROWS = 29  # the same of SCRATCH
+    CARRIED = 30  # start, size, and size of a row or 0, of each carried field of SCRATCH
 
 
 class Run(NamedTuple):
-    """The offsets in ``run``; ``step.settle`` updates the first four."""
+    """The numbers of a run that no policy sees but for its queues; a record, see ``State``."""
 
-    queue: int  # for each penalty
-    lost: int  # rounding errors of the queues
-    peak: int  # the largest queues so far
-    spent: int
-    outcome: int  # the last pull's cost, reward and penalties
-    allowance: int  # for each penalty
-    scale: int  # the largest cost, reward and penalties, in the user's units
-    budget: int
-    fade: int
-    size: int
-
-    @classmethod
-    def of(cls, penalties: int) -> Run:
-        """The offsets for M penalties."""
-        sizes = (*[penalties] * 3, 1, 2 + penalties, penalties, 2 + penalties, 1, 1)
-        return cls(*(sum(sizes[:at]) for at in range(len(sizes) + 1)))
+    queues: Annotated[Array, 3, "M"]  # the queues, their rounding errors, the largest so far
+    spent: Annotated[Array, 1]
+    outcome: Annotated[Array, "C"]  # the last pull's cost, reward and penalties
+    allowance: Annotated[Array, "M"]
+    scale: Annotated[Array, "C"]  # the largest cost, reward and penalties, in the user's units
+    budget: Annotated[Array, 1]
+    fade: Annotated[Array, 1]
+    limits: Annotated[Array, "M"]  # c_m
+    bases: Annotated[Array, "M"]  # what each limit is per, see ``State``
+    hard: Annotated[Array, "M"]  # 1 for a limit that ends the run
+    told: Annotated[Array, "M"]  # several penalties of a live pull, in the user's units
 
 
 KINDS: Mapping[Field, type] = {
@@ -133,6 +144,10 @@ KINDS: Mapping[Field, type] = {
     Field.STARTS: np.int64,
     Field.OWN_STARTS: np.int64,
     Field.HISTORY: np.float64,
+    Field.RUN_STARTS: np.int64,
+    Field.STATE_ROWS: np.int64,
+    Field.OWN_ROWS: np.int64,
+    Field.CARRIED: np.int64,
 }  # all others have the kernel's precision
 WHOLE: Mapping[type, type] = {np.float32: np.uint32, np.float64: np.uint64}
 ROWS = {
@@ -161,28 +176,30 @@ def view(spec: Spec, field: Field) -> Any:
 @cache
 def constants_of(spec: Spec, field: Field) -> Any:
     """A compiled function from the block's address to the policy's constants."""
-    numbers, as_tuple = view(spec, field), first_of(spec.constants)
+    parts = memory_at({"constants": constants_part(spec, field)})
 
     def constants(address):
-        return as_tuple(numbers(address))
+        return parts(address).constants
 
-    constants.__name__ = f"{field.name.lower()}_tuple"
+    constants.__name__ = f"{field.name.lower()}_constants"
     return spec.part(constants)
+
+
+def constants_part(spec: Spec, field: Field) -> Vector | Array_:
+    """How compiled code sees the constants: a tuple in a user's own policy."""
+    if spec.constants:
+        return Array_(field, _kind(spec, field), spec.constants)
+    return Vector(field, _kind(spec, field))
 
 
 class RunState:
     """The block as Python sees it; ``state["totals"]`` is a view of one of its arrays."""
 
     def __init__(self, spec: Spec, block: npt.NDArray[np.uint8]) -> None:
-        self.spec, self.layout, self.block = spec, Run.of(spec.penalties), block
+        self.spec, self.block = spec, block
         table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
-        self._arrays = {}
-        for field, (offset, rows, columns) in zip(Field, table, strict=True):
-            kind = np.dtype(_kind(spec, field))
-            array = block[offset : offset + rows * columns * kind.itemsize].view(kind)
-            self._arrays[field.name.lower()] = (
-                array.reshape(rows, columns) if field in ROWS else array
-            )
+        self._arrays = {field.name.lower(): _array_in(block, spec, field, table) for field in Field}
+        self.run: Run = record_maker(Run)(self["run"], self["run_starts"])
 
     @classmethod
     def new(
@@ -207,9 +224,14 @@ class RunState:
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
-        shapes = _shapes(spec, arms, setup, sizes or Sizes(), envelope)
-        state = cls(spec, _block(spec, shapes))
-        state._fill(setup, arms, budget if last is None else last, scales)
+        penalties, limited = max(known.penalty_count, 1), known.penalty_count
+        limited = limited if spec.method == CHOICE else penalties
+        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), envelope)
+        block = _block(spec, shapes)
+        for field, values in _starts(spec, arms, penalties, limited).items():
+            _array_in(block, spec, field)[:] = values
+        state = cls(spec, block)
+        state._fill(setup, arms, budget if last is None else last, scales, known)
         state._fill_sieve(arms, sizes or Sizes())
         if envelope is not None:
             for name, values in envelope._asdict().items():
@@ -219,48 +241,39 @@ class RunState:
         if spec.method == CHOICE:
             own: Any = spec.policy
             own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)
+            state.run.limits[:limited] = state.record.limits
         return state
 
-    def upgraded(self) -> RunState:
-        """The same in today's layout, from one whose ``State`` had fewer fields at its end."""
-        if not self.spec.remembers:
-            return self
-        starts = field_starts(State, len(self["totals"]), self.spec.limited)
-        shapes = {
-            field: array.shape if field in ROWS else (1, *array.shape)
-            for field in Field
-            if (array := self[field.name.lower()]).size and field not in SAME_MEMORY
-        }
-        shapes |= {Field.STATE: (1, starts[-1]), Field.STARTS: (1, len(starts))}
-        made = RunState(self.spec, _block(self.spec, shapes))
-        for field in shapes:
-            name = field.name.lower()
-            if field is Field.STATE:
-                made[name][: self[name].size] = self[name]
-            elif field is not Field.STARTS:
-                made[name][...] = self[name]
-        made["starts"][:] = starts
-        return made
+    @property
+    def penalties(self) -> int:
+        """M, the number of penalties of the run."""
+        return len(self.run.allowance)
+
+    @property
+    def limited(self) -> int:
+        """The number of limits in the ``State``."""
+        return len(self.record.limits)
 
     @property
     def setup(self) -> Setup:
         """The policy's setup, as far as decisions need it."""
-        spec, run, layout = self.spec, self["run"], self.layout
+        spec, run, fade = self.spec, self.run, float(self.run.fade[0])
         learns = getattr(spec.policy, "learns", True)
-        arms, rows = len(self["totals"]), 2 * spec.channels
+        arms, rows = len(self["totals"]), 2 * (1 + self.penalties)
         terms = (
             None
             if learns or not spec.indexed
             else self["places"][:rows, :arms].T.reshape(arms, -1, 2)
         )
+        limited = self.limited if spec.remembers else self.penalties
         return Setup(
             constants=tuple(self["wide"][:-1].tolist()),
-            allowance=tuple(run[layout.allowance :][: spec.limited].tolist()),
+            allowance=tuple(run.allowance[:limited].tolist()),
             explore=int(self["counts"][EXPLORE]) // arms,
             terms=terms,
-            window=len(self["history"]) // (3 + spec.limited) if run[layout.fade] > 0.0 else 0,
-            fade=max(float(run[layout.fade]), 0.0) or 1.0,
-            watch=max(-float(run[layout.fade]), 0.0),
+            window=len(self["history"]) // (3 + limited) if fade > 0.0 else 0,
+            fade=max(fade, 0.0) or 1.0,
+            watch=max(-fade, 0.0),
         )
 
     @property
@@ -272,10 +285,10 @@ class RunState:
     @property
     def used_up(self) -> tuple[int, ...]:
         """The numbers, from 0, of the hard limits that are exceeded."""
-        if not self.spec.hard:
+        if not self.run.hard.any():
             return ()
         left = self.record.remaining[1:].tolist()
-        return tuple(m for m, hard in enumerate(self.spec.hard) if hard and left[m] < 0.0)
+        return tuple(m for m, hard in enumerate(self.run.hard) if hard and left[m] < 0.0)
 
     @property
     def scratch(self) -> Any:
@@ -299,25 +312,26 @@ class RunState:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _fill(self, setup: Setup, arms: int, budget: float, scales: Sequence[float]) -> None:
-        layout, spec, run = self.layout, self.spec, self["run"]
+    def _fill(
+        self, setup: Setup, arms: int, budget: float, scales: Sequence[float], known: Known
+    ) -> None:
+        spec, run = self.spec, self.run
         if spec.indexed:
-            flat = first_terms(spec.policy, spec.penalties, spec.dtype, setup)
+            flat = first_terms(spec.policy, self.penalties, spec.dtype, setup)
             self["places"][: flat.shape[1], :arms] = flat.T
-            self["places"][2 * spec.channels, :arms] = np.arange(arms)
+            self["places"][2 * (1 + self.penalties), :arms] = np.arange(arms)
         for name in ("constants", "wide", "rounded"):
             self[name][:-1] = setup.constants
         self["rounded"][:] = self["constants"]
-        run[layout.allowance : layout.allowance + len(setup.allowance)] = setup.allowance
-        run[layout.scale : layout.budget] = 1.0
-        run[layout.scale : layout.scale + len(scales)] = scales
-        run[layout.budget], run[layout.fade] = budget, setup.forgetting
-        self["counts"][[ARMS, EXPLORE]] = arms, setup.explore * arms
-        if spec.remembers:
-            self["starts"][:] = field_starts(State, arms, spec.limited)
-        if spec.method == CHOICE:
-            own: Any = spec.policy
-            self["own_starts"][:] = field_starts(own.Scratch, arms, spec.limited)
+        run.allowance[: len(setup.allowance)] = setup.allowance
+        run.scale[:], run.scale[: len(scales)] = 1.0, scales
+        run.budget[0], run.fade[0] = budget, setup.forgetting
+        run.limits[: known.penalty_count] = limits_of(known)
+        run.bases[: known.penalty_count] = known.net_bases
+        run.hard[: len(known.hard)] = known.hard
+        numbers = {ARMS: arms, EXPLORE: setup.explore * arms, PENALTIES: self.penalties}
+        numbers |= {WORDS: spec.words, REMEMBERS: spec.remembers}
+        self["counts"][list(numbers)] = list(numbers.values())
 
     def _fill_sieve(self, arms: int, sizes: Sizes) -> None:
         if self.spec.method != SIEVE:
@@ -330,34 +344,43 @@ class RunState:
         # No level is valid yet; at first a level should last for as many pulls as it has arms.
         life = np.array([1e15, *rooms])  # level 0, all arms, has the widest window
         windows[:, 4] = life
-        for m in range(self.spec.penalties):
+        for m in range(self.penalties):
             windows[:, 8 + 5 * m : 10 + 5 * m] = 0.05 * life[:, np.newaxis]
         self["counts"][[LEVELS, SMALLEST, FACTOR]] = len(rooms), sizes.smallest, sizes.factor
 
 
 def _shapes(
-    spec: Spec, arms: int, setup: Setup, sizes: Sizes, envelope: Envelope | None
+    spec: Spec,
+    arms: int,
+    penalties: int,
+    limited: int,
+    setup: Setup,
+    sizes: Sizes,
+    envelope: Envelope | None,
 ) -> dict[Field, tuple[int, int]]:
-    """Rows and columns of the fields that are used; those of one dimension have one row."""
+    """Rows and columns of the fields that are used; those of one dimension have one row.
+
+    ``limited``: the number of limits in the ``State``.
+    """
     rooms = sizes.rooms(arms) if spec.method == SIEVE else []
-    places = sum(rooms, _whole_blocks(arms))
+    places, constants = sum(rooms, _whole_blocks(arms)), len(setup.constants) + 1
     shapes = {
-        Field.TOTALS: (arms, 2 + spec.channels),
-        Field.RUN: (1, Run.of(spec.penalties).size),
-        Field.CONSTANTS: (1, spec.constants),
-        Field.WIDE: (1, spec.constants),
-        Field.ROUNDED: (1, spec.constants),
-        Field.COUNTS: (1, 16),
+        Field.TOTALS: (arms, 3 + penalties),
+        Field.RUN: (1, field_starts(Run, arms, penalties)[-1]),
+        Field.CONSTANTS: (1, constants),
+        Field.WIDE: (1, constants),
+        Field.ROUNDED: (1, constants),
+        Field.COUNTS: (1, COUNTS),
         Field.WORDS: (1, 8),
         Field.PAIR: (1, 2),
     }
     if spec.indexed:
-        shapes |= {Field.PLACES: (2 * spec.channels + 1, places), Field.BEST: (2, BLOCK)}
+        shapes |= {Field.PLACES: (2 * (1 + penalties) + 1, places), Field.BEST: (2, BLOCK)}
     if rooms or spec.method == SIEVE:
         shapes |= {
             Field.LINKS: (places, 4),
             Field.LEVELS: (len(rooms) + 1, 5),
-            Field.WINDOWS: (len(rooms) + 1, 5 + 5 * spec.penalties),
+            Field.WINDOWS: (len(rooms) + 1, 5 + 5 * penalties),
             Field.TABLE: (1, sizes.table(rooms)),
             Field.SAMPLE: (1, SAMPLE),
         }
@@ -365,14 +388,63 @@ def _shapes(
         for name, values in envelope._asdict().items():
             shapes[Field[name.upper()]] = (1, *values.shape)[-2:]
     if spec.remembers:
-        starts = field_starts(State, arms, spec.limited)
-        shapes |= {Field.STATE: (1, starts[-1]), Field.STARTS: (1, len(starts))}
-        shapes[Field.HISTORY] = (1, setup.history(arms, spec.limited))
+        shapes[Field.STATE] = (1, field_starts(State, arms, limited)[-1])
+        shapes[Field.HISTORY] = (1, setup.history(arms, limited))
     if spec.method == CHOICE:
-        own: Any = spec.policy
-        starts = field_starts(own.Scratch, arms, spec.limited)
-        shapes |= {Field.SCRATCH: (1, starts[-1]), Field.OWN_STARTS: (1, len(starts))}
-    return shapes
+        shapes[Field.SCRATCH] = (1, field_starts(_scratch(spec), arms, limited)[-1])
+    listed = _starts(spec, arms, penalties, limited)
+    return shapes | {field: (1, len(values)) for field, values in listed.items()}
+
+
+def _starts(spec: Spec, arms: int, penalties: int, limited: int) -> dict[Field, list[int]]:
+    """The offsets of the records' fields, and which of them have rows or are carried."""
+    found = {Field.RUN_STARTS: field_starts(Run, arms, penalties)}
+    if spec.remembers:
+        found |= {Field.STARTS: field_starts(State, arms, limited)}
+        found |= {Field.STATE_ROWS: _with_rows(State, arms, limited, ("flight",))}
+    if spec.method == CHOICE:
+        own = _scratch(spec)
+        found |= {Field.OWN_STARTS: field_starts(own, arms, limited)}
+        found |= {Field.OWN_ROWS: _with_rows(own, arms, limited)}
+        found |= {Field.CARRIED: _carried(spec.policy, arms, limited)}
+    return found
+
+
+def _scratch(spec: Spec) -> type:
+    own: Any = spec.policy
+    kind: type = own.Scratch
+    return kind
+
+
+def _with_rows(record: type, arms: int, limited: int, but: Sequence[str] = ()) -> list[int]:
+    """Start and size of row 0 of every field that has rows."""
+    starts, found = field_starts(record, arms, limited), []
+    for at, (name, shape) in enumerate(record_fields(record)):
+        if shape[0] == "K" and name not in but:
+            found += [starts[at], (starts[at + 1] - starts[at]) // arms]
+    return found
+
+
+def _carried(policy: Any, arms: int, limited: int) -> list[int]:
+    """Start, size, and size of a row or 0, of every field that ``choose`` may change for good."""
+    starts, found = field_starts(policy.Scratch, arms, limited), []
+    carried = carried_fields(policy)
+    for at, (name, shape) in enumerate(record_fields(policy.Scratch)):
+        if name in carried:
+            size = starts[at + 1] - starts[at]
+            found += [starts[at], size, size // arms if shape[0] == "K" else 0]
+    return found
+
+
+def _array_in(
+    block: npt.NDArray[np.uint8], spec: Spec, field: Field, table: Any = None
+) -> npt.NDArray[Any]:
+    """A field's array of a block."""
+    if table is None:
+        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3)
+    (offset, rows, columns), kind = table[field], np.dtype(_kind(spec, field))
+    array = block[offset : offset + rows * columns * kind.itemsize].view(kind)
+    return array.reshape(rows, columns) if field in ROWS else array
 
 
 def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:

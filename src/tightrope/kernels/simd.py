@@ -17,15 +17,14 @@ copying the rows for SIMD code took 8.9.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from numba import int32, uint64
 
-from tightrope.compiled import compile_function, compile_kernel, fingerprint, keep, select
+from tightrope.compiled import compile_function, compile_kernel, keep, select
 from tightrope.kernels.rng import WEYL
-from tightrope.kernels.step import Target, coin_of, next_word
+from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 
 __all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
@@ -67,22 +66,6 @@ class Kernel:
         """With many arms, the stride between the totals of two lanes: a power of 2."""
         return 1 << (self.book_rows - 1).bit_length()
 
-    @cached_property
-    def digest(self) -> str:
-        """A hash of the kernel's parameters and its source text."""
-        policy = self.policy
-        facts = (
-            self.penalties,
-            self.lanes,
-            self.arms,
-            self.bernoulli,
-            self.dtype.__name__,
-            self.bases,
-            policy.learns,
-            policy.random,
-        )
-        return fingerprint(policy.functions(), facts)
-
 
 class Layout(NamedTuple):
     """First rows of a lane."""
@@ -105,12 +88,12 @@ class Layout(NamedTuple):
 
 def build(spec: Kernel) -> Any:
     """The compiled kernel for ``spec``; see :func:`_kernel` for its arguments."""
-    return compile_kernel(_kernel(spec), spec.digest)
+    return compile_kernel(_kernel(spec))
 
 
 def _part(spec: Kernel) -> Any:
     def part(function: Any, dtype: type | None = None) -> Any:
-        return compile_function(function, spec.digest, dtype)
+        return compile_function(function, dtype)
 
     return part
 
@@ -146,7 +129,7 @@ def _target(spec: Kernel) -> Target:
 
     shared = (spec.policy, spec.penalties, number, _part(spec), select, _kept_larger)
     ways: Any = {"add": add, "put": put, "threshold": threshold} if few else {}
-    return Target(*shared, **ways, bases=spec.bases)
+    return Target(*shared, **ways, net=of_constants(spec.bases, number))
 
 
 def _kernel(spec: Kernel) -> Any:
@@ -185,14 +168,14 @@ def _settle(spec: Kernel, target: Target) -> Any:
     layout, lanes_count, number = spec.layout, spec.lanes, spec.dtype
     spent, alive = layout.spent * lanes_count, layout.alive * lanes_count
     outcome, one, zero = layout.outcome * lanes_count, number(1), number(0)
-    move = target.settle()
+    move, penalties = target.settle(), spec.penalties
 
     def settle(lanes, allowance, budget, exploring, constants):
         if not exploring:
             for lane in range(lanes_count):
                 move(
                     lanes, lane, lanes_count, allowance, 0, lanes, outcome + lane, lanes_count,
-                    lanes[alive + lane], constants,
+                    lanes[alive + lane], penalties, constants,
                 )  # fmt: skip
         for lane in range(lanes_count):
             total = lanes[spent + lane] + lanes[outcome + lane]
@@ -228,7 +211,7 @@ def _few(spec: Kernel) -> Any:
         _target(spec),
     )
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count
-    uniform = layout.uniform * lanes_count
+    uniform, penalties = layout.uniform * lanes_count, spec.penalties
     index, learn, settle = target.index(), target.learn(), _settle(spec, target)
     draw = target.draw_bits() if spec.bernoulli else target.draw_cells()
 
@@ -236,8 +219,9 @@ def _few(spec: Kernel) -> Any:
         at = arm * term_rows * lanes_count + lane
         coin = lanes[uniform + lane]
         return index(
-            terms, at, lanes_count, lanes, lane, lanes_count, constants, now, coin, number(arm)
-        )
+            terms, at, lanes_count, lanes, lane, lanes_count, constants, now, coin, number(arm),
+            penalties,
+        )  # fmt: skip
 
     index_in = part(index_of)
 
@@ -276,11 +260,12 @@ def _few(spec: Kernel) -> Any:
                 arm,
                 0,
                 running,
+                channels,
             )
         for lane in range(lanes_count):
             learn(
                 book, lane, lanes_count, terms, lane, lanes_count, picked[lane], lanes,
-                outcome + lane, lanes_count, lanes[alive + lane], constants,
+                outcome + lane, lanes_count, lanes[alive + lane], constants, constants,
             )  # fmt: skip
         settle(lanes, allowance, budget, exploring, constants)
 
@@ -316,18 +301,18 @@ def _many(spec: Kernel) -> Any:
             if bernoulli:
                 draw(
                     lanes, outcome + lane, lanes_count, words, lane, lanes_count, weyl, limits, 0,
-                    lane, running,
+                    lane, running, channels,
                 )  # fmt: skip
             else:
                 draw(
                     lanes, outcome + lane, lanes_count, words, lane, lanes_count, weyl, law, 0,
-                    arms[lane] * channels, running,
+                    arms[lane] * channels, running, channels,
                 )  # fmt: skip
         for lane in range(lanes_count):
             arm = uint64(arms[lane])  # numba's check for negative indices would take 20 % longer
             learn(
                 book[arm], lane * width, 1, terms[arm], lane, lanes_count, 0, lanes,
-                outcome + lane, lanes_count, lanes[alive + lane], constants,
+                outcome + lane, lanes_count, lanes[alive + lane], constants, constants,
             )  # fmt: skip
         settle(lanes, allowance, budget, exploring, constants)
 
@@ -337,14 +322,14 @@ def _many(spec: Kernel) -> Any:
 def _decide_many(spec: Kernel) -> Any:
     """The arm with the smallest index in every lane, a few arms per pass over the lanes."""
     layout, lanes_count, number, part = spec.layout, spec.lanes, spec.dtype, _part(spec)
-    index = _target(spec).index()
+    index, penalties = _target(spec).index(), spec.penalties
     uniform, best_row = layout.uniform * lanes_count, layout.best * lanes_count
     chosen_row = layout.chosen * lanes_count
 
     def index_of(terms, lanes, arm, lane, now, constants):
         return index(
             terms[arm], lane, lanes_count, lanes, lane, lanes_count, constants, now,
-            lanes[uniform + lane], number(arm),
+            lanes[uniform + lane], number(arm), penalties,
         )  # fmt: skip
 
     index_in = part(index_of)

@@ -1,48 +1,66 @@
-"""The parameters for which the kernels of a single run are compiled."""
+"""The parameters for which the functions of a single run are compiled.
+
+Only what changes the code is among them. What a task declares is data: how many arms there are,
+what a limit is per, which limits are hard, what is known or expected, whether pulls are forgotten.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from numba import njit
+import numpy as np
 
-from tightrope.compiled import PART, checked, compile_function, fingerprint, inlined, uncounted
-from tightrope.kernels.step import Target
+from tightrope.compiled import (
+    checked,
+    compile_function,
+    copied,
+    inlined,
+    separate,
+    uncounted,
+)
+from tightrope.kernels.step import Target, of_run
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
-from tightrope.policies.parts.forgetting import remember
 
-__all__ = ["CHOICE", "ENVELOPE", "SCAN", "SIEVE", "Spec", "argmin_method", "spec_of"]
+__all__ = [
+    "CHOICE",
+    "ENVELOPE",
+    "PLAIN",
+    "SCAN",
+    "SEVERAL",
+    "SIEVE",
+    "Spec",
+    "argmin_method",
+    "spec_of",
+    "stateful",
+]
 
 # How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, on a lower
 # envelope of lines, or in short lists of arms that can still have it.
 CHOICE, SCAN, ENVELOPE, SIEVE = "choice", "scan", "envelope", "sieve"
 PLAIN = "plain"  # by ``decide``, which is not compiled
+SEVERAL = 0  # in place of the number of penalties: it is read at run time
 
 
 @dataclass(frozen=True)
 class Spec:
     """A policy and how its runs are made, one at a time.
 
-    ``penalties``: the number of channels besides cost and reward, at least 1. ``limited``: the
-    number of limits in the policy's state. ``constants``: the number of the policy's constants plus
-    one, so that it is never 0. ``forgets``: whether the policy forgets pulls. ``stateful``: whether
-    an index policy's run uses a ``State`` although it need not, as on a GPU.
+    ``penalties``: how many channels there are besides cost and reward: 1, or ``SEVERAL``, which
+    serves any number; the exact number for index policies without a ``State``. ``remembers``:
+    whether there is a ``State``. ``constants``: 0, or the number of constants of a user's own
+    policy, which gets them as a tuple.
     """
 
     policy: Any  # the policy's class
-    penalties: int
-    dtype: type
     method: str
-    constants: int
-    forgets: bool = False
-    limited: int = 1
-    stateful: bool = False
-    bases: tuple[float, ...] = ()  # see ``Setup``
-    hard: tuple[bool, ...] = ()  # which limits end a run; empty if none does
+    penalties: int = 1
+    remembers: bool = True
+    dtype: type = np.float64
+    constants: int = 0
 
     @property
     def channels(self) -> int:
@@ -55,11 +73,6 @@ class Spec:
         return self.method in (SCAN, ENVELOPE, SIEVE)
 
     @property
-    def remembers(self) -> bool:
-        """Whether there is a ``State``: for choice policies and those that forget."""
-        return self.forgets or self.stateful or self.method == CHOICE
-
-    @property
     def words(self) -> int:
         """Random words that the policy takes per step."""
         return WORDS if self.method == CHOICE else int(self.policy.random)
@@ -70,49 +83,25 @@ class Spec:
         return not self.policy.__module__.startswith("tightrope.")
 
     @cached_property
-    def digest(self) -> str:
-        """A hash of these parameters and of the source text."""
-        policy: Any = self.policy
-        facts = (
-            self.penalties,
-            self.limited,
-            self.dtype.__name__,
-            self.method,
-            self.constants,
-            self.forgets,
-            self.stateful,
-            self.bases,
-            self.hard,
-            self.outside,
-            policy.random,
-            getattr(policy, "learns", True),
-        )
-        return fingerprint((*self.functions, remember), facts)
-
-    @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The policy's functions that are compiled."""
         policy: Any = self.policy
-        chooses = self.method == CHOICE
-        return tuple(policy.functions(self.limited) if chooses else policy.functions())
+        if self.method == CHOICE:
+            return tuple(policy.functions(self.penalties))
+        return tuple(policy.functions()) if self.indexed else ()
 
     @cached_property
     def target(self) -> Target:
         """The step functions, for one run."""
-        return Target(
-            self.policy, self.penalties, self.dtype, self.formula, bases=self.bases
-        )  # fmt: skip
+        return Target(self.policy, self.penalties, self.dtype, self.formula, net=of_run)
 
     def part(self, function: Callable[..., Any]) -> Any:
-        """Compile a small function by copying it into its callers before type inference.
-
-        numba compiles each function separately, which for a small one takes longer than copying it.
-        """
-        return compile_function(function, self.digest, jit=njit(inline="always", **PART))
+        """Compile a small function by copying it into its callers."""
+        return compile_function(function, jit=copied)
 
     def routine(self, function: Callable[..., Any]) -> Any:
         """Compile a function separately: one that is long or has several callers."""
-        return compile_function(function, self.digest, jit=njit(**PART))
+        return compile_function(function, jit=separate)
 
     def formula(self, function: Callable[..., Any], dtype: type | None = None) -> Any:
         """Compile a function of the policy, with its float literals in the precision ``dtype``.
@@ -123,8 +112,8 @@ class Spec:
         """
         if self.method == CHOICE:
             jit = checked if self.outside and function in self.functions else uncounted
-            return compile_function(function, self.digest, dtype, jit)
-        return compile_function(function, self.digest, dtype, inlined)
+            return compile_function(function, dtype, jit)
+        return compile_function(function, dtype, inlined)
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
@@ -144,23 +133,23 @@ def spec_of(
 
     ``hard``: which limits end a run. What is left of them is in the run's state.
     """
-    penalties = len(setup.allowance)
-    kind = type(policy)
-    if isinstance(policy, IndexPolicy):
-        sorted_out = many_arms and not hard
-        method = argmin_method(kind, setup) if sorted_out else SCAN  # type: ignore[arg-type]
-        limited = max(penalties, 1)
-    else:
-        method, limited = CHOICE if isinstance(policy, ChoicePolicy) else PLAIN, penalties
-    return Spec(
-        policy=kind,
-        penalties=max(penalties, 1),
-        dtype=dtype,
-        method=method,
-        constants=len(setup.constants) + 1,
-        forgets=setup.forgets,
-        limited=limited,
-        bases=() if method == CHOICE else setup.bases,  # a choice policy's state tells them
-        stateful=bool(hard) and method != CHOICE,
-        hard=hard,
-    )
+    kind, penalties = type(policy), len(setup.allowance)
+    several = 1 if penalties == 1 else SEVERAL
+    if isinstance(policy, ChoicePolicy):
+        outside = not kind.__module__.startswith("tightrope.")
+        constants = len(setup.constants) + 1 if outside else 0
+        return Spec(kind, CHOICE, several, constants=constants)
+    if not isinstance(policy, IndexPolicy):
+        return Spec(kind, PLAIN, several)
+    method = argmin_method(kind, setup) if many_arms and not any(hard) else SCAN  # type: ignore[arg-type]
+    spec = Spec(kind, method, max(penalties, 1), remembers=False, dtype=dtype)
+    needs = setup.forgets or any(hard) or (method == SCAN and penalties > 1)
+    return stateful(spec) if needs else spec
+
+
+def stateful(spec: Spec) -> Spec:
+    """The spec with a ``State``, in which decisions with pulls in flight can be made."""
+    if spec.remembers:
+        return spec
+    several = 1 if spec.penalties == 1 else SEVERAL
+    return replace(spec, method=SCAN, penalties=several, remembers=True, dtype=np.float64)

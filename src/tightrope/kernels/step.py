@@ -21,7 +21,7 @@ from numba import int32, types, uint32, uint64
 from tightrope.kernels.rng import WEYL
 from tightrope.policies.base import advance, net_penalty, net_sum, net_width
 
-__all__ = ["Target", "coin_of", "next_word", "uniform_of"]
+__all__ = ["Target", "coin_of", "next_word", "of_constants", "of_run", "uniform_of"]
 
 _MASK = 0xFFFFFFFF
 
@@ -86,6 +86,25 @@ def _direct_threshold(law, arm, row):
     return law[row]
 
 
+def of_run(known, m):
+    """What limit m is per, and the limit, from a run's record."""
+    return known.bases[m], known.limits[m]
+
+
+def of_constants(bases: tuple[float, ...], number: Any) -> Any:
+    """As ``of_run``, from a policy's constants, which end with the limits [M] and a 0.
+
+    ``bases`` [M]: what the limits are per; None if all are per unit of cost.
+    """
+    kind = getattr(np, str(number)) if isinstance(number, types.Type) else number
+    own, penalties = tuple(kind(base) for base in bases), len(bases)
+
+    def net(known, m):
+        return own[m], known[len(known) - 1 - penalties + m]
+
+    return net if bases else None
+
+
 @dataclass(frozen=True)
 class Target:
     """The machine, policy and precision for which step functions are compiled.
@@ -95,8 +114,9 @@ class Target:
     ``larger(new, old)`` the larger one. ``add``, ``put`` and ``threshold`` access the rows of the
     arm just pulled: directly by default, or by selection if K is a compile-time constant.
     ``place(at, stride, row)`` is the place of a row of an arm's terms, by default
-    ``at + row * stride``. ``bases`` [M]: what the limits are per, empty if all are per unit of
-    cost; if not, the last constants but one are the limits.
+    ``at + row * stride``. ``net(known, m)`` returns what limit m is per and the limit, of what is
+    known: see ``of_run`` and ``of_constants``; None if all limits are per unit of cost.
+    ``penalties``: 0 if their number is read at run time.
 
     The functions have many parameters because every array comes with an offset and a stride, so
     that lanes, single runs and GPU threads can share them.
@@ -112,7 +132,7 @@ class Target:
     put: Any = None
     threshold: Any = None
     place: Any = None
-    bases: tuple[float, ...] = ()
+    net: Any = None
 
     @property
     def channels(self) -> int:
@@ -125,16 +145,14 @@ class Target:
         ``running`` is the value of an outcome of 1: 0 in a lane whose run is done. The outcome is 1
         if the shifted word is at most the threshold or, with ``below``, less than it (unsigned).
         """
-        channels, zero, choice = (
-            self.channels,
-            self.number(0),
-            self.choice or self.part(_plain_choice),
-        )
+        zero, choice = self.number(0), self.choice or self.part(_plain_choice)
         word_of, threshold = self.part(next_word), self.part(self.threshold or _direct_threshold)
         shift, weyl_step = uint32(shift), WEYL
         hit = self.part(_is_below if below else _is_at_most)
 
-        def draw(outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running):
+        def draw(
+            outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running, channels
+        ):
             for channel in range(channels):
                 word = word_of(words, at, word_stride, weyl + (channel + 1) * weyl_step)
                 limit = threshold(law, arm, row + channel * row_stride)
@@ -144,10 +162,12 @@ class Target:
 
     def draw_cells(self) -> Any:
         """Draw outcomes of any law from the arm's cells; every channel takes one word."""
-        channels, number, weyl_step = self.channels, self.number, WEYL
+        number, weyl_step = self.number, WEYL
         word_of, uniform = self.part(next_word), self.part(uniform_of)
 
-        def draw(outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running):
+        def draw(
+            outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running, channels
+        ):
             count, offset, source, split, first, second, slope = law
             shared, earned = 0.0, 0.0
             for channel in range(channels):
@@ -171,12 +191,15 @@ class Target:
 
     def index(self) -> Any:
         """The index of an arm, from its terms and the queues."""
-        number, penalties = self.number, self.penalties
+        number = self.number
         reward_index = self.part(self.policy.reward_index, number)
         penalty_index = self.part(self.policy.penalty_index, number)
         place = self.part(self.place or _in_line)
 
-        def index(terms, at, stride, queue, queue_at, queue_stride, constants, now, uniform, arm):
+        def index(
+            terms, at, stride, queue, queue_at, queue_stride, constants, now, uniform, arm,
+            penalties,
+        ):  # fmt: skip
             level, width = terms[place(at, stride, 0)], terms[place(at, stride, 1)]
             value = number(reward_index(constants, now, uniform, arm, level, width))
             for m in range(penalties):
@@ -200,7 +223,7 @@ class Target:
 
         def learn(
             totals, at, stride, terms, term_at, term_stride, arm, outcomes, to, out_stride, one,
-            constants,
+            constants, known,
         ):  # fmt: skip
             pulls = add(totals, at, stride, 0, one, arm)
             cost = add(totals, at, stride, 1, outcomes[to], arm)
@@ -211,7 +234,7 @@ class Target:
                 if channel == 1:
                     earned = total
                 if learns:
-                    level, width = renew(constants, pulls, cost, earned, total, channel)
+                    level, width = renew(constants, pulls, cost, earned, total, channel, known)
                     put(terms, term_at, term_stride, 2 * channel - 2, number(level), arm)
                     put(terms, term_at, term_stride, 2 * channel - 1, number(width), arm)
 
@@ -221,61 +244,37 @@ class Target:
         """The level and width of an arm's channel: 1 is the reward, 2 + m is penalty m."""
         reward_terms = self.part(self.policy.reward_terms, self.number)
         penalty_terms = self.part(self.policy.penalty_terms, self.number)
-        net_terms: Any = self._net_terms(penalty_terms) if self.bases else None
-        any_net = bool(self.bases)
+        net_of, any_net = self.net and self.part(self.net), self.net is not None
+        net_total = self.part(net_sum, self.number)
+        widened = self.part(net_width, self.number)
 
-        def renew(constants, pulls, cost, earned, total, channel):
+        def renew(constants, pulls, cost, earned, total, channel, known):
             if channel == 1:
                 level, width = reward_terms(constants, pulls, cost, total)
             elif any_net:
-                level, width = net_terms(constants, pulls, cost, earned, total, channel - 2)
+                base, limit = net_of(known, channel - 2)
+                net = net_total(base, limit, pulls, earned, total)
+                level, width = penalty_terms(constants, pulls, cost, net)
+                width = width * widened(base, limit)
             else:
                 level, width = penalty_terms(constants, pulls, cost, total)
             return level, width
 
         return self.part(renew)
 
-    @property
-    def _typed_bases(self) -> tuple[Any, ...]:
-        """The bases in the target's precision; numba's types are those of device code."""
-        kind = getattr(np, str(self.number)) if isinstance(self.number, types.Type) else self.number
-        return tuple(kind(base) for base in self.bases)
-
-    def _net_terms(self, penalty_terms: Any) -> Any:
-        """The terms of a penalty, from the sum of Y - c base."""
-        bases, penalties = self._typed_bases, self.penalties
-        net_total = self.part(net_sum, self.number)
-        widened = self.part(net_width, self.number)
-
-        def net_terms(constants, pulls, cost, earned, total, m):
-            limit = constants[len(constants) - 1 - penalties + m]
-            net = net_total(bases[m], limit, pulls, earned, total)
-            level, width = penalty_terms(constants, pulls, cost, net)
-            return level, width * widened(bases[m], limit)
-
-        return self.part(net_terms)
-
-    def settle(self, *, by_state: bool = False) -> Any:
+    def settle(self) -> Any:
         """Advance the queues by a pull's cost and net penalties.
 
         Rows: the queues, their rounding errors, their largest values so far. ``one`` is the pull: 0
-        in a lane that is done. ``known`` tells the limits: the constants, looked at only if the
-        target has ``bases``, or with ``by_state`` a ``State``, which says per what they are too.
+        in a lane that is done. ``known`` is what the target's ``net`` reads.
         """
-        penalties, move = self.penalties, self.part(advance, self.number)
-        own = self._typed_bases
+        move, limit_of = self.part(advance, self.number), self.net and self.part(self.net)
         larger, net_of = self.part(self.larger or _larger), self.part(net_penalty, self.number)
-        any_net = by_state or bool(own)
+        any_net = self.net is not None
 
-        def in_constants(known, m):
-            return own[m], known[len(known) - 1 - penalties + m]
-
-        def in_state(known, m):
-            return known.bases[m], known.limits[m]
-
-        limit_of = self.part(in_state if by_state else in_constants)
-
-        def settle(run, at, stride, drain, drain_at, outcomes, to, out_stride, one, known):
+        def settle(
+            run, at, stride, drain, drain_at, outcomes, to, out_stride, one, penalties, known
+        ):
             cost = outcomes[to]
             for m in range(penalties):
                 place = at + m * stride

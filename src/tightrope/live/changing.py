@@ -9,7 +9,7 @@ from typing import Any
 
 from tightrope.errors import InputError, nearest
 from tightrope.live.controller import Controller
-from tightrope.live.core import PATIENCE, Core
+from tightrope.live.core import Core
 from tightrope.live.events import Row, event_of
 from tightrope.live.stores import Store
 from tightrope.policies.base import Policy
@@ -30,9 +30,9 @@ class Relearning:
     ) -> None:
         task = _with_limits(core.controller.task, limits or {})
         chosen = policy or core.given or parse_policy(core.policy_text)
-        patience = PATIENCE if core.ledger.told < FEW else 0
+        few = core.ledger.told < FEW
         budget = core.controller.budget
-        self.controller = Controller(task, chosen, budget, seed=seed, patience=patience)
+        self.controller = Controller(task, chosen, budget, seed=seed, background=few)
         self.seq = 0
 
     def follow_log(self, store: Store, name: str) -> None:

@@ -7,46 +7,37 @@ controller can be copied, compared, pickled, and saved with ``snapshot``.
 
 from __future__ import annotations
 
-import atexit
 import math
-import os
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from numbers import Real
 from operator import index
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import NotOnDiskError, only_from_disk
 from tightrope.engine.arguments import seed_number
 from tightrope.engine.caveats import warn_infeasible
-from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError, nearest
-from tightrope.kernels.live import NOTHING, REFUSED, call_beside, calls
+from tightrope.kernels.live import NOTHING, REFUSED
 from tightrope.kernels.rng import POLICY, seed_words
-from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState, aligned_copy
-from tightrope.kernels.spec import Spec
+from tightrope.kernels.run_state import ASKED, EXPLORE, STEP, RunState
 from tightrope.live import snapshots
+from tightrope.live.background import Background
 from tightrope.live.beside import Beside
+from tightrope.live.calls import background_of, calls_for, compiled_for
 from tightrope.live.outlook import Outlook, outlook_of
-from tightrope.live.plain import PlainCalls
 from tightrope.live.rebuild import (
     Moves,
     copy_statistics,
     new_state,
     rebuilt,
     reprice_statistics,
-    stateful,
     with_record,
 )
 from tightrope.policies.base import IndexPolicy, Policy
-from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Problem, Task, check_budget
 from tightrope.problem.changed import MOST_GROWTH, fitted, repriced, rescaled, with_arm
@@ -58,40 +49,6 @@ PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
 EMPTY: Mapping[int, float] = MappingProxyType({})
 
 Penalty = float | Sequence[float] | Mapping[str, float] | None
-
-
-class CompiledAside:
-    """Kernels that are being compiled in a thread, for a spec with and without a ``State``."""
-
-    running: ClassVar[set[CompiledAside]] = set()
-    wanted: ClassVar[bool] = True  # whether a process lives long enough to gain from it
-
-    def __init__(self, spec: Spec) -> None:
-        self._spec, self.done, self.failed = spec, False, False
-        self._thread = threading.Thread(target=self._compile, daemon=True)
-        self.running.add(self)
-        self._thread.start()
-
-    def _compile(self) -> None:
-        try:
-            for spec in {self._spec, stateful(self._spec)}:
-                calls(spec)
-            call_beside(stateful(self._spec))
-        except Exception:
-            self.failed = True
-        finally:
-            self.running.discard(self)
-            self.done = True
-
-    @classmethod
-    def wait(cls) -> None:
-        """Wait for what is still compiled: a process that ends meanwhile would crash."""
-        for one in list(cls.running):
-            one._thread.join()
-
-
-atexit.register(CompiledAside.wait)
-os.register_at_fork(before=CompiledAside.wait)  # a child would wait for ever for numba's locks
 
 
 class Controller:
@@ -120,14 +77,14 @@ class Controller:
         budget: float,
         *,
         seed: int = 0,
-        patience: int = 0,
+        background: bool = False,
     ) -> None:
         """``budget`` in the task's cost units; ``seed`` is for policies that toss coins.
 
         Of a problem a learning policy sees the task alone; one that knows the laws needs a problem.
-        ``patience``: see :meth:`restore`.
+        ``background``: see :meth:`restore`.
         """
-        self._patience = patience
+        self._background = background
         if not isinstance(task, Task | Problem):
             raise InputError(f"task = {shown(task)}: must be a Task or a Problem")
         if not isinstance(policy, Policy):
@@ -140,8 +97,7 @@ class Controller:
         state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
         self._hold(task.task, policy, float(budget), state)
 
-    _aside: CompiledAside | None = None
-    _plain_choices = 0
+    _compiling: Background | None = None
 
     def _hold(
         self,
@@ -153,9 +109,11 @@ class Controller:
         beside: Beside | None = None,
     ) -> None:
         """Take a state, new or restored, and the next decision if it is made already."""
+        if self._background and not state.spec.remembers:  # pulls are in flight in any campaign
+            state = with_record(state, task, policy, budget)
         self.task, self.policy, self.budget, self._state = task, policy, budget, state
         self._beside = beside or Beside.nothing(task.arm_count)
-        self._flight, self._view = self._beside.flight, cast(Any, None)
+        self._flight = self._beside.flight
         self._flying = np.frombuffer(self._flight)
         self._themselves = np.arange(task.arm_count, dtype=np.float64)
         self._asides = self._beside.asides
@@ -164,36 +122,32 @@ class Controller:
         self._growing = bool(task.scales.grow)
         self._capped = any(cap < math.inf for cap in task.scales.grow.values())  # type: ignore[union-attr]
         self._usual = self._limited == 1 and self._whole and not self._capped  # four plain numbers
-        self._run, self._counts = state["run"], memoryview(cast(Any, state["counts"]))
-        self._spent_at, self._last = state.layout.spent, float(state["run"][state.layout.budget])
+        self._counts = memoryview(cast(Any, state["counts"]))
+        self._spent, self._last = memoryview(state.run.spent), float(state.run.budget[0])
+        self._hard = bool(task.hard)
         self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-        self._tell, self._choose = self._calls()
         self._mindless = isinstance(policy, IndexPolicy) and not policy.random
+        self._compiling = background_of(policy, state) if self._background else None
+        made = None if self._background else compiled_for(policy, state)
+        if self._compiling is not None:
+            made = self._compiling.made
+        if made is None:
+            self._remember()  # plain functions need a ``State``
+        self._set_calls(made)
 
-    def _calls(self) -> tuple[Any, Any]:
-        """What takes an outcome and what decides: compiled, or plain where that cannot be."""
-        state, self._compilable = self._state, True
-        self._plain: PlainCalls | None = None
-        reason = "it is neither an IndexPolicy nor a ChoicePolicy"
-        if isinstance(self.policy, IndexPolicy | ChoicePolicy):
-            try:
-                with self._loading():
-                    tell, ask, reason = why_not_compiled(lambda: calls(state.spec))
-                if not reason:
-                    return partial(tell, state.block), partial(ask, state.block)
-                warn_not_compiled(self.policy.label, reason, stacklevel=5)
-            except NotOnDiskError:
-                reason = ""
-        return self._plain_calls(compilable=not reason)
+    def _set_calls(self, made: Any) -> None:
+        """Decide and learn by compiled functions, or in plain Python if there are none."""
+        if made is not None:
+            self._compiling = None
+        self._calls = calls_for(self.policy, self._state, made)
+        self._tell = self._calls.tell
 
-    def _loading(self) -> AbstractContextManager[None]:
-        """With patience, kernels are loaded, but none is compiled while one waits for it."""
-        return only_from_disk() if self._patience else nullcontext()
-
-    def _plain_calls(self, compilable: bool) -> tuple[Any, Any]:
-        made = PlainCalls(self.policy, self._state)
-        self._plain, self._compilable = made, compilable
-        return made.tell, made.ask
+    def _remember(self) -> None:
+        """From here on there is a ``State``: decisions with pulls in flight need one."""
+        if self._state.spec.remembers:
+            return
+        state = with_record(self._state, self.task, self.policy, self.budget)
+        self._hold(self.task, self.policy, self.budget, state, self._arm, self._beside)
 
     def ask(self, eligible: Iterable[int | str] | None = None) -> int:
         """The arm to pull next, numbered from 0: it is in flight until it is told, or voided.
@@ -214,41 +168,23 @@ class Controller:
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
-        if self._plain is not None:
-            if self._patience and self._compilable:
-                self._warm_up()
-        elif (
-            self._asides
-            and eligible is None
-            and self._view is not None
-            and not self._beside.retired
-        ):
-            arm = self._ask_beside(self._themselves)  # what a busy campaign does most of the time
-            if 0 <= arm < self._count:
-                self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-                return int(arm)
-            raise wrong_arm(self.policy.label, int(arm), self._counts[STEP], self._count)
+        if self._compiling is not None:
+            self._look_at_compiler()
         if self._arm < 0 or self._asides or eligible is not None:
             return self._decide(eligible)
         return self._arm
 
-    def _warm_up(self) -> None:
-        """After some decisions in plain Python, have kernels compiled aside; then use them."""
-        self._plain_choices += 1
-        if self._aside is None:
-            if self._plain_choices >= self._patience and CompiledAside.wanted:
-                self._aside = CompiledAside(self._state.spec)
-        elif self._aside.done:
-            failed, self._aside, self._plain_choices = self._aside.failed, None, 0
-            self._compilable = not failed
-            held = self.task, self.policy, self.budget, self._state, self._arm, self._beside
-            self._hold(*held) if not failed else None
+    def _look_at_compiler(self) -> None:
+        """Use compiled functions from the moment when they are there."""
+        if self._compiling is not None and self._compiling.made is not None:
+            self._set_calls(self._compiling.made)
+        elif self._compiling is not None and self._compiling.failed:
+            self._compiling = None
 
     def pass_over(self, eligible: Iterable[int | str] | None = None) -> None:
         """Do to the state what ``choose`` does, for a decision that was made elsewhere."""
         if self._mindless and self._asides:  # nothing but the count of decisions changes
-            if self._view is None and self._compilable:
-                self._make_view()
+            self._remember()
             counts = self._counts
             counts[ASKED] += 1
             self._explored = counts[ASKED] >= counts[EXPLORE]
@@ -322,33 +258,21 @@ class Controller:
     def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
         """The next arm, with pulls in flight or arms that may not be pulled."""
         stand_ins = self._stand_ins(eligible)
-        if self._view is None and self._compilable:
-            self._make_view()
-        if self._plain is not None:
-            arm = self._plain.ask_beside(self._flying, stand_ins)
-        else:
-            arm = int(self._ask_beside(stand_ins))
+        if not self._state.spec.remembers:
+            self._remember()
+        arm = self._checked(self._calls.ask_beside(self._flying, stand_ins))
         self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
         return arm
 
-    def _make_view(self) -> None:
-        """Get ready for decisions beside what was told; from here on there is a ``State``."""
-        if not self._state.spec.remembers:
-            state = with_record(self._state, self.task, self.policy, self.budget)
-            self._hold(self.task, self.policy, self.budget, state, self._arm, self._beside)
-        if self._plain is not None:
-            return
-        try:
-            with self._loading():
-                ask = call_beside(self._state.spec)
-            self._view = aligned_copy(self._state.block)
-            self._ask_beside = partial(ask, self._state.block, self._view, self._flying)
-        except NotOnDiskError:
-            self._tell, self._choose = self._plain_calls(compilable=True)
+    def _checked(self, arm: Any) -> int:
+        """The arm that a policy chose, if it exists."""
+        if not isinstance(arm, int | np.integer) or not 0 <= arm < self._count:
+            raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
+        return int(arm)
 
     def _require_unspent(self) -> None:
         if self.exhausted:
-            used = self._state.used_up
+            used = self._state.used_up if self._hard else ()
             what = f"budget = {self.budget:g}: spent ({self.spent:g})"
             if used:
                 what = f"{self.task.limit_text(used[0])}: used up"
@@ -356,13 +280,8 @@ class Controller:
 
     def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
         if self._asides or eligible is not None:
-            arm = self._decide_beside(eligible)
-            if not 0 <= arm < self._count:
-                raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
-            return arm
-        arm = int(self._choose())
-        if not 0 <= arm < self._count:
-            raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
+            return self._decide_beside(eligible)
+        arm = self._checked(self._calls.ask())
         if self._explored:
             if not self.policy.random:
                 self._arm = arm
@@ -413,8 +332,9 @@ class Controller:
         """
         known = REFUSED
         if not self._capped:
-            several = self._state.spec.penalties > 1
-            penalty: Any = row[2:] if several else float(row[2]) if len(row) > 2 else 0.0
+            penalty = float(row[2]) if len(row) > 2 else 0.0
+            if len(row) > 3:
+                self._state.run.told[:] = row[2:]
             known = self._tell(arm, float(row[0]), float(row[1]), penalty)
         if known == REFUSED:
             told = [float(row[2 + m]) for m in self.task.told]
@@ -450,8 +370,8 @@ class Controller:
         if several is None or None in told or not self._agrees(number, told):
             return REFUSED
         incurred: Any = self._with_derived(number, told) or [0.0]
-        if self._state.spec.penalties > 1:
-            return int(self._tell(number, *told[:2], np.array(incurred)))
+        if len(incurred) > 1:
+            self._state.run.told[:] = incurred
         return int(self._tell(number, *told[:2], incurred[0]))
 
     def _with_derived(self, number: int, told: Sequence[Any]) -> list[Any]:
@@ -591,10 +511,10 @@ class Controller:
 
         What was charged too much is given back as negative amounts.
         """
-        scales, layout, run = self.task.scales, self._state.layout, self._run
+        scales, run = self.task.scales, self._state.run
         record = self._state.record if self._state.spec.remembers else None
         spent = cost / scales.cost
-        run[layout.spent] += spent
+        run.spent[0] += spent
         if record is not None:
             record.remaining[0] -= spent
             for m in range(len(record.limits)):
@@ -602,7 +522,7 @@ class Controller:
                     record.remaining[1 + m] -= record.limits[m] * spent
         for m, penalty in penalties.items():
             amount = penalty / scales.penalties[m]
-            run[layout.queue + m] += amount
+            run.queues[m] += amount
             if record is not None:
                 record.remaining[1 + m] -= amount
         self._arm = NOTHING
@@ -641,12 +561,9 @@ class Controller:
 
     def _learn_like(self, number: int, source: int, weight: float) -> None:
         """Give a newcomer the statistics of another arm, as if from ``weight`` pulls at most."""
-        if not self._state.spec.remembers and self._state.spec.indexed:
-            self._make_view()
+        self._remember()
         state = self._state
-        pulls = float(state["totals"][source, 0])
-        if state.spec.remembers:
-            pulls = float(state.record.pulls[source])
+        pulls = float(state.record.pulls[source])
         if pulls <= 0.0:
             return
         copy_statistics(state, number, source, min(weight / pulls, 1.0))
@@ -682,13 +599,9 @@ class Controller:
         task = repriced(self.task, self.task.names[number], cost, penalty)
         grew = task.scales != self.task.scales
         self._renew(task, self._unmoved(task.scales.channels, renew=grew))
-        state = self._state
-        prices = task.normal_known[number]
-        if state.spec.method != "plain":
-            if not state.spec.remembers:
-                self._make_view()
-            reprice_statistics(self._state, number, prices)
-            self._renew(self.task, self._unmoved(learn=(number,)))
+        self._remember()
+        reprice_statistics(self._state, number, task.normal_known[number])
+        self._renew(self.task, self._unmoved(learn=(number,)))
 
     def add_budget(self, amount: float) -> None:
         """So much more budget from here on, in the task's cost units; limits in total stay."""
@@ -740,18 +653,18 @@ class Controller:
     @property
     def spent(self) -> float:
         """The cost of all pulls told so far."""
-        return float(self._run[self._spent_at]) * self.task.scales.cost
+        return self._spent[0] * self.task.scales.cost
 
     @property
     def exhausted(self) -> bool:
         """Whether the pulls told so far have exceeded the budget, or a hard limit."""
-        return bool(self._run[self._spent_at] > self._last) or bool(self._state.used_up)
+        return self._spent[0] > self._last or (self._hard and bool(self._state.used_up))
 
     @property
     def queues(self) -> list[float]:
         """The policy's virtual queues [M]."""
         scales = self.task.scales.penalties
-        return [float(q) * scale for q, scale in zip(self._run, scales, strict=False)]
+        return [float(q) * scale for q, scale in zip(self._state.run.queues, scales, strict=False)]
 
     @property
     def pulls(self) -> list[int]:
@@ -785,17 +698,16 @@ class Controller:
 
     @classmethod
     def restore(
-        cls, saved: bytes, policy: Policy | None = None, *, patience: int = 0
+        cls, saved: bytes, policy: Policy | None = None, *, background: bool = False
     ) -> Controller:
         """The controller that a ``snapshot`` was of: the same decisions from here on, to the bit.
 
-        A ``policy`` has to be given if its class is not known in this process. ``patience``: so
-        many decisions (``choose``) are made in plain Python, with the same bits, before kernels
-        that are not on the disk are compiled, and that in another thread: for processes that make
-        only a few decisions, or must not wait.
+        A ``policy`` has to be given if its class is not known in this process. ``background``:
+        compile the policy in another thread; until then decisions are made in plain Python, with
+        the same bits.
         """
         made = cls.__new__(cls)
-        made._patience = patience
+        made._background = background
         task, found, budget, state, arm, beside = snapshots.unpack(saved, policy)
         made._hold(task, found, budget, state, arm, Beside.of_table(beside, task.arm_count))
         return made
@@ -803,7 +715,7 @@ class Controller:
     def copy(self) -> Controller:
         """Another controller that goes on from here on its own."""
         made = type(self).__new__(type(self))
-        made._patience = self._patience
+        made._background = self._background
         arm = NOTHING if self._asides else self._arm
         made._hold(
             self.task, self.policy, self.budget, self._state.copy(), arm, self._beside.copy()

@@ -15,20 +15,17 @@ arm, the event's arm counts.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import sys
 from base64 import b85decode, b85encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache
 from math import inf, isclose, isnan
 from numbers import Real
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from tightrope.compatibility import decisions_of
 from tightrope.errors import (
     CampaignError,
     ExhaustedError,
@@ -46,7 +43,6 @@ from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
-from tightrope.sources import source_digest
 
 __all__ = [
     "Choice", "Core", "Outcome", "Settings", "digest_of", "is_newer", "reservations", "when",
@@ -54,7 +50,6 @@ __all__ = [
 
 STOPS = ("hard", "paper", "soft")
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
-PATIENCE = 200  # decisions of a process before kernels are compiled that are not on the disk
 
 
 def when(at: int) -> datetime:
@@ -511,7 +506,7 @@ def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
         except PolicyError as error:
             missing = error
     try:
-        return Controller.restore(state, policy, patience=PATIENCE)
+        return Controller.restore(state, policy, background=True)
     except InputError as error:
         raise missing or error from None
 
@@ -531,21 +526,8 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def digest_of(controller: Controller) -> str:
-    """What the learned state belongs to: the program's sources and the policy's."""
-    return _digest(type(controller.policy))
-
-
-@cache
-def _digest(kind: type) -> str:
-    return hashlib.sha256(f"{source_digest()} {_policy_source(kind)}".encode()).hexdigest()[:16]
-
-
-def _policy_source(kind: type) -> str:
-    module = sys.modules.get(kind.__module__)
-    path = getattr(module, "__file__", None)
-    if kind.__module__.startswith("tightrope.") or not path:
-        return kind.__module__
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    """What the learned state belongs to: see ``compatibility``."""
+    return decisions_of(type(controller.policy))
 
 
 def reservations(

@@ -13,7 +13,6 @@ from tightrope.live.arguments import as_policy, known_who, microseconds, moment,
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
 from tightrope.live.core import (
-    PATIENCE,
     STOPS,
     Core,
     Settings,
@@ -136,7 +135,7 @@ def _create(
     who: str | None,
 ) -> None:
     """Write a campaign's first event, unless another process is faster."""
-    controller = Controller(task, policy, budget, seed=seed, patience=PATIENCE)
+    controller = Controller(task, policy, budget, seed=seed, background=True)
     known = controller.task
     loose = uncapped(known)
     if loose and settings.stop == "hard":

@@ -14,11 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.flight import carried_fields
 from tightrope.kernels.run_state import ASKED, PHASE, STEP, RunState
-from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, Spec, spec_of
-from tightrope.policies.base import IndexPolicy, Policy, Statistics, net_penalty, net_sum, set_up
-from tightrope.policies.choice import ChoicePolicy
+from tightrope.kernels.spec import CHOICE, ENVELOPE, Spec, spec_of, stateful
+from tightrope.policies.base import (
+    IndexPolicy,
+    Policy,
+    Setup,
+    Statistics,
+    net_penalty,
+    net_sum,
+    set_up,
+)
+from tightrope.policies.choice import ChoicePolicy, carried_fields
 from tightrope.policies.parts.watch import HEAD, WATCH_SLOTS
 from tightrope.policies.state import record_fields
 from tightrope.problem import Problem, Task
@@ -29,7 +36,6 @@ __all__ = [
     "new_state",
     "rebuilt",
     "reprice_statistics",
-    "stateful",
     "with_record",
 ]
 
@@ -69,17 +75,23 @@ def new_state(
     if like is not None:
         setup = replace(setup, window=like.setup.window, fade=like.setup.fade)
     spec = _spec_for(policy, setup, known)
-    if like is not None and like.spec.stateful:
+    if like is not None and like.spec.remembers:
         spec = stateful(spec)
     return _start(spec, setup, known, budget)
 
 
 def with_record(old: RunState, task: Task, policy: Policy, budget: float) -> RunState:
     """The same state, with a ``State``; its setup is that of the old one."""
-    setup = replace(old.setup, bases=old.spec.bases)
+    setup = _setup_of(old)
     fresh = _start(stateful(old.spec), setup, task, budget)
     factors = np.ones(2 + task.penalty_count)
     return rebuilt(old, fresh, policy, Moves(tuple(range(task.arm_count)), factors))
+
+
+def _setup_of(state: RunState) -> Setup:
+    """The setup of a state, with what its limits are per."""
+    bases = tuple(state.run.bases.tolist())
+    return replace(state.setup, bases=bases if any(bases) else ())
 
 
 def _start(spec: Spec, setup: Any, known: Task, budget: float) -> RunState:
@@ -94,13 +106,6 @@ def _start(spec: Spec, setup: Any, known: Task, budget: float) -> RunState:
         scales=known.scales.channels,
         envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
     )
-
-
-def stateful(spec: Spec) -> Spec:
-    """The spec with a ``State``, in which decisions with pulls in flight can be made."""
-    if spec.remembers or not spec.indexed:
-        return spec
-    return replace(spec, method=SCAN, stateful=True)
 
 
 def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunState:
@@ -160,11 +165,10 @@ def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
 
 def _move_run(old: RunState, new: RunState, factors: Floats) -> None:
     """The queues and what is spent."""
-    layout, penalties = new.layout, new.spec.penalties
+    penalties = new.penalties
     limits = np.resize(factors[2:], penalties) if len(factors) > 2 else np.ones(penalties)
-    for first in (layout.queue, layout.lost, layout.peak):
-        new["run"][first : first + penalties] = old["run"][first : first + penalties] * limits
-    new["run"][layout.spent] = old["run"][layout.spent] * factors[0]
+    new.run.queues[:] = old.run.queues * np.tile(limits, 3)
+    new.run.spent[0] = old.run.spent[0] * factors[0]
 
 
 def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
@@ -214,17 +218,16 @@ def _move_buckets(
 
 def _sums(old: RunState) -> dict[str, Floats]:
     """What was told, by the names of ``State``'s fields, and what was left at the ``start``."""
-    run, layout = old["run"], old.layout
+    budget = float(old.run.budget[0])
     if old.spec.remembers:
-        record, budget = old.record, float(run[layout.budget])
+        record = old.record
         start = np.array([budget, *(record.limits * budget)])
         return {**record._asdict(), "start": start}
     pulls, totals = old["totals"][:, 0], old["totals"][:, 1:]
-    bases = old.spec.bases or (0.0,) * old.spec.limited
-    limits = old["wide"][-1 - len(bases) : -1] if old.spec.bases else np.ones(len(bases))
-    budget = float(run[layout.budget])
+    bases = old.run.bases
+    limits = old.run.limits if bases.any() else np.ones(len(bases))
     start = np.array([budget, *(limits * budget)])
-    used = [float(run[layout.spent])]
+    used = [float(old.run.spent[0])]
     for m, base in enumerate(bases):
         net = net_penalty(
             base, limits[m], pulls.sum(), used[0], totals[:, 1].sum(), totals[:, 2 + m].sum()
@@ -244,8 +247,7 @@ def _sums(old: RunState) -> dict[str, Floats]:
 
 def _renew_terms(new: RunState, policy: IndexPolicy) -> None:
     """The terms of every arm that was pulled."""
-    setup, limited = new.setup, new.spec.limited
-    setup = replace(setup, bases=new.spec.bases)
+    setup, limited = _setup_of(new), new.penalties
     if new.spec.remembers:
         pulls = new.record.pulls
         totals = new.record.totals.reshape(len(pulls), -1)
@@ -269,7 +271,7 @@ def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Mov
     fields = dict(record_fields(kind.Scratch))
     if moves.renew:
         kind.renew(tuple(new["wide"].tolist()), new.record, after)
-        kept = {name for name, _ in carried_fields(kind)} | set(kind.learned)
+        kept = {*carried_fields(kind)} | set(kind.learned)
         fields = {name: shape for name, shape in fields.items() if name in kept}
     for name, shape in fields.items():
         source, to = _field(before, name), _field(after, name)

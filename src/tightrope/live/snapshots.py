@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tightrope.errors import InputError
 from tightrope.kernels.run_state import Field, RunState, aligned_copy
 from tightrope.kernels.spec import Spec
+from tightrope.live.old_snapshots import read_old
 from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
 from tightrope.version import __version__
@@ -22,7 +23,8 @@ from tightrope.version import __version__
 __all__ = ["pack", "task_of", "unpack"]
 
 MAGIC = b"tightrope controller\n"
-FORMAT = 3  # version of the format; it reads the one before, and refuses others
+FORMAT = 4  # version of the format
+OLD = (2, 3)  # versions that are read too
 
 
 def pack(
@@ -100,28 +102,24 @@ def task_of(saved: bytes) -> Task:
 def _unpacked(
     head: dict[str, Any], block: npt.NDArray[np.uint8], policy: Policy | None
 ) -> tuple[Any, ...]:
-    if head["format"] not in (FORMAT - 1, FORMAT):
-        raise InputError(f"snapshot: format {head['format']!r} must be {FORMAT - 1} or {FORMAT}")
+    if head["format"] not in (*OLD, FORMAT):
+        raise InputError(f"snapshot: format {head['format']!r} must be {OLD[0]} to {FORMAT}")
     task = Task.from_toml(head["task"])
     found = policy.for_task(task) if policy else _policy(head)
     (_, name), given = head["policy"], type(found).__qualname__
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
-    if head["format"] < FORMAT and head["spec"]["bases"]:
-        raise InputError(
-            f"snapshot: format {head['format']} with limits per pull or reward is not read"
-        )
-    facts = {**head["spec"], **{key: tuple(head["spec"][key]) for key in ("bases", "hard")}}
-    spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **facts)
-    arm = operator.index(head["arm"])
-    _require_inside(block)
-    state = RunState(spec, aligned_copy(block))
-    if head["format"] < FORMAT:
-        state = state.upgraded()
+    arm, budget = operator.index(head["arm"]), check_budget(head["budget"])
+    if head["format"] in OLD:
+        state = read_old(head, block, task, found, budget)
+    else:
+        spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
+        _require_inside(block)
+        state = RunState(spec, aligned_copy(block))
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:
         raise ValueError(f"its state is not of {task.arm_count} arms")
-    return task, found, check_budget(head["budget"]), state, arm, head.get("beside", {})
+    return task, found, budget, state, arm, head.get("beside", {})
 
 
 def _require_inside(block: npt.NDArray[np.uint8]) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tightrope.compiled import announced, compile_kernel, fingerprint
+from tightrope.compiled import announced, compile_kernel
 from tightrope.optimum.grid import CostGrid, Weights
 
 __all__ = ["Stretch", "before_start", "run"]
@@ -206,6 +206,4 @@ def _fill_plain(
 
 
 # Reordering of sums is allowed, so that LLVM can vectorise them.
-_fill = compile_kernel(
-    _fill_plain, fingerprint([_fill_plain], ["recursion"]), fastmath={"reassoc", "nsz"}
-)
+_fill = compile_kernel(_fill_plain, fastmath={"reassoc", "nsz"})

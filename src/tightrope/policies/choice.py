@@ -37,12 +37,12 @@ from tightrope.policies.base import (
     net_penalty,
     net_sum,
 )
-from tightrope.policies.state import Array, NoScratch, State
+from tightrope.policies.state import Array, NoScratch, State, record_fields
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["WORDS", "ChoicePolicy", "hashed", "record"]
+__all__ = ["WORDS", "ChoicePolicy", "carried_fields", "hashed", "record"]
 
 WORDS = 2  # random words per step
 _MASK = 0xFFFFFFFF
@@ -76,6 +76,15 @@ def hashed(word: int, number: int) -> int:
     mixed = ((mixed ^ (mixed >> 16)) * 0x21F0AAAD) & _MASK
     mixed = ((mixed ^ (mixed >> 15)) * 0x735A2D97) & _MASK
     return mixed ^ (mixed >> 15)
+
+
+def carried_fields(policy: Any) -> list[str]:
+    """The fields of a choice policy's scratch that ``choose`` may change for good."""
+    return [
+        name
+        for name, _ in record_fields(policy.Scratch)
+        if any(name == one or name.startswith(one + ".") for one in policy.carried)
+    ]
 
 
 class ChoicePolicy(Policy):

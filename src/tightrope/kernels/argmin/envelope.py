@@ -170,7 +170,7 @@ def _liner(spec: Spec) -> Any:
             out[0, arm] = reward_index(constants, now, uniform, number(arm), level, width)
             out[1, arm] = penalty_index(constants, now, terms[arm, 2], terms[arm, 3])
 
-    return compile_kernel(lines, spec.digest)
+    return compile_kernel(lines)
 
 
 def envelope_of(spec: Spec, setup: Setup) -> Envelope:

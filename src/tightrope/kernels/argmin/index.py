@@ -38,7 +38,7 @@ def scanner(spec: Spec) -> Any:
     Ties go to the lowest number. Places are compared in blocks, one per lane, so that LLVM makes
     SIMD code of it; those beyond the end of the list are ignored.
     """
-    number, row = spec.dtype, 2 * spec.channels
+    number, row, penalties = spec.dtype, 2 * spec.channels, spec.penalties
     index = replace(spec.target, place=_by_row).index()
     nothing = number(math.inf)
     places_of, run_of, best_of = (view(spec, f) for f in (Field.PLACES, Field.RUN, Field.BEST))
@@ -54,7 +54,7 @@ def scanner(spec: Spec) -> Any:
             for lane in range(BLOCK):
                 place = start + base + lane
                 arm, old, holder = places[row, place], best[0, lane], best[1, lane]
-                value = index(places, place, 0, run, 0, 1, constants, now, uniform, arm)
+                value = index(places, place, 0, run, 0, 1, constants, now, uniform, arm, penalties)
                 better = (value < old) | ((value == old) & (arm < holder))
                 better = better & (base + lane < count)
                 best[0, lane] = keep(better, value, old)

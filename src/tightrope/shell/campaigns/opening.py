@@ -71,14 +71,14 @@ def opened(options: argparse.Namespace) -> Iterator[Campaign]:
 @contextmanager
 def brief() -> Iterator[None]:
     """A block that takes a moment, in which no kernels are compiled for later decisions."""
-    from tightrope.live.controller import CompiledAside
+    from tightrope.live.background import Background
 
-    before = CompiledAside.wanted
-    CompiledAside.wanted = False
+    before = Background.wanted
+    Background.wanted = False
     try:
         yield
     finally:
-        CompiledAside.wanted = before
+        Background.wanted = before
 
 
 def require_campaign(store: Store, name: str) -> None:

@@ -1,7 +1,4 @@
-"""Compile kernels: numba's options, float literals, the cache on the disk.
-
-All code that depends on numba's internals is here; ``tests/test_compiled.py`` fails when they
-change, and ``pyproject.toml`` has an upper bound on numba for that reason.
+"""Compile functions and kernels: numba's options, float literals, the cache on the disk.
 
 ``OPTIONS``: ``nogil``, because threads run kernels at the same time; ``error_model="numpy"``,
 because Python's check before each division would prevent vectorisation; no ``fastmath``, because
@@ -10,17 +7,17 @@ the plain Python simulator must compute the same bits.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import types as python_types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+from llvmlite import ir
 from numba import config, njit, types
+from numba.core import cgutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, PassManager, _LowerResult
@@ -28,30 +25,31 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
-from numba.np import arrayobj
-from numba.np.numpy_support import from_dtype
 
+from tightrope.compiled.keys import key_of, names_of
 from tightrope.errors import PolicyError
 from tightrope.interrupts import not_dropped
-from tightrope.sources import source_digest
 
 __all__ = [
     "COMPILE_ERRORS",
+    "FAILED",
     "OPTIONS",
     "PART",
+    "address_of",
     "announced",
-    "array_behind",
+    "call_choose",
+    "call_learn",
     "checked",
     "compilations",
     "compile_function",
     "compile_kernel",
+    "copied",
     "direct_call",
-    "fingerprint",
-    "first_of",
     "inlined",
     "keep",
     "optimized",
     "select",
+    "separate",
     "tables_in_global_memory",
     "uncounted",
     "whole_number",
@@ -123,24 +121,6 @@ def announced() -> Iterator[None]:
         _on_compiling.reset(token)
 
 
-class NotOnDiskError(Exception):
-    """A kernel that would have to be compiled."""
-
-
-def _refuse() -> None:
-    raise NotOnDiskError
-
-
-@contextmanager
-def only_from_disk() -> Iterator[None]:
-    """Raise ``NotOnDiskError`` instead of compiling a kernel that is not on the disk."""
-    token = _on_compiling.set(_refuse)
-    try:
-        yield
-    finally:
-        _on_compiling.reset(token)
-
-
 @intrinsic  # type: ignore[untyped-decorator]
 def select(_context: Any, condition: Any, yes: Any, no: Any) -> Any:
     """``yes if condition else no`` without a branch: both sides are evaluated.
@@ -166,58 +146,22 @@ def keep(condition: Any, new: Any, old: Any) -> Any:
     return select(condition, new, old + type(old)(0))
 
 
-def array_behind(entry: int, dtype: type, rows: bool) -> Any:
-    """For compiled code: a function from a block's address to the array that an entry describes.
-
-    The block starts with a table. An entry is three 64-bit numbers: the array's offset from the
-    block's start, its rows, its columns. The caller must keep the block alive during the call.
-    """
-    element = from_dtype(np.dtype(dtype))
-    array_type = types.Array(element, 2 if rows else 1, "C")
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def array(_context: Any, address: Any) -> Any:
-        return array_type(types.int64), generate
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        table = builder.inttoptr(arguments[0], word.as_pointer())
-        offset, *shape = (
-            builder.load(builder.gep(table, [word(3 * entry + at)]))
-            for at in ((0, 1, 2) if rows else (0, 2))
-        )
-        size = context.get_abi_sizeof(context.get_data_type(element))
-        made = arrayobj.make_array(array_type)(context, builder)
-        start = builder.add(arguments[0], offset)
-        data = builder.inttoptr(start, context.get_data_type(element).as_pointer())
-        steps = [builder.mul(shape[-1], word(size)), word(size)] if rows else [word(size)]
-        arrayobj.populate_array(
-            made, data=data, shape=shape, strides=steps, itemsize=word(size), meminfo=None
-        )
-        return made._getvalue()
-
-    return array
-
-
-def first_of(count: int) -> Any:
-    """For compiled code: a function from an array to a tuple of its first ``count`` numbers."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def numbers(_context: Any, array: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = arrayobj.make_array(array)(context, builder, arguments[0]).data
-            word = context.get_value_type(types.int64)
-            items = [builder.load(builder.gep(data, [word(at)])) for at in range(count)]
-            return context.make_tuple(builder, signature.return_type, items)
-
-        return types.UniTuple(array.dtype, count)(array), generate
-
-    return numbers
-
-
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function, to be inlined."""
     return njit(forceinline=True, **PART)(function)
+
+
+def copied(function: Callable[..., Any]) -> Any:
+    """Compile a small function by copying it into its callers before type inference.
+
+    numba compiles each function separately, which for a small one takes longer than copying it.
+    """
+    return njit(inline="always", **PART)(function)
+
+
+def separate(function: Callable[..., Any]) -> Any:
+    """Compile a function separately: one that is long or has several callers."""
+    return njit(**PART)(function)
 
 
 def optimized(function: Callable[..., Any]) -> Any:
@@ -228,31 +172,32 @@ def optimized(function: Callable[..., Any]) -> Any:
     return njit(forceinline=True, **OPTIONS)(function)
 
 
-@lru_cache(maxsize=1024)  # a function with two callers is compiled once
 def compile_function(
     function: Callable[..., Any],
-    digest: str,
     dtype: type | None = None,
     jit: Callable[[Callable[..., Any]], Any] = optimized,
 ) -> Any:
-    """Compile a part of the kernel with this ``digest``, and the functions that it calls.
+    """Compile a part of kernels, and the functions that it calls.
 
     With a ``dtype``, float literals get that type: numba widens ``float32 + 1.0`` to 64 bits, numpy
     does not. So both compute the same bits, and a vector holds twice as many lanes.
 
-    The digest becomes part of the function's name. A kernel loaded from the disk brings its parts
-    under their names, and the linker takes the first function of a name: without the digest, a part
-    of another kernel with the same name could run in its place.
+    The key of its text becomes part of the function's name. A kernel loaded from the disk brings
+    its parts under their names, and the linker takes the first function of a name: without the key,
+    a part of another kernel with the same name could run in its place.
 
     ``jit`` compiles one function; by default for the CPU, and so that Python can call it.
 
     A kernel loaded from the disk imports the modules of its parts. Those of a user's functions are
     said to be this one: theirs may be a script, which must not run again, or may be gone.
     """
+    key = key_of(function, dtype, jit.__qualname__)
+    if key in _parts:  # one with two callers is compiled once
+        return _parts[key]
 
     def adapt(value: Any) -> Any:
         if isinstance(value, python_types.FunctionType):
-            return compile_function(value, digest, dtype, jit)
+            return compile_function(value, dtype, jit)
         if isinstance(value, tuple):
             return tuple(adapt(item) for item in value)
         return dtype(value) if dtype is not None and type(value) is float else value
@@ -264,57 +209,27 @@ def compile_function(
         code.replace(co_consts=tuple(adapt(constant) for constant in code.co_consts)),
         {
             "__name__": module if ours else __name__,
-            **{used: adapt(value) for used, value in _names(function).items()},
+            **{used: adapt(value) for used, value in names_of(function).items()},
         },
-        f"{name}_{digest[:16]}",
+        f"{name.strip('_')}_{key[:16]}",
         closure=function.__closure__,
     )
     twin.__qualname__ = twin.__name__
-    return jit(twin)
+    _parts[key] = jit(twin)
+    return _parts[key]
 
 
-def fingerprint(functions: Iterable[Callable[..., Any]], facts: Iterable[object]) -> str:
-    """A digest of a kernel's ingredients: plain facts, our sources, a user's functions."""
-    digest = hashlib.sha256(repr((source_digest(), list(facts))).encode())
-    for function in functions:
-        digest.update(_text(function).encode())
-    return digest.hexdigest()
-
-
-def _names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The globals that a function uses."""
-    names = function.__globals__
-    return {name: names[name] for name in function.__code__.co_names if name in names}
-
-
-def _text(function: Callable[..., Any]) -> str:
-    """A function's code and constants, and those of the functions it calls."""
-    code = function.__code__
-    used = []
-    for name, value in _names(function).items():
-        if isinstance(value, python_types.ModuleType):  # the attributes it uses, as in helper.ARM
-            inside = {at: getattr(value, at) for at in code.co_names if hasattr(value, at)}
-            used += [_value_text(f"{name}.{at}", one) for at, one in inside.items()]
-        else:
-            used.append(_value_text(name, value))
-    return repr((code.co_code, code.co_consts, code.co_names, used))
-
-
-def _value_text(name: str, value: Any) -> str:
-    if isinstance(value, python_types.FunctionType):
-        return _text(value)
-    if isinstance(value, np.ndarray):
-        return f"{name}={value.tolist()}"
-    return f"{name}={value!r}" if isinstance(value, float | int | str | tuple) else ""
+_parts: dict[str, Any] = {}
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on the disk, keyed by a fingerprint, with separate files per kernel.
+    """numba's cache on the disk, keyed by the kernel's text, with separate files per kernel.
 
     numba keys a closure by its pickled functions, which differ in every process, so that a kernel
     built from a policy's functions would never be found again. Also, it numbers the kernels of one
     function in a shared index: two processes that write at the same time can give two kernels the
-    same file, so that later runs use the wrong code.
+    same file, so that later runs use the wrong code. And it discards what is older than the file
+    that a kernel is written in, whatever was changed there.
     """
 
     def __init__(self, function: Callable[..., Any], digest: str) -> None:
@@ -323,7 +238,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         self._cache_file = IndexDataCacheFile(
             cache_path=self._cache_path,
             filename_base=function.__name__,
-            source_stamp=self._impl.locator.get_source_stamp(),
+            source_stamp="",  # the digest is of the kernel's text
         )
 
     def _load_overload(self, signature: Any, target_context: Any) -> Any:
@@ -338,11 +253,12 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         return signature, codegen.magic_tuple(), self._digest
 
 
-def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
+def compile_kernel(kernel: Any, **options: Any) -> Any:
     """Compile a function that may close over compiled ones, with a cache on the disk.
 
     Ctrl-C during compiling or loading from the disk is raised at the latest when that ends.
     """
+    digest = key_of(kernel, options)
     kernel.__qualname__ = kernel.__name__ = f"{kernel.__name__.strip('_')}_{digest[:16]}"
     dispatcher = njit(**OPTIONS, **options)(kernel)
     with suppress(RuntimeError):  # no writable folder: compile every time
@@ -355,6 +271,52 @@ def compile_kernel(kernel: Any, digest: str, **options: Any) -> Any:
 
     dispatcher.compile = compile_and_check
     return dispatcher
+
+
+def address_of(kernel: Any, *arguments: Any) -> int:
+    """Compile a kernel for arguments of these numba types; returns its address in memory.
+
+    The address is of numba's own function: it returns a status, and writes its result to a pointer.
+    The kernel must be kept alive as long as the address is used.
+    """
+    kernel.compile(arguments)
+    made = kernel.overloads[arguments]
+    return int(made.library.get_pointer_to_function(made.fndesc.mangled_name))
+
+
+def _call_at(count: int) -> Any:
+    """An intrinsic that calls a function of ``count`` integers at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        convention, word = context.call_conv, ir.IntType(64)
+        kinds = signature.args[1:]
+        function = convention.get_function_type(types.int64, kinds)
+        pointer = builder.inttoptr(arguments[0], function.as_pointer())
+        result = cgutils.alloca_once(builder, word)
+        why = cgutils.alloca_once(builder, function.args[1].pointee)
+        status = builder.call(pointer, [result, why, *arguments[1:]])
+        good = builder.icmp_signed("==", status, ir.IntType(32)(0))
+        return builder.select(good, builder.load(result), word(FAILED))
+
+    def typed(_context: Any, *given: Any) -> Any:
+        return types.int64(*[types.int64] * (1 + count)), generate
+
+    return typed
+
+
+FAILED = -(2**31)  # in place of the result of a function that raised an error
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_choose(context: Any, function: Any, address: Any) -> Any:
+    """Call ``choose(address) -> arm`` at an address; ``FAILED`` if it raises."""
+    return _call_at(1)(context)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_learn(context: Any, function: Any, address: Any, row: Any) -> Any:
+    """Call ``learn(address, row) -> 0`` at an address; ``FAILED`` if it raises."""
+    return _call_at(2)(context)
 
 
 def direct_call(kernel: Any, *arguments: Any) -> Any:

@@ -1,0 +1,40 @@
+"""The number that says whether two versions of the program make the same decisions.
+
+Runs that are kept in a folder and campaigns in a store are filed under it. A person raises it with
+a change after which a policy decides, or an outcome is drawn, in another way: ``tests/golden`` has
+whole runs, and a test fails if they change while the number stays. Versions with the same number
+can work on one campaign side by side. A user's own policy counts by its text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tightrope.compiled.keys import key_of
+
+__all__ = ["DECISIONS", "decisions_of"]
+
+DECISIONS = 1
+
+
+def decisions_of(kind: type) -> str:
+    """What the runs of a policy's class belong to: the number, and the text of a user's own."""
+    return _decisions_of(kind, DECISIONS)
+
+
+@cache
+def _decisions_of(kind: type, number: int) -> str:
+    own = _own_functions(kind)
+    return f"{number}-{key_of(own)[:16]}" if own else str(number)
+
+
+def _own_functions(kind: type) -> list[Any]:
+    """The functions of a class and its bases that are defined outside tightrope."""
+    return [
+        function
+        for one in kind.__mro__
+        if not one.__module__.startswith(("tightrope.", "builtins"))
+        for value in vars(one).values()
+        if hasattr(function := getattr(value, "__func__", value), "__code__")
+    ]

@@ -1,0 +1,78 @@
+"""Compile functions with numba: options, keys of the disk cache, memory that compiled code reads.
+
+All code that depends on numba's internals is here; ``tests/test_compiled.py`` fails when they
+change, and ``pyproject.toml`` has an upper bound on numba for that reason. ``functions`` compiles,
+``keys`` makes a key of a function's text, ``memory`` describes blocks of memory.
+"""
+
+from tightrope.compiled.functions import (
+    COMPILE_ERRORS,
+    FAILED,
+    OPTIONS,
+    PART,
+    address_of,
+    announced,
+    call_choose,
+    call_learn,
+    checked,
+    compilations,
+    compile_function,
+    compile_kernel,
+    copied,
+    direct_call,
+    inlined,
+    keep,
+    optimized,
+    select,
+    separate,
+    tables_in_global_memory,
+    uncounted,
+    whole_number,
+)
+from tightrope.compiled.keys import key_of
+from tightrope.compiled.memory import (
+    Array,
+    Fixed,
+    Given,
+    Number,
+    Record,
+    Vector,
+    array_behind,
+    first_of,
+    memory_at,
+)
+
+__all__ = [
+    "COMPILE_ERRORS",
+    "FAILED",
+    "OPTIONS",
+    "PART",
+    "Array",
+    "Fixed",
+    "Given",
+    "Number",
+    "Record",
+    "Vector",
+    "address_of",
+    "announced",
+    "array_behind",
+    "call_choose",
+    "call_learn",
+    "checked",
+    "compilations",
+    "compile_function",
+    "compile_kernel",
+    "copied",
+    "direct_call",
+    "first_of",
+    "inlined",
+    "keep",
+    "key_of",
+    "memory_at",
+    "optimized",
+    "select",
+    "separate",
+    "tables_in_global_memory",
+    "uncounted",
+    "whole_number",
+]

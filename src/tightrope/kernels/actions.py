@@ -1,0 +1,252 @@
+"""What a step of a run does, on a run's memory: choose, learn, settle, toss.
+
+The functions are written once and compiled in several ways: inlined into a kernel, called at an
+address by loops that serve every policy (``native``), for a GPU thread, or not at all. ``part``
+compiles a function separately, to be inlined by LLVM. ``wrap`` copies it into its caller before
+type inference, which saves time: each separately compiled level optimises everything below it
+again. Letters: K arms, M penalties, C = 2 + M channels.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64
+
+from tightrope.compiled import (
+    FAILED,
+    call_choose,
+    call_learn,
+    compile_function,
+    inlined,
+    whole_number,
+)
+from tightrope.kernels.argmin import decider, toucher
+from tightrope.kernels.rng import WEYL
+from tightrope.kernels.run_state import STEP, WRONG
+from tightrope.kernels.spec import CHOICE, SIEVE, Spec
+from tightrope.kernels.step import Target, coin_of, next_word, of_run
+from tightrope.policies.choice import record
+from tightrope.policies.parts.forgetting import EVERYONE, NO_ONE, remember
+
+__all__ = ["Actions", "Common", "actions", "any_target", "common", "of_any_policy", "over_state"]
+
+
+class Actions(NamedTuple):
+    """The parts of a step that depend on the policy."""
+
+    choose: Any  # (memory, step) -> arm
+    learn: Any  # (memory, row): what it believes of a row whose sums changed
+    sound: Any  # memory -> whether ``learn`` has not failed
+
+
+class Common(NamedTuple):
+    """The parts of a step that are the same for every policy, given what it learns."""
+
+    take: Any  # (memory, row): count the outcomes in ``memory.run.outcome``, and learn from them
+    count: Any  # (memory, row): count them in the book
+    report: Any  # (memory, row): learn from them
+    settle: Any  # (memory, counting) -> whether the budget allows another pull
+    move: Any  # (memory, pulls): advance the queues by the outcomes of so many pulls together
+    goes_on: Any  # memory -> whether neither the budget nor a hard limit is exceeded
+    toss: Any  # (memory, asked): draw the policy's random words
+
+
+def common(target: Any, learn: Any, part: Any, wrap: Any, long: Any = None) -> Common:
+    """The shared parts around ``learn(memory, row)``; ``long`` compiles what is long and rare."""
+    settle_queues, number, word_of = target.settle(), target.number, part(next_word)
+    record_in, forget = part(record), (long or part)(remember)
+
+    def count(memory, row):
+        """Add the outcomes to the book."""
+        channels = 2 + memory.penalties
+        first = row * (1 + channels)
+        memory.book[first] += number(1)
+        for channel in range(channels):
+            memory.book[first + 1 + channel] += memory.run.outcome[channel]
+
+    count_in = wrap(count)
+
+    def report(memory, row):
+        """Learn from the outcomes; a pull that is forgotten changes another row, or all."""
+        touched = NO_ONE
+        if memory.remembers:
+            fade = memory.run.fade[0]
+            if fade != 1.0 or len(memory.history) > 0:
+                touched = forget(memory.state, memory.history, fade, row, memory.run.outcome)
+            else:
+                record_in(memory.state, row, memory.run.outcome)
+        everyone, other = touched == EVERYONE, touched >= 0 and touched != row
+        turns = len(memory.state.pulls) if everyone else 2 if other else 1
+        for turn in range(turns):  # a loop, since every call of ``learn`` is inlined
+            learn(memory, turn if everyone else touched if turn + 1 < turns else row)
+
+    report_of = wrap(report)
+
+    def take(memory, row):
+        count_in(memory, row)
+        report_of(memory, row)
+
+    def move(memory, pulls):
+        run, penalties = memory.run, memory.penalties
+        settle_queues(
+            run.queues, 0, 1, run.allowance, 0, run.outcome, 0, 1, pulls, penalties, run
+        )  # fmt: skip
+
+    move_queues = wrap(move)
+
+    def goes_on(memory):
+        run = memory.run
+        going = run.spent[0] <= run.budget[0]
+        if memory.remembers:
+            for m in range(len(memory.state.limits)):
+                if run.hard[m] > 0.0 and memory.state.remaining[1 + m] < 0.0:
+                    going = False
+        return going
+
+    within = wrap(goes_on)
+
+    def settle(memory, counting):
+        memory.run.spent[0] += memory.run.outcome[0]
+        if counting:
+            move_queues(memory, number(1))
+        return within(memory)
+
+    def toss(memory, asked):
+        for word in range(memory.random):
+            weyl = (asked * memory.random + word + 1) * WEYL
+            memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
+
+    return Common(wrap(take), count_in, report_of, wrap(settle), move_queues, within, wrap(toss))
+
+
+@cache
+def actions(spec: Spec) -> Actions:
+    """A policy's actions, compiled for a CPU to be inlined."""
+    if not spec.remembers:
+        return _over_book(spec)
+    made = over_state(spec, spec.target, spec.formula, spec.part)
+    if spec.method != CHOICE:
+        return made
+    choose, whole = made.choose, whole_number(f"policy {spec.policy.name}: choose")
+
+    def choose_whole(memory, step):
+        return whole(choose(memory, step))
+
+    return made._replace(choose=spec.part(choose_whole))
+
+
+def over_state(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
+    """Actions over a ``State``: a policy's own ``choose``, or an index policy that may forget."""
+    return (_chosen if spec.method == CHOICE else _indexed)(spec, target, part, wrap)
+
+
+def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
+    """The actions of a choice policy."""
+    _, choice, learning = map(part, spec.functions)
+
+    def choose(memory, step):
+        return choice(memory.wide, memory.state, memory.scratch, memory.pair)
+
+    def learn(memory, row):
+        learning(memory.wide, memory.state, memory.scratch, row)
+
+    return Actions(wrap(choose), wrap(learn), wrap(_always))
+
+
+def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
+    """The actions of an index policy over a ``State``."""
+    index, renew, coin = target.index(), target.renew(), part(coin_of)
+    clock, learns = part(spec.policy.clock), spec.policy.learns
+    infinity, random = np.inf, spec.policy.random
+
+    def choose(memory, step):
+        constants, state, terms = memory.wide, memory.state, memory.terms
+        remembered, count = 0.0, len(state.pulls)
+        for arm in range(count):
+            remembered += state.pulls[arm]
+        now = clock(constants, max(remembered, 1.0))
+        uniform = coin(memory.pair[0]) if random else 0.0
+        best, chosen = infinity, 0
+        penalties, queues = memory.penalties, memory.run.queues
+        stride = len(terms) // (2 * penalties + 3)
+        for arm in range(count):
+            value = index(
+                terms, arm, stride, queues, 0, 1, constants, now, uniform, float(arm), penalties
+            )
+            if value < best:
+                best, chosen = value, arm
+        return chosen
+
+    def learn(memory, row):
+        if learns:
+            state, terms, channels = memory.state, memory.terms, 2 + memory.penalties
+            stride, first = len(terms) // (2 * channels - 1), row * channels
+            pulls, cost, earned = state.pulls[row], state.totals[first], state.totals[first + 1]
+            for channel in range(1, channels):
+                total = state.totals[first + channel]
+                level, width = renew(memory.wide, pulls, cost, earned, total, channel, memory.run)
+                terms[(2 * channel - 2) * stride + row] = level
+                terms[(2 * channel - 1) * stride + row] = width
+
+    return Actions(part(choose), part(learn), wrap(_always))
+
+
+def _over_book(spec: Spec) -> Actions:
+    """The actions of an index policy without a ``State``: its terms come from the book."""
+    decide, part, number = decider(spec), spec.formula, spec.dtype
+    renew, coin, random = spec.target.renew(), part(coin_of), spec.policy.random
+    learns, touched, touch = spec.policy.learns, spec.method == SIEVE, toucher(spec)
+
+    def choose(memory, step):
+        uniform = number(coin(memory.pair[0])) if random else number(0)
+        return decide(memory.address, step, uniform)
+
+    def learn(memory, row):
+        if learns:
+            book, terms, channels = memory.book, memory.terms, 2 + memory.penalties
+            stride, first = len(terms) // (2 * channels - 1), row * (1 + channels)
+            pulls, cost, earned = book[first], book[first + 1], book[first + 2]
+            for channel in range(1, channels):
+                total = book[first + 1 + channel]
+                level, width = renew(
+                    memory.constants, pulls, cost, earned, total, channel, memory.run
+                )
+                terms[(2 * channel - 2) * stride + row] = number(level)
+                terms[(2 * channel - 1) * stride + row] = number(width)
+            if touched:
+                touch(memory.address, row)
+
+    return Actions(spec.part(choose), spec.part(learn), spec.part(_always))
+
+
+def _always(memory):
+    return True
+
+
+def of_any_policy(part: Any) -> Actions:
+    """The actions of any policy: functions at addresses, which the memory tells."""
+
+    def choose(memory, step):
+        memory.counts[STEP] = step
+        return call_choose(memory.choose_at, memory.address)
+
+    def learn(memory, row):
+        if call_learn(memory.learn_at, memory.address, int64(row)) == FAILED:
+            memory.counts[WRONG] = 1
+
+    def sound(memory):
+        return memory.counts[WRONG] == 0
+
+    return Actions(part(choose), part(learn), part(sound))
+
+
+def any_target() -> Target:
+    """The step functions for any policy, in double precision."""
+
+    def part(function: Any, dtype: Any = None) -> Any:
+        return compile_function(function, dtype, inlined)
+
+    return Target(None, 0, np.float64, part, net=of_run)

@@ -1,0 +1,169 @@
+"""One compiled interface for every policy: ``choose(address) -> arm`` and ``learn(address, row)``.
+
+A policy compiles to these two functions over a run's block. The loops around them are compiled once
+for all policies, for any number of arms and limits, and kept on the disk: a run, a run with delays,
+ask, ask with pulls in flight, and tell. They call the policy at its address. What a policy raises
+comes back as a status (``compiled.FAILED``).
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from tightrope.compiled import (
+    address_of,
+    compile_function,
+    compile_kernel,
+    copied,
+    direct_call,
+    inlined,
+    separate,
+)
+from tightrope.kernels import live
+from tightrope.kernels.actions import Actions, Common, actions, any_target, common, of_any_policy
+from tightrope.kernels.flight import Views, views
+from tightrope.kernels.memory import memory_of
+from tightrope.kernels.memory import of_any_policy as any_memory
+from tightrope.kernels.moving import all_moving_runs, moving_loop
+from tightrope.kernels.run_state import STEP
+from tightrope.kernels.single_run import all_runs, loop, report_writer
+from tightrope.kernels.spec import Spec
+
+__all__ = ["LiveCalls", "Native", "live_calls", "moving_run", "native", "single_run"]
+
+NUMBERS = types.Array(types.float64, 1, "C")
+
+
+class Native(NamedTuple):
+    """The addresses of a policy's two functions, and the kernels that they belong to."""
+
+    choose: int
+    learn: int
+    kernels: tuple[Any, Any]
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """What the loops take."""
+        return self.choose, self.learn
+
+
+@lru_cache(maxsize=256)
+def native(spec: Spec) -> Native:
+    """The policy's functions: compiled, or loaded from the disk."""
+    made, memory_at = actions(spec), memory_of(spec)
+    choose, learn = made.choose, made.learn
+
+    def choose_at(address):
+        memory = memory_at(address)
+        return np.int64(choose(memory, memory.counts[STEP]))
+
+    def learn_at(address, row):
+        learn(memory_at(address), row)
+        return np.int64(0)
+
+    kernels = compile_kernel(choose_at), compile_kernel(learn_at)
+    word = types.int64
+    return Native(address_of(kernels[0], word), address_of(kernels[1], word, word), kernels)
+
+
+def _part(function: Any, dtype: Any = None) -> Any:
+    return compile_function(function, dtype, inlined)
+
+
+def _wrap(function: Any) -> Any:
+    return compile_function(function, None, copied)
+
+
+def _long(function: Any) -> Any:
+    return compile_function(function, None, separate)
+
+
+@cache
+def _parts() -> tuple[Any, Actions, Common, Any]:
+    """The step functions, the actions and what is common, for any policy."""
+    target, own = any_target(), of_any_policy(_wrap)
+    return target, own, common(target, own.learn, _part, _wrap, _long), any_memory()
+
+
+@cache
+def single_run() -> Any:
+    """The kernel of a run for any policy; after the arguments of ``all_runs`` its addresses."""
+    target, own, shared, memory_at = _parts()
+    play = loop(target, _wrap, target.draw_cells(), own, shared)
+    runs = _wrap(all_runs(play, report_writer(_wrap)))
+
+    def run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop, policy):
+        memory = memory_at(block.ctypes.data, policy)
+        return runs(
+            memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop
+        )
+
+    return compile_kernel(run)
+
+
+@cache
+def _views() -> Views:
+    target, own, shared, _ = _parts()
+    return views(target, _part, own.learn, shared)
+
+
+@cache
+def moving_run() -> Any:
+    """The kernel of a run with delays for any policy, likewise."""
+    target, own, shared, memory_at = _parts()
+    play = moving_loop(target, _part, _wrap, target.draw_cells(), own, shared, _views())
+    runs = _wrap(all_moving_runs(play, report_writer(_wrap)))
+
+    def run_late(
+        block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law, starts, ends,
+        counts, until, stop, policy,
+    ):  # fmt: skip
+        memory = memory_at(block.ctypes.data, policy)
+        seen = memory_at(seen_block.ctypes.data, policy)
+        return runs(
+            memory, seen, block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law,
+            starts, ends, counts, until, stop,
+        )  # fmt: skip
+
+    return compile_kernel(run_late)
+
+
+class LiveCalls(NamedTuple):
+    """The functions of a live run, see ``live``; blocks are given by their addresses.
+
+    ``policy`` stands for the addresses of its ``choose`` and ``learn``.
+    """
+
+    tell: Any  # (block, *policy, arm, cost, reward, penalty) -> the next arm if it is known
+    ask: Any  # (block, *policy) -> the next arm
+    ask_beside: Any  # (block, *policy, view, flight, stand_ins) -> the next arm
+
+
+@cache
+def live_calls() -> LiveCalls:
+    """Compiled, or loaded from the disk."""
+    _, own, shared, memory_at = _parts()
+    tell, ask = _wrap(live.telling(own, shared, _part)), _wrap(live.asking(own, shared))
+    beside = _wrap(live.asking_beside(own, shared, _views()))
+
+    def tell_any(block, choose, learn, arm, cost, reward, penalty):
+        return tell(memory_at(block, (choose, learn)), arm, cost, reward, penalty)
+
+    def ask_any(block, choose, learn):
+        return ask(memory_at(block, (choose, learn)))
+
+    def ask_beside_any(block, choose, learn, view, flight, stand_ins):
+        policy = (choose, learn)
+        return beside(memory_at(block, policy), memory_at(view, policy), flight, stand_ins)
+
+    word, number = types.int64, types.float64
+    policy = (word, word, word)
+    return LiveCalls(
+        direct_call(compile_kernel(tell_any), *policy, word, number, number, number),
+        direct_call(compile_kernel(ask_any), *policy),
+        direct_call(compile_kernel(ask_beside_any), *policy, word, NUMBERS, NUMBERS),
+    )

@@ -1,0 +1,89 @@
+"""The same step in plain Python, on the same block: nothing is compiled.
+
+For policies that cannot be compiled, for a live run whose policy is still being compiled, and to
+repeat a step in which a policy failed, so that the error names the line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tightrope.kernels import live
+from tightrope.kernels.actions import Actions, Common, common, over_state
+from tightrope.kernels.flight import views
+from tightrope.kernels.memory import Memory, plain_memory
+from tightrope.kernels.run_state import STEP, RunState
+from tightrope.kernels.single_run import loop
+from tightrope.kernels.spec import PLAIN, Spec
+from tightrope.kernels.step import Target, coin_of, of_run
+from tightrope.policies.base import Policy, Statistics
+
+__all__ = ["PlainCalls", "play_plainly"]
+
+
+def _as_it_is(function: Any, dtype: Any = None) -> Any:
+    return function
+
+
+def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
+    """The step functions, the policy's actions and what is common."""
+    target = Target(spec.policy, spec.penalties, float, _as_it_is, net=of_run)
+    own = (
+        _deciding(policy)
+        if spec.method == PLAIN
+        else over_state(spec, target, _as_it_is, _as_it_is)
+    )
+    return target, own, common(target, own.learn, _as_it_is, _as_it_is)
+
+
+def _deciding(policy: Policy) -> Actions:
+    """The actions of a policy that has nothing but ``decide``."""
+
+    def choose(memory: Memory, step: int) -> int:
+        state: RunState = memory.address
+        uniform = coin_of(int(memory.pair[0])) if memory.random else 0.0
+        pulls, queues = memory.state.pulls.tolist(), memory.run.queues.tolist()
+        totals = memory.state.totals.reshape(len(pulls), -1)
+        cost, reward, *_ = totals.T.tolist()
+        seen = Statistics(pulls, cost, reward, totals[:, 2:].tolist())
+        return policy.decide(state.setup, sum(pulls), seen, queues[: state.limited], uniform)
+
+    return Actions(choose, lambda memory, row: None, lambda memory: True)
+
+
+class PlainCalls:
+    """The functions of ``kernels.live`` for a state with a ``State``."""
+
+    def __init__(self, policy: Policy, state: RunState) -> None:
+        target, own, shared = _parts(policy, state.spec)
+        beside = views(target, _as_it_is, own.learn, shared)
+        self._memory, self._state = plain_memory(state), state
+        self._tell = live.telling(own, shared, _as_it_is)
+        self._ask, self._beside = live.asking(own, shared), live.asking_beside(own, shared, beside)
+
+    def tell(self, arm: int, cost: float, reward: float, penalty: float) -> int:
+        """Take the outcome of a pull, or refuse it without any change; returns the next arm."""
+        return int(self._tell(self._memory, arm, cost, reward, penalty))
+
+    def ask(self) -> Any:
+        """The next arm; whatever the policy returns."""
+        with np.errstate(all="ignore"):
+            return self._ask(self._memory)
+
+    def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
+        """The next arm with pulls in ``flight`` [K], and each arm's stand-in [K]."""
+        seen = plain_memory(self._state.copy())
+        with np.errstate(all="ignore"):
+            return self._beside(self._memory, seen, flight, stand_ins)
+
+
+def play_plainly(policy: Policy, state: RunState, law: Any, starts: Any, until: int) -> Any:
+    """Go on with a run up to step ``until``, as ``single_run.loop``; the law in tables of cells."""
+    target, own, shared = _parts(policy, state.spec)
+    play = loop(target, _as_it_is, target.draw_cells(), own, shared)
+    counts, memory = state["counts"], plain_memory(state)
+    return play(
+        memory, law, starts, len(state["totals"]), 0, int(counts[STEP]), 0, until, np.zeros(1)
+    )

@@ -1,0 +1,108 @@
+"""What decides and learns in a live run: compiled functions, or the same lines in plain Python.
+
+All forms have ``tell(arm, cost, reward, penalty)``, ``ask()`` and ``ask_beside(flight,
+stand_ins)``, see ``kernels.live``; several penalties are put into ``state.run.told`` before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tightrope.compiled import FAILED
+from tightrope.engine.planning import warn_not_compiled, why_not_compiled
+from tightrope.engine.single import failed
+from tightrope.errors import PolicyError
+from tightrope.kernels.native import LiveCalls, Native, live_calls, native
+from tightrope.kernels.plain import PlainCalls
+from tightrope.kernels.run_state import STEP, RunState, aligned_copy
+from tightrope.live.background import Background
+from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.policies.choice import ChoicePolicy
+
+__all__ = ["NativeCalls", "background_of", "calls_for", "compiled_for"]
+
+
+def compiled_for(policy: Policy, state: RunState) -> tuple[Native, LiveCalls] | None:
+    """The compiled functions; None, with a warning, if the policy cannot be compiled."""
+    if not isinstance(policy, IndexPolicy | ChoicePolicy):
+        return None
+    made, calls, reason = why_not_compiled(lambda: (native(state.spec), live_calls()))
+    if reason:
+        warn_not_compiled(policy.label, reason, stacklevel=6)
+        return None
+    return made, calls
+
+
+class NativeCalls:
+    """Compiled functions over a state's block."""
+
+    def __init__(self, state: RunState, made: tuple[Native, LiveCalls]) -> None:
+        self._state, (policy, calls) = state, made
+        self._before = (state.block.ctypes.data, policy.choose, policy.learn)
+        self.tell: Callable[..., Any] = partial(calls.tell, *self._before)
+        self.ask: Callable[..., Any] = partial(calls.ask, *self._before)
+        self._calls, self._view = calls, None
+
+    def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
+        """The next arm beside what was told; the first time, memory for the view is taken."""
+        self._view = aligned_copy(self._state.block)
+        self.ask_beside = partial(  # type: ignore[method-assign]
+            self._calls.ask_beside, *self._before, self._view.ctypes.data
+        )
+        return self.ask_beside(flight, stand_ins)
+
+
+class _CarefulCalls:
+    """The same around a user's own policy, whose errors name the line.
+
+    A step that fails is repeated in plain Python, from what was there before.
+    """
+
+    def __init__(self, policy: Policy, state: RunState, calls: NativeCalls | PlainCalls) -> None:
+        self._policy, self._state, self._calls = policy, state, calls
+
+    def tell(self, *given: Any) -> Any:
+        """As the call."""
+        return self._made("tell", given)
+
+    def ask(self) -> Any:
+        """As the call."""
+        return self._made("ask", ())
+
+    def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
+        """As the call."""
+        return self._made("ask_beside", (flight, stand_ins))
+
+    def _made(self, name: str, given: tuple[Any, ...]) -> Any:
+        before, block = self._state.block.copy(), self._state.block
+        label, step = self._policy.label, int(self._state["counts"][STEP])
+        try:
+            found = getattr(self._calls, name)(*given)
+            if found != FAILED:
+                return found
+            block[:] = before
+            getattr(PlainCalls(self._policy, self._state), name)(*given)
+        except PolicyError:
+            raise
+        except Exception as error:
+            block[:] = before
+            raise failed(label, error, step) from error
+        block[:] = before
+        raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
+
+
+def calls_for(
+    policy: Policy, state: RunState, made: tuple[Native, LiveCalls] | None
+) -> NativeCalls | PlainCalls | _CarefulCalls:
+    """The calls of a policy over a state; plain ones if it is not compiled."""
+    calls = PlainCalls(policy, state) if made is None else NativeCalls(state, made)
+    outside = not type(policy).__module__.startswith("tightrope.")
+    return _CarefulCalls(policy, state, calls) if outside else calls
+
+
+def background_of(policy: Policy, state: RunState) -> Background | None:
+    """The compilation of the policy's functions in another thread, if it can be compiled."""
+    compilable = isinstance(policy, IndexPolicy | ChoicePolicy)
+    return Background.of(state.spec) if compilable else None
