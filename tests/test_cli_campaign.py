@@ -771,17 +771,17 @@ def test_an_interrupted_command_ends_with_130(campaign, monkeypatch):
 
 def test_a_command_compiles_nothing_for_later(campaign, monkeypatch):
     from tightrope.live.campaign import Campaign
-    from tightrope.live.controller import CompiledAside
+    from tightrope.live.background import Background
 
     ask, wanted = Campaign.ask, []
 
     def watched(self, *words, **options):
-        wanted.append(CompiledAside.wanted)
+        wanted.append(Background.wanted)
         return ask(self, *words, **options)
 
     monkeypatch.setattr(Campaign, "ask", watched)
     campaign.json("ask")
-    assert (wanted, CompiledAside.wanted) == ([False], True)
+    assert (wanted, Background.wanted) == ([False], True)
 
 
 def test_a_busy_store_is_status_one(campaign, monkeypatch):

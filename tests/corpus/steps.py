@@ -17,7 +17,6 @@ from tightrope.errors import TightropeError
 from tightrope.live.campaign import Campaign
 
 HERE = Path(__file__).parent
-PLAIN = 10**9  # patience: kernels that are not on the disk are not compiled
 MOMENT = 60.0  # seconds between two steps of a campaign
 STATUS = (
     "name", "state", "budget", "spent", "reserved", "free", "in_flight", "asked", "told", "voided",

@@ -48,7 +48,6 @@ import numpy as np
 from tests.corpus.steps import (
     HERE,
     MOMENT,
-    PLAIN,
     Clock,
     act,
     facts,
@@ -80,7 +79,8 @@ from tightrope.cli import main as shell
 from tightrope.data.fitting import fit
 from tightrope.errors import TightropeError
 from tightrope.live import campaign as campaign_module
-from tightrope.live.controller import CompiledAside
+from tightrope.live.background import Background
+from tightrope.live.calls import NativeCalls
 from tightrope.live.keeping import archive_events, backup_store, restore_store
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
@@ -130,8 +130,8 @@ def outcome(task: Task, arm: int, turn: int, most: float = 1.0) -> list[Any]:
 def compile_index(task: Task | Problem, policy: str, budget: float) -> None:
     """Have an index policy's kernels on the disk."""
     if isinstance(parse_policy(policy), IndexPolicy):
-        made = Controller(task, parse_policy(policy), budget, patience=PLAIN)
-        CompiledAside(made._state.spec).wait()
+        Controller(task, parse_policy(policy), budget, background=True)
+        Background.wait()
 
 
 class Run:
@@ -142,7 +142,7 @@ class Run:
     ) -> None:
         if compiled:
             compile_index(task, policy, budget)
-        made = Controller(task, parse_policy(policy), budget, seed=7, patience=PLAIN)
+        made = Controller(task, parse_policy(policy), budget, seed=7, background=True)
         if not compiled:
             made._tell, made._choose = made._plain_calls(compilable=False)
         self.controller = made
@@ -296,7 +296,7 @@ def write_controllers(path: Path, made: Iterator[tuple[str, Run, int]], compiled
     found = {}
     for kind, run, flight in made:
         if isinstance(run.controller.policy, IndexPolicy):
-            assert (run.controller._plain is None) == compiled, kind
+            assert isinstance(run.controller._calls, NativeCalls) == compiled, kind
         saved, before = run.controller.snapshot(), totals(run.controller)
         run.steps = []
         run.pulls(60, flight)
@@ -306,7 +306,7 @@ def write_controllers(path: Path, made: Iterator[tuple[str, Run, int]], compiled
             "steps": run.steps,
             "after": totals(run.controller),
         }
-        again = Controller.restore(saved, patience=PLAIN)
+        again = Controller.restore(saved, background=True)
         if not compiled:
             again._tell, again._choose = again._plain_calls(compilable=False)
         decided = [step(again, *(one[:-1] if one[0] == "ask" else one)) for one in run.steps]

@@ -25,7 +25,7 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live import campaign as campaign_module
-from tightrope.live import controller as controller_module
+from tightrope.live import background
 from tightrope.live.campaign import Campaign
 from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved
@@ -638,13 +638,12 @@ def test_a_child_goes_on_after_its_parent_has_let_go(tmp_path):
 
 def test_a_fork_waits_for_what_is_being_compiled(monkeypatch):
     """The child would have numba's locks, and not the thread that lets go of them."""
-    monkeypatch.setattr(controller_module, "calls", lambda _: time.sleep(0.2))
-    monkeypatch.setattr(controller_module, "call_beside", lambda _: None)
-    monkeypatch.setattr(controller_module, "stateful", lambda spec: spec)
-    controller_module.CompiledAside("a spec")
+    monkeypatch.setattr(background, "native", lambda _: time.sleep(0.2))
+    monkeypatch.setattr(background, "live_calls", lambda: None)
+    background.Background("a spec")
     pid = os.fork()
     if pid == 0:
-        os._exit(len(controller_module.CompiledAside.running))
+        os._exit(len(background.Background.running))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 

@@ -24,7 +24,7 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live import campaign as campaign_module
-from tightrope.live import controller as controller_module
+from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import Settings
 from tightrope.live.following import Follower
@@ -554,8 +554,7 @@ def arms_of(campaign, steps):
 @pytest.mark.parametrize("label", LABELS)
 def test_p10_same_decisions_as_the_simulator(paper, label, monkeypatch):
     """Every policy, without compiled code: that this decides alike is tested elsewhere."""
-    monkeypatch.setattr(controller_module, "why_not_compiled", lambda _: (None, None, "a test"))
-    monkeypatch.setattr(controller_module, "warn_not_compiled", lambda *_, **__: None)
+    monkeypatch.setattr(Background, "wanted", False)
     policy = parse_policy(label)
     campaign = start(MemoryStore(), 40.0, paper, policy=policy, seed=3, stop="paper")
     steps = list(play(paper, policy, set_up(policy, paper, 40.0), 40.0, 3, 0))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tightrope import Controller, InputError, Limit, LyOn, Resolve, Scales, Task, parse_policy
-from tightrope.live import controller as controller_module
+from tightrope.live.background import Background
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, set_up
 
@@ -48,9 +48,8 @@ def plain(monkeypatch):
 
     def make(*arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(controller_module, "why_not_compiled", lambda _: (None, None, "a test"))
-            patch.setattr(controller_module, "warn_not_compiled", lambda *_, **__: None)
-            return Controller(*arguments, **options)
+            patch.setattr(Background, "wanted", False)
+            return Controller(*arguments, **options, background=True)
 
     return make
 

@@ -223,7 +223,7 @@ def damaged(saved):
         *((flipped(place), "is damaged") for place in range(len(snapshots.MAGIC), len(saved), 97)),
         (snapshots.MAGIC + checksum + b"\n", "is damaged"),
         (snapshots.MAGIC + b"\xff\n" + line + b"\n" + block, "is damaged"),
-        (with_head(format=99), "format 99 must be 2 or 3"),
+        (with_head(format=99), "format 99 must be 2 to 4"),
         (with_head(policy=["nowhere", "Nobody"]), "its policy nowhere.Nobody is not known here"),
         ("text", "must be bytes"),
         (None, "must be bytes"),

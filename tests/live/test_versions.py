@@ -42,37 +42,37 @@ def programs(store):
 
 def test_one_version_after_the_other_goes_on(store, program):
     """Also the third, though the second's takeover is in no snapshot that it could start from."""
-    for version in ("0.2.0", "0.3.0", "0.10.0"):
+    for version in ("0.4.0", "0.5.0", "0.10.0"):
         program(version)
         opened = open_campaign(store, "x")
         work(opened)
-    assert programs(store) == ["0.2.0", "0.3.0", "0.10.0"]
+    assert programs(store) == ["0.4.0", "0.5.0", "0.10.0"]
     assert opened.status()["told"] == 9
     assert opened.verify().good
 
 
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_process_halts_for_good_when_another_version_takes_over(store, program, saved):
-    program("0.2.0")
+    program("0.4.0")
     old = open_campaign(store, "x")
     work(old)
-    program("0.3.0")
+    program("0.5.0")
     new = open_campaign(store, "x")
     work(new)
     for _ in range(2):  # it must not take it back
-        program("0.2.0")
-        with pytest.raises(HaltedError, match=r"version 0\.3\.0 of the program took over"):
+        program("0.4.0")
+        with pytest.raises(HaltedError, match=r"version 0\.5\.0 of the program took over"):
             old.ask()
-        program("0.3.0")
+        program("0.5.0")
         if saved:
             core = new.refreshed()
             store.save("x", following_saved(new, core))
-    program("0.2.0")
-    with pytest.raises(HaltedError, match=r"this is 0\.2\.0, so upgrade it"):
+    program("0.4.0")
+    with pytest.raises(HaltedError, match=r"this is 0\.4\.0, so upgrade it"):
         open_campaign(store, "x").ask()
-    program("0.3.0")
+    program("0.5.0")
     work(new)
-    assert programs(store) == ["0.2.0", "0.3.0"]
+    assert programs(store) == ["0.4.0", "0.5.0"]
 
 
 def following_saved(opened, core):

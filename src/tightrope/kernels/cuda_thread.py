@@ -149,9 +149,9 @@ def build_thread(
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
     [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
     and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
-    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties`` and
-    the ``layout`` are compile-time constants. With ``moving``, the loop is that of ``moving``. It is
-    long because what is compiled shares what is around it.
+    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties``
+    and the ``layout`` are compile-time constants. With ``moving``, the loop is that of ``moving``.
+    It is long because what is compiled shares what is around it.
     """
     part = device_part
     target = device_target(spec.policy, penalties, np.float64, net=of_run)

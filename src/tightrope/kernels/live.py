@@ -22,8 +22,11 @@ def in_range(value: Any, scale: Any) -> Any:
     return 0.0 <= value <= scale
 
 
-def telling(own: Any, shared: Any, part: Any) -> Any:
-    """``tell(memory, arm, cost, reward, penalty)``: the next arm, ``NOTHING`` or ``REFUSED``."""
+def telling(own: Any, shared: Any, part: Any, ahead: bool = True) -> Any:
+    """``tell(memory, arm, cost, reward, penalty)``: the next arm, ``NOTHING`` or ``REFUSED``.
+
+    Without ``ahead`` it never returns the next arm.
+    """
     choose, take, settle, sound, fine = (
         own.choose, shared.take, shared.settle, own.sound, part(in_range)
     )  # fmt: skip
@@ -31,28 +34,30 @@ def telling(own: Any, shared: Any, part: Any) -> Any:
     def tell(memory, arm, cost, reward, penalty):
         """Take a pull's outcome, or refuse it without any change.
 
-        Several penalties are in ``memory.run.told``; a single one is given.
+        Several penalties are in ``memory.run.told``, and taken from there; a single one is given.
         """
         run, counts, penalties = memory.run, memory.counts, memory.penalties
         scale, outcome = run.scale, run.outcome
-        if penalties == 1:
-            run.told[0] = penalty
         allowed = 0 <= arm < counts[ARMS] and fine(cost, scale[0]) and fine(reward, scale[1])
         for m in range(penalties):
-            allowed = allowed and fine(run.told[m], scale[2 + m])
+            value = penalty if penalties == 1 else run.told[m]
+            allowed = allowed and fine(value, scale[2 + m])
+        for m in range(penalties):
+            value = penalty if penalties == 1 else run.told[m]
+            run.told[m] = 0.0
+            if allowed:
+                outcome[2 + m] = value / scale[2 + m]
         if not allowed:
             return REFUSED
         outcome[0] = cost / scale[0]
         outcome[1] = reward / scale[1]
-        for m in range(penalties):
-            outcome[2 + m] = run.told[m] / scale[2 + m]
         step = counts[STEP]
         take(memory, arm)
         within = settle(memory, step >= counts[EXPLORE])
         counts[STEP] = step + 1
         if not sound(memory):
             return FAILED
-        if memory.random or not within or step + 1 < counts[EXPLORE]:
+        if not ahead or memory.random or not within or step + 1 < counts[EXPLORE]:
             return NOTHING
         return choose(memory, step + 1)
 

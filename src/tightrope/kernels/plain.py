@@ -60,7 +60,7 @@ class PlainCalls:
         target, own, shared = _parts(policy, state.spec)
         beside = views(target, _as_it_is, own.learn, shared)
         self._memory, self._state = plain_memory(state), state
-        self._tell = live.telling(own, shared, _as_it_is)
+        self._tell = live.telling(own, shared, _as_it_is, ahead=False)
         self._ask, self._beside = live.asking(own, shared), live.asking_beside(own, shared, beside)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> int:

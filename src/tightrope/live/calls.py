@@ -63,9 +63,9 @@ class _CarefulCalls:
     def __init__(self, policy: Policy, state: RunState, calls: NativeCalls | PlainCalls) -> None:
         self._policy, self._state, self._calls = policy, state, calls
 
-    def tell(self, *given: Any) -> Any:
+    def tell(self, arm: int, cost: float, reward: float, penalty: float) -> Any:
         """As the call."""
-        return self._made("tell", given)
+        return self._made("tell", (arm, float(cost), float(reward), float(penalty)))
 
     def ask(self) -> Any:
         """As the call."""

@@ -16,7 +16,9 @@ from tightrope.errors import InputError
 from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.run_state import KINDS, ROWS, WHOLE, Field, RunState
 from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, Spec
-from tightrope.policies.base import Policy, Setup
+from tightrope.live.rebuild import renew_terms
+from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.policies.lyon import LyOn
 from tightrope.policies.resolve import Resolve
 from tightrope.policies.state import State, record_fields
 from tightrope.problem import Task
@@ -76,6 +78,8 @@ def read_old(
         _copy_record(arrays["state"], arrays["starts"], listed, new.record)
     if method == CHOICE:
         _copy_record(arrays["scratch"], arrays["own_starts"], _old_scratch(policy), new.scratch)
+    if isinstance(policy, IndexPolicy) and policy.learns:
+        renew_terms(new, policy)  # in plain Python, 0.2 did not keep them
     return new
 
 
@@ -109,6 +113,8 @@ def _setup(policy: Policy, arrays: Arrays, run: Arrays, old: OldRun, task: Task)
     if isinstance(policy, Resolve):  # the expected means were among its constants
         expected = arms * (2 + old.limited) if constants[3] else 0
         constants = constants[:3] + constants[4 + expected :]
+    if isinstance(policy, LyOn):
+        constants += [0.0] * (4 - len(constants))  # in format 2 it had three
     terms, rows = None, 2 * (1 + old.penalties)
     if not getattr(policy, "learns", True) and old.method != CHOICE:
         terms = arrays["places"][:rows, :arms].T.reshape(arms, -1, 2)

@@ -35,6 +35,7 @@ __all__ = [
     "copy_statistics",
     "new_state",
     "rebuilt",
+    "renew_terms",
     "reprice_statistics",
     "with_record",
 ]
@@ -117,12 +118,13 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
     for entry in (STEP, ASKED, PHASE):
         new["counts"][entry] = old["counts"][entry]
     _move_run(old, new, moves.factors)
-    width = new["totals"].shape[1]
-    new["totals"][kept] = (old["totals"] * [1.0, *moves.factors[: width - 1]])[arms[kept]]
+    units = np.ones(new["totals"].shape[1])  # a task without limits has a penalty that is always 0
+    units[1 : 1 + len(moves.factors)] = moves.factors[: len(units) - 1]
+    new["totals"][kept] = (old["totals"] * units)[arms[kept]]
     if new.spec.remembers:
         _move_record(old, new, moves)
     if new.spec.indexed and policy.learns:  # type: ignore[attr-defined]
-        _renew_terms(new, policy)  # type: ignore[arg-type]
+        renew_terms(new, policy)  # type: ignore[arg-type]
     if new.spec.method == CHOICE:
         _move_scratch(old, new, policy, moves)  # type: ignore[arg-type]
     return new
@@ -245,7 +247,7 @@ def _sums(old: RunState) -> dict[str, Floats]:
     }
 
 
-def _renew_terms(new: RunState, policy: IndexPolicy) -> None:
+def renew_terms(new: RunState, policy: IndexPolicy) -> None:
     """The terms of every arm that was pulled."""
     setup, limited = _setup_of(new), new.penalties
     if new.spec.remembers:
