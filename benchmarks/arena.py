@@ -1,12 +1,11 @@
 """The whole arena on a large machine, and its tables for the documentation.
 
-python -m benchmarks.arena --runs 2000 --processes 16 --out arena
+python -m benchmarks.arena --runs 2000 --out arena
 python -m benchmarks.arena --docs arena      # puts its tables and figure into docs/
 
-The runs and the pages are those of ``tightrope arena``. A GPU, if there is one, takes the policies
-and numbers of arms and limits that would keep a CPU busy for longer than compiling for it takes;
-NVIDIA's MPS lets the processes share it (``nvidia-cuda-mps-control -d``). The same call goes on
-where an interrupted one stopped.
+The runs and the pages are those of ``tightrope arena``, which takes a GPU, if there is one, for
+what would keep all CPUs busy for more than a few seconds. The same call goes on where an
+interrupted one stopped.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", action="append", default=[], type=float, help="(the arena's)")
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=12)
+    parser.add_argument("--threads", "--processes", type=int, help="(all processors)")
     parser.add_argument("--backend", default="auto")
     parser.add_argument("--out", help="a folder for arena.html and its files")
     parser.add_argument("--docs", help="such a folder: copy its tables and figure to docs/")
@@ -115,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seed=asked.seed,
         out=folder,
         backend=asked.backend,
-        processes=asked.processes,
+        threads=asked.threads,
     )
     (folder / STANDINGS).write_text("\n".join(standings_table(found.rows, found.budget)) + "\n")
     (folder / MINE).write_text("\n".join(policy_table(found.rows, *OURS)) + "\n")

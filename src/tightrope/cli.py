@@ -443,6 +443,8 @@ def arena(options: argparse.Namespace) -> int:
     """Rank policies against each other on many problems, and write a page about it."""
     from tightrope.experiments.arena import arena as run
 
+    if options.processes is not None:
+        _show_warning("--processes means --threads now, and goes with version 0.4")
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = run(
             options.problem,
@@ -454,7 +456,7 @@ def arena(options: argparse.Namespace) -> int:
             progress=False if options.quiet else None,
             backend=options.backend,
             fresh=options.fresh,
-            processes=options.processes,
+            threads=options.processes if options.threads is None else options.threads,
         )
     if options.json:
         print_json(found.summary())
@@ -693,12 +695,8 @@ def _add_arena(commands: Any) -> None:
     )
     _add_runs(parser, 75)
     _add_backend(parser)
-    parser.add_argument(
-        "--processes",
-        type=whole,
-        metavar="N",
-        help="default as many as processors if there is much to compile",
-    )
+    parser.add_argument("--threads", type=whole, metavar="N", help="default all processors")
+    parser.add_argument("--processes", type=whole, help=argparse.SUPPRESS)  # its former name
     parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
     _add_fresh(parser)
 

@@ -4,6 +4,10 @@ import csv
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +55,15 @@ SMALL = {
     "policies": ["lyon", "stationary", "uniform-random"],
     "budgets": [100],
 }
+MIXED = {
+    "problems": ["paper", "arena-abrupt", "wireless"],
+    "policies": ["lyon", "resolve", "uniform-random"],
+    "budgets": [50, 200],
+}
+
+
+def timeless(found):
+    return [{k: v for k, v in row.items() if k != "decision_ns"} for row in found.summary()]
 
 
 STEADY = [name for name in PROBLEMS if not ready_problem(name).changes]
@@ -696,21 +709,81 @@ def test_the_knowing_are_not_ranked(made):
 def test_it_goes_on_where_it_was_stopped(made, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(store, "FLUSH_SECONDS", 0.0)
     monkeypatch.setattr(store, "FLUSH_SHARE", 0.0)
+    shown = []
 
     def stop(done: float) -> None:
+        shown.append(done)
         if done > 0.3:
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted, match="the same command again to continue"):
         arena(**SMALL, runs=8, out=tmp_path, progress=stop)
+    assert os.listdir(tmp_path) == [".partial"]
     assert list((tmp_path / ".partial").glob("part-*"))
-    again = arena(**SMALL, runs=8, out=tmp_path, progress=lambda done: None)
+    assert shown == sorted(shown)
+    again = arena(**SMALL, runs=8, out=tmp_path, progress=shown.append, threads=1)
     assert "continuing from" in capsys.readouterr().err
-    timeless = [{k: v for k, v in row.items() if k != "decision_ns"} for row in again.summary()]
-    assert timeless == [
-        {k: v for k, v in row.items() if k != "decision_ns"} for row in made[1].summary()
-    ]
+    assert shown[-1] == pytest.approx(1.0)
+    assert timeless(again) == timeless(made[1])
     assert sorted(os.listdir(tmp_path)) == sorted(FILES)
+
+
+def test_stopped_without_a_folder():
+    def stop(done: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match=r"^interrupted before "):
+        arena(**SMALL, runs=8, progress=stop)
+
+
+def test_the_numbers_do_not_depend_on_the_threads():
+    one, three = (arena(**MIXED, runs=9, progress=False, threads=threads) for threads in (1, 3))
+    assert timeless(one) == timeless(three)
+    assert all(row.decision_ns > 0.0 for row in (*one.rows, *three.rows))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, "2", 10**6])
+def test_a_wrong_number_of_threads(threads, tmp_path):
+    with pytest.raises(InputError, match=r"^threads = .* must be a whole number of at least 1"):
+        arena(**SMALL, runs=8, threads=threads, out=tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_processes_mean_threads(made, tmp_path):
+    with pytest.warns(DeprecationWarning, match="means threads") as told:
+        found = arena(**SMALL, runs=8, out=tmp_path, progress=False, processes=3)
+    assert [one.filename for one in told] == [__file__]
+    assert timeless(found) == timeless(made[1])
+    assert dict(facts_of(found.rows, 8, 0, 3))["Threads"] == "3"
+    with (
+        pytest.warns(DeprecationWarning, match="means threads"),
+        pytest.raises(InputError, match=r"^threads = 0 must be"),
+    ):
+        arena(**SMALL, runs=8, processes=0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sends signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_and_keeps_what_is_finished(tmp_path, number, status):
+    words = "arena --problem paper --policy resolve --budget 100000 --runs 20000 --threads 2"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tightrope", *words.split(), "--out", tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 120.0
+    while not list(tmp_path.glob(".partial/part-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == status, err
+    assert out == ""
+    assert os.listdir(tmp_path) == [".partial"]
+    assert "Traceback" not in err
+    *_, last = err.splitlines()
+    assert last.startswith("tightrope: interrupted: ")
+    assert last.endswith(" to continue")
 
 
 def test_one_s_own_problems_and_policies_as_objects(paper):
@@ -745,6 +818,13 @@ def test_shell(tmp_path, capsys):
         0
     ].keys()
     assert printed.err.startswith("wrote ")
+    old = [*words.split(), "--out", str(tmp_path), "--processes"]
+    assert cli.main([*old, "2"]) == 0
+    warned, wrote = capsys.readouterr().err.splitlines()
+    assert warned.startswith("warning: --processes means --threads now")
+    assert wrote.startswith("wrote ")
+    assert cli.main([*old, "0"]) == 2
+    assert "threads = 0 must be" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from tightrope.compiled.memory import (
     array_behind,
     first_of,
     memory_at,
+    three_at,
 )
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "select",
     "separate",
     "tables_in_global_memory",
+    "three_at",
     "uncounted",
     "whole_number",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import types
 from collections.abc import Callable, Iterator
+from enum import EnumType
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -58,6 +59,8 @@ def _text(value: Any, within: tuple[int, ...]) -> str:
     if isinstance(value, np.ndarray):
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{value.dtype}{value.shape}{content}"
+    if isinstance(value, EnumType):
+        return f"{value.__qualname__}{[(one.name, one.value) for one in value]}"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
     if isinstance(value, partial):
@@ -79,11 +82,10 @@ def _function_text(function: types.FunctionType, within: tuple[int, ...]) -> str
     if function in _known:
         return _known[function]
     inside, cycles = (*within, id(function)), len(_cycles)
-    used = []
+    used: list[str] = []
     for name, value in names_of(function).items():
-        if isinstance(value, types.ModuleType):  # the attributes it uses, as in helper.ARM
-            found = [at for at in _used(function.__code__) if hasattr(value, at)]
-            used += [f"{name}.{at}={_text(getattr(value, at), inside)}" for at in found]
+        if isinstance(value, types.ModuleType):
+            used += _of_module(name, value, set(_used(function.__code__)), inside)
         else:
             used.append(f"{name}={_text(value, inside)}")
     cells = [_text(cell.cell_contents, inside) for cell in function.__closure__ or ()]
@@ -94,6 +96,20 @@ def _function_text(function: types.FunctionType, within: tuple[int, ...]) -> str
     if ours and len(_cycles) == cycles:  # else its text depends on where it was looked at from
         _known[function] = short
     return short
+
+
+def _of_module(
+    name: str, module: types.ModuleType, used: set[str], within: tuple[int, ...]
+) -> Iterator[str]:
+    """The texts of the attributes that are used, as in helper.ARM or package.helper.ARM."""
+    if module.__name__.partition(".")[0] in LIBRARIES:
+        return
+    for at in sorted(used):
+        value = getattr(module, at, None)
+        if isinstance(value, types.ModuleType):
+            yield from _of_module(f"{name}.{at}", value, used - {at}, within)
+        elif value is not None:
+            yield f"{name}.{at}={_text(value, within)}"
 
 
 def _code_text(code: types.CodeType, said: str | None = None) -> str:

@@ -44,6 +44,7 @@ __all__ = [
     "array_behind",
     "first_of",
     "memory_at",
+    "three_at",
 ]
 
 WORD = ir.IntType(64)
@@ -347,6 +348,18 @@ def memory_at(parts: Mapping[str, Part]) -> Any:
         return kind(types.int64), generate
 
     return block
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def three_at(_context: Any, address: Any) -> Any:
+    """For compiled code: the three integers at an address."""
+    kind = types.UniTuple(types.int64, 3)
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], WORD.as_pointer())
+        return context.make_tuple(builder, kind, [_load(builder, pointer, at) for at in range(3)])
+
+    return kind(types.int64), generate
 
 
 def array_behind(entry: int, dtype: type, rows: bool) -> Any:

@@ -23,6 +23,8 @@ from tightrope.results import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
+WAITING = 4.0  # seconds of work per thread that wait, by estimate
+
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
@@ -43,7 +45,7 @@ class Chunk:
 
 
 Keep = Callable[[int, Runs, float], None]  # receives a finished chunk: its place, runs, seconds
-Compile = Callable[[Job], None]  # called before a job's first chunk
+Compile = Callable[[Job], bool]  # called before each chunk: whether it took time
 Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chunks, places to do
 
 
@@ -116,9 +118,11 @@ class Work:
                 self.elapsed += time.perf_counter() - start - sum(self.compile_seconds.values())
         return not self.todo
 
-    def _compile(self, job: Job) -> None:
-        if job not in self.compile_seconds:
-            self.compile_seconds[job] = job.compile()
+    def _compile(self, job: Job) -> bool:
+        if job in self.compile_seconds:
+            return False
+        self.compile_seconds[job] = job.compile()
+        return self.compile_seconds[job] > 0.0
 
     def finished_runs(self, jobs: Iterable[Job]) -> Numbers:
         """The numbers of the runs that all of these jobs have finished."""
@@ -152,18 +156,28 @@ class Work:
 def run_chunks(
     chunks: Sequence[Chunk], todo: Sequence[int], keep: Keep, compile: Compile, threads: int
 ) -> None:
-    """Run the chunks at the places ``todo``; on Ctrl-C, keep the finished ones and raise it."""
+    """Run the chunks at the places ``todo``; on Ctrl-C, keep the finished ones and raise it.
+
+    Some seconds of work wait for the threads, so that they are busy while a kernel is compiled.
+    """
     stop = np.zeros(1, np.uint8)
     pending: dict[Future[tuple[Runs | None, float]], int] = {}
     places = iter(todo)
     pool = ThreadPoolExecutor(threads)
 
     def submit() -> None:
-        at = next(places, None)
-        if at is not None:
+        """Fill the queue, up to the first chunk that is enough."""
+        waiting = sum(chunks[at].weight for at in pending.values())
+        while len(pending) < 2 * threads or waiting < WAITING * threads:
+            at = next(places, None)
+            if at is None:
+                return
             job = chunks[at].job
-            compile(job)  # in this thread, because Ctrl-C interrupts only the main thread
+            new = compile(job)  # in this thread, because Ctrl-C interrupts only the main thread
             pending[pool.submit(job.plan.run, chunks[at].runs, stop)] = at
+            waiting += chunks[at].weight
+            if new:
+                return  # look at what has finished meanwhile
 
     def gather(futures: Iterable[Future[tuple[Runs | None, float]]]) -> None:
         for future in futures:
@@ -174,14 +188,12 @@ def run_chunks(
 
     try:
         with not_dropped() as check:
-            for _ in range(2 * threads):
-                submit()
+            submit()
             while pending:
                 finished = wait(pending, return_when=FIRST_COMPLETED).done
                 gather(finished)
                 check()
-                for _ in finished:
-                    submit()
+                submit()
     except KeyboardInterrupt:
         stop[0] = 1
         gather(list(pending))

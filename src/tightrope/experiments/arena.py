@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tightrope.engine.arguments import (
-    MOST_THREADS,
     budget_list,
     named_policies,
     require_problem,
@@ -25,7 +24,6 @@ from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import Request, Settings, make
 from tightrope.engine.store import Store
 from tightrope.errors import InputError, PolicyError
-from tightrope.experiments.arena_processes import make_in_processes, worthwhile_processes
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import standings_html, verdicts, write
 from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
@@ -34,7 +32,6 @@ from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Problem
-from tightrope.problem.laws import shown
 from tightrope.problem.ready import load_problem, ready_names
 from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
@@ -194,7 +191,8 @@ def arena(
     backend: str = "auto",
     progress: Progress = None,
     fresh: bool = False,
-    processes: int | None = 1,
+    threads: int | None = None,
+    processes: int | None = None,
 ) -> Arena:
     """Run the policies on the problems at the budgets and rank them.
 
@@ -205,15 +203,18 @@ def arena(
     its files are written there, and finished runs are kept in ``out/.partial`` until then: after an
     interruption the same call goes on from there; ``fresh`` starts again.
 
-    ``processes``: with more than 1, kernels are compiled side by side, and a script must start by
-    ``if __name__ == "__main__":``; None takes as many as CPUs where that saves time. The numbers
-    are the same.
+    ``threads`` defaults to the available CPUs; the numbers do not depend on it. There is one
+    parameter too many because ``processes``, its former name, is taken until version 0.4.
 
     >>> table = arena(["paper"], ["resolve", "lyon"], budgets=[1000])  # doctest: +SKIP
     >>> table.verdicts["paper"]  # doctest: +SKIP
     """
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
-    _require_processes(processes)
+    if processes is not None:
+        text = "arena(processes=...) means threads=... now, and goes with version 0.4"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        threads = processes if threads is None else threads
+    thread_count(threads)  # before any folder is made
     sizes = budget_list(budgets or BUDGETS)
     scenes = scenes_of(problems or PROBLEMS)
     named = policies_of(policies or default_policies())
@@ -222,38 +223,27 @@ def arena(
         matches, long = without_long_runs(matches)
         left_out += long
     requests = [match.request(wanted) for match in matches]
-    settings = Settings(seed, backend, progress=progress, title="simulating the arena")
+    settings = Settings(
+        seed, backend, threads=threads, progress=progress, title="simulating the arena"
+    )
     if out is None:
-        rows = _rows(matches, _made(requests, settings, None, processes))
+        rows = _rows(matches, _made(requests, settings))
         return _arena(rows, left_out, ())
     require(*MODULES)
     require_writable(out)
     with Store(Path(out) / PARTS, fresh=fresh) as store:
-        rows = _rows(matches, _made(requests, settings, store, processes))
-        facts, budget = facts_of(rows, wanted, seed), judged(rows, VERDICT)
+        rows = _rows(matches, _made(requests, settings, store))
+        facts, budget = facts_of(rows, wanted, seed, threads), judged(rows, VERDICT)
         files = write(make_folder(out), rows, scenes, facts, budget, left_out)
         store.remove()
     return _arena(rows, left_out, files)
 
 
-def _require_processes(processes: object) -> None:
-    if processes is None:
-        return
-    whole = isinstance(processes, int) and not isinstance(processes, bool)
-    if not whole or processes not in range(1, MOST_THREADS + 1):
-        allowed = f"a whole number of at least 1, at most {MOST_THREADS}, or None"
-        raise InputError(f"processes = {shown(processes)} must be {allowed}")
-
-
 def _made(
-    requests: Sequence[Request], settings: Settings, store: Store | None, processes: int | None
+    requests: Sequence[Request], settings: Settings, store: Store | None = None
 ) -> list[Results]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoryWarning)  # the page says it
-        if processes is None:
-            processes = worthwhile_processes(requests, settings)
-        if processes > 1:
-            return make_in_processes(requests, settings, store, processes)
         return make(requests, settings, store, whole=True)
 
 
@@ -367,7 +357,9 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow
     )
 
 
-def facts_of(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, str]]:
+def facts_of(
+    rows: Sequence[ArenaRow], runs: int, seed: int, threads: int | None = None
+) -> list[tuple[str, str]]:
     """What was run, so that anyone can run it again."""
     problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
@@ -380,7 +372,7 @@ def facts_of(rows: Sequence[ArenaRow], runs: int, seed: int) -> list[tuple[str, 
         ("Budgets", ", ".join(f"{budget:,g}" for budget in counts) + " largest costs of one pull"),
         ("Runs", "; ".join([f"{runs:,}", *fewer])),
         ("Seed", str(seed)),
-        ("Threads", str(thread_count(None))),
+        ("Threads", str(thread_count(threads))),
         ("tightrope", __version__),
         ("Again", f"tightrope arena{options} --runs {runs} --seed {seed}"),
     ]

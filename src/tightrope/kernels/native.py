@@ -22,6 +22,7 @@ from tightrope.compiled import (
     direct_call,
     inlined,
     separate,
+    three_at,
 )
 from tightrope.kernels import live
 from tightrope.kernels.actions import Actions, Common, actions, any_target, common, of_any_policy
@@ -133,14 +134,15 @@ def moving_run() -> Any:
 
 
 class LiveCalls(NamedTuple):
-    """The functions of a live run, see ``live``; blocks are given by their addresses.
+    """The functions of a live run, see ``live``.
 
-    ``policy`` stands for the addresses of its ``choose`` and ``learn``.
+    ``run`` is the address of three numbers: the addresses of the run's block and of the policy's
+    ``choose`` and ``learn``. One argument takes less time than three.
     """
 
-    tell: Any  # (block, *policy, arm, cost, reward, penalty) -> the next arm if it is known
-    ask: Any  # (block, *policy) -> the next arm
-    ask_beside: Any  # (block, *policy, view, flight, stand_ins) -> the next arm
+    tell: Any  # (run, arm, cost, reward, penalty) -> the next arm if it is known
+    ask: Any  # run -> the next arm
+    ask_beside: Any  # (run, view, flight, stand_ins) -> the next arm; ``view``: a block's address
 
 
 @cache
@@ -150,20 +152,22 @@ def live_calls() -> LiveCalls:
     tell, ask = _wrap(live.telling(own, shared, _part)), _wrap(live.asking(own, shared))
     beside = _wrap(live.asking_beside(own, shared, _views()))
 
-    def tell_any(block, choose, learn, arm, cost, reward, penalty):
+    def tell_any(run, arm, cost, reward, penalty):
+        block, choose, learn = three_at(run)
         return tell(memory_at(block, (choose, learn)), arm, cost, reward, penalty)
 
-    def ask_any(block, choose, learn):
+    def ask_any(run):
+        block, choose, learn = three_at(run)
         return ask(memory_at(block, (choose, learn)))
 
-    def ask_beside_any(block, choose, learn, view, flight, stand_ins):
+    def ask_beside_any(run, view, flight, stand_ins):
+        block, choose, learn = three_at(run)
         policy = (choose, learn)
         return beside(memory_at(block, policy), memory_at(view, policy), flight, stand_ins)
 
     word, number = types.int64, types.float64
-    policy = (word, word, word)
     return LiveCalls(
-        direct_call(compile_kernel(tell_any), *policy, word, number, number, number),
-        direct_call(compile_kernel(ask_any), *policy),
-        direct_call(compile_kernel(ask_beside_any), *policy, word, NUMBERS, NUMBERS),
+        direct_call(compile_kernel(tell_any), word, word, number, number, number),
+        direct_call(compile_kernel(ask_any), word),
+        direct_call(compile_kernel(ask_beside_any), word, word, NUMBERS, NUMBERS),
     )

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from tightrope.compiled import FAILED
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import failed
@@ -39,17 +41,16 @@ class NativeCalls:
     """Compiled functions over a state's block."""
 
     def __init__(self, state: RunState, made: tuple[Native, LiveCalls]) -> None:
-        self._state, (policy, calls) = state, made
-        self._before = (state.block.ctypes.data, policy.choose, policy.learn)
-        self.tell: Callable[..., Any] = partial(calls.tell, *self._before)
-        self.ask: Callable[..., Any] = partial(calls.ask, *self._before)
-        self._calls, self._view = calls, None
+        self._state, (policy, self._calls) = state, made
+        self._run = np.array([state.block.ctypes.data, policy.choose, policy.learn])
+        self.tell: Callable[..., Any] = partial(self._calls.tell, self._run.ctypes.data)
+        self.ask: Callable[..., Any] = partial(self._calls.ask, self._run.ctypes.data)
 
     def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
         """The next arm beside what was told; the first time, memory for the view is taken."""
         self._view = aligned_copy(self._state.block)
         self.ask_beside = partial(  # type: ignore[method-assign]
-            self._calls.ask_beside, *self._before, self._view.ctypes.data
+            self._calls.ask_beside, self._run.ctypes.data, self._view.ctypes.data
         )
         return self.ask_beside(flight, stand_ins)
 

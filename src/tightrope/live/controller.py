@@ -117,6 +117,7 @@ class Controller:
         self._flying = np.frombuffer(self._flight)
         self._themselves = np.arange(task.arm_count, dtype=np.float64)
         self._asides = self._beside.asides
+        self._alone = NOTHING  # the only pull in flight, if it is not counted in ``_flight``
         self._limited, self._arm, self._count = len(task.told), arm, task.arm_count
         self._whole = not task.knows_something  # whether everything has to be told
         self._growing = bool(task.scales.grow)
@@ -140,12 +141,13 @@ class Controller:
         if made is not None:
             self._compiling = None
         self._calls = calls_for(self.policy, self._state, made)
-        self._tell = self._calls.tell
+        self._tell: Any = self._calls.tell
 
     def _remember(self) -> None:
         """From here on there is a ``State``: decisions with pulls in flight need one."""
         if self._state.spec.remembers:
             return
+        self._count_alone()
         state = with_record(self._state, self.task, self.policy, self.budget)
         self._hold(self.task, self.policy, self.budget, state, self._arm, self._beside)
 
@@ -156,18 +158,32 @@ class Controller:
         are not retired.
         """
         arm = self._arm
-        if arm < 0 or self._asides or eligible is not None:
+        if arm < 0 or self._asides or self._alone >= 0 or eligible is not None:
+            self._count_alone()
             self._require_unspent()
             arm = self._decide(eligible)
-        self._flight[arm] += 1.0
-        self._asides += 1
+            if self._asides:
+                self.launch(arm)
+                return arm
+        self._alone = arm
         return arm
+
+    def _count_alone(self) -> None:
+        """Count the only pull in flight among those in flight.
+
+        Most often a pull is told before the next decision: then it is never counted.
+        """
+        if self._alone >= 0:
+            self._flight[self._alone] += 1.0
+            self._asides += 1
+            self._alone = NOTHING
 
     def choose(self, eligible: Iterable[int | str] | None = None) -> int:
         """The arm to pull next, whatever is spent; it is not in flight before ``launch``.
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
+        self._count_alone()
         if self._compiling is not None:
             self._look_at_compiler()
         if self._arm < 0 or self._asides or eligible is not None:
@@ -183,6 +199,7 @@ class Controller:
 
     def pass_over(self, eligible: Iterable[int | str] | None = None) -> None:
         """Do to the state what ``choose`` does, for a decision that was made elsewhere."""
+        self._count_alone()
         if self._mindless and self._asides:  # nothing but the count of decisions changes
             self._remember()
             counts = self._counts
@@ -193,6 +210,7 @@ class Controller:
 
     def launch(self, arm: int) -> None:
         """Take a pull of ``arm`` for one in flight, whoever decided it."""
+        self._count_alone()
         self._flight[arm] += 1.0
         self._asides += 1
 
@@ -204,6 +222,7 @@ class Controller:
     def void(self, arm: int | str) -> None:
         """Take back a pull of ``arm`` that was asked for and not made."""
         number = self._known_number(arm)
+        self._count_alone()
         if self._flight[number] <= 0.0:
             raise InputError(f"arm = {shown(arm)}: has no pull in flight to void")
         self._flight[number] -= 1.0
@@ -213,6 +232,7 @@ class Controller:
     @property
     def in_flight(self) -> list[int]:
         """How many pulls of each arm are asked for, and neither told nor voided [K]."""
+        self._count_alone()
         return list(map(int, self._flight))
 
     def _known_number(self, arm: object) -> int:
@@ -315,9 +335,10 @@ class Controller:
                 known = REFUSED
             if known != REFUSED:
                 self._arm = known if self._explored else NOTHING
-                if self._asides and self._flight[arm] > 0.0:
-                    self._flight[arm] -= 1.0
-                    self._asides -= 1
+                if arm == self._alone:
+                    self._alone = NOTHING
+                elif self._asides:
+                    self._land(arm)
                 return
         if self._capped:
             self._tell_growing(arm, cost, reward, _listed(penalty))
@@ -341,7 +362,13 @@ class Controller:
             self.tell(arm, float(row[0]), float(row[1]), told)
             return
         self._arm = known if self._explored else NOTHING
-        if self._flight[arm] > 0.0:
+        self._land(arm)
+
+    def _land(self, arm: int) -> None:
+        """A pull of ``arm`` is no longer in flight, if one was."""
+        if arm == self._alone:
+            self._alone = NOTHING
+        elif self._flight[arm] > 0.0:
             self._flight[arm] -= 1.0
             self._asides -= 1
 
@@ -356,9 +383,7 @@ class Controller:
                 return
             self._refuse(arm, cost, reward, penalty)
         self._arm = known if self._explored else NOTHING
-        if self._flight[number] > 0.0:
-            self._flight[number] -= 1.0
-            self._asides -= 1
+        self._land(number)
 
     def _tell_any(self, arm: object, cost: object, reward: object, penalty: object) -> int:
         """Outcomes of any kind: each has to be a number."""
@@ -630,6 +655,7 @@ class Controller:
                 f"prices: must stay within the scales {self.task.scales.channels}, on which the"
                 f" promise of risk = {self.policy.risk:g} rests"
             )
+        self._count_alone()
         budget = self.budget if budget is None else budget
         fresh = new_state(task, self.policy, budget, self._state)
         beside = self._beside.with_arms(len(moves.rows) - self._count)
@@ -638,6 +664,7 @@ class Controller:
 
     def _irregular(self) -> None:
         """From here on decide among the arms that may be pulled."""
+        self._count_alone()
         if self._beside.regular:
             self._beside.regular = False
             self._asides += 1
@@ -691,6 +718,7 @@ class Controller:
 
     def snapshot(self) -> bytes:
         """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
+        self._count_alone()
         arm = NOTHING if self._asides else self._arm
         return snapshots.pack(
             self.task, self.policy, self.budget, self._state, arm, self._beside.table()
@@ -716,6 +744,7 @@ class Controller:
         """Another controller that goes on from here on its own."""
         made = type(self).__new__(type(self))
         made._background = self._background
+        self._count_alone()
         arm = NOTHING if self._asides else self._arm
         made._hold(
             self.task, self.policy, self.budget, self._state.copy(), arm, self._beside.copy()
@@ -731,9 +760,12 @@ class Controller:
         return _restored, (self.snapshot(), self.policy)
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Controller):
+            return False
+        self._count_alone()
+        other._count_alone()
         return (
-            isinstance(other, Controller)
-            and (self.task, self.policy, self.budget) == (other.task, other.policy, other.budget)
+            (self.task, self.policy, self.budget) == (other.task, other.policy, other.budget)
             and self._state == other._state
             and self._beside == other._beside
         )
@@ -741,7 +773,8 @@ class Controller:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        flying = f", {sum(self.in_flight)} in flight" if any(self._flight) else ""
+        count = sum(self.in_flight)
+        flying = f", {count} in flight" if count else ""
         return (
             f"Controller({self.policy.label}, {self.task.arm_count} arms, budget {self.budget:g}:"
             f" {self.spent:g} spent in {self._counts[STEP]} pulls{flying})"

@@ -166,9 +166,7 @@ def _copy_plain(arrays: Arrays, new: RunState) -> None:
             new[name][...] = numbers
 
 
-def _copy_record(
-    numbers: Any, starts: Sequence[int], fields: Sequence[tuple[str, Any]], to: Any
-) -> None:
+def _copy_record(numbers: Any, starts: Any, fields: Sequence[tuple[str, Any]], to: Any) -> None:
     """Copy the fields of a record that are still there."""
     for at, (name, _) in enumerate(fields[: len(starts) - 1]):
         target: Any = to

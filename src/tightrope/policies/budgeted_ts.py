@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.sampling import Posteriors, count_outcomes, sampled_mean
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -50,7 +50,7 @@ class BudgetedTS(ChoicePolicy):
         """The arm with the largest sampled reward rate."""
         scratch.word[0] = words[1]
         best, chosen = -1.0, 0
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             cost = sampled_mean(state, scratch, arm, 0, words[0])
             reward = sampled_mean(state, scratch, arm, 1, words[0])
             if reward > best * cost:

@@ -5,13 +5,14 @@ lines run in plain Python, compiled for the CPU, and in a GPU thread:
 
     begin(constants, state, scratch)          at the start of a run
     choose(constants, state, scratch, words)  returns the arm to pull, from 0
-    learn(constants, state, scratch, arm)     after the arm's outcomes are added to the state
+    learn(constants, state, scratch, row)     after outcomes are added to a row of the state
 
 ``state`` is a :class:`~tightrope.policies.state.State`: totals per arm, the budget left and the
 allowances left; only the engine writes to it. ``scratch`` is the policy's own memory for the run,
-of the type that its ``Scratch`` declares, all zeros before ``begin``. ``learn`` is called for each
-arm whose totals changed. ``words`` [2] are two random integers below 2^32, new at every step;
-:func:`hashed` derives more from them.
+of the type that its ``Scratch`` declares, all zeros before ``begin``. What is learned belongs to a
+*row*; today every arm has one, and ``rows(state)`` are those to choose among. ``learn`` is called
+for each row whose totals changed. ``words`` [2] are two random integers below 2^32, new at every
+step; :func:`hashed` derives more from them.
 
 With pulls in flight ``choose`` gets a copy of state and scratch (see ``parts.flight``). What it
 writes there is lost, but for the fields that the policy names as ``carried``; what ``learn`` wrote
@@ -37,7 +38,7 @@ from tightrope.policies.base import (
     net_penalty,
     net_sum,
 )
-from tightrope.policies.state import Array, NoScratch, State, record_fields
+from tightrope.policies.state import Array, NoScratch, State, record_fields, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -48,20 +49,20 @@ WORDS = 2  # random words per step
 _MASK = 0xFFFFFFFF
 
 
-def record(state: State, arm: int, outcomes: Array) -> None:
-    """Add one pull's outcomes to the state: cost, reward, penalties."""
+def record(state: State, row: int, outcomes: Array) -> None:
+    """Add one pull's outcomes to a row of the state: cost, reward, penalties."""
     penalties = len(state.remaining) - 1
     channels, cost = 2 + penalties, outcomes[0]
-    state.pulls[arm] += 1.0
+    state.pulls[row] += 1.0
     for channel in range(channels):
         value = outcomes[channel]
-        state.totals[arm * channels + channel] += value
-        state.squares[arm * channels + channel] += value * value
+        state.totals[row * channels + channel] += value
+        state.squares[row * channels + channel] += value * value
     for m in range(penalties):
         penalty, base, limit = outcomes[2 + m], state.bases[m], state.limits[m]
         net = net_sum(base, limit, 1.0, outcomes[1], penalty)
-        state.products[arm * penalties + m] += cost * net
-        state.net_squares[arm * penalties + m] += net * net
+        state.products[row * penalties + m] += cost * net
+        state.net_squares[row * penalties + m] += net * net
         state.remaining[1 + m] -= net_penalty(base, limit, 1.0, cost, outcomes[1], penalty)
     state.remaining[0] -= cost
     state.steps[0] += 1.0
@@ -131,15 +132,15 @@ class ChoicePolicy(Policy):
         raise NotImplementedError
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
-        """Update ``scratch`` for an arm whose totals changed."""
+    def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
+        """Update ``scratch`` for a row whose totals changed."""
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
         """Compute ``scratch`` again, after ``begin``, from a state with pulls; never compiled."""
-        for arm in range(len(state.pulls)):
-            if state.pulls[arm] > 0.0:
-                cls.learn(constants, state, scratch, arm)
+        for row in rows(state):
+            if state.pulls[row] > 0.0:
+                cls.learn(constants, state, scratch, row)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:

@@ -59,7 +59,7 @@ from tightrope.policies.parts.identification import (
 from tightrope.policies.parts.mixture import Mixture, Program, pick, simplex
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.parts.words import as_flag
-from tightrope.policies.state import Array, State, field_starts, record_maker
+from tightrope.policies.state import Array, State, field_starts, record_maker, rows
 from tightrope.problem import require_unchanging
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
         evidence = scratch.evidence
         for m in range(len(evidence.limits)):
             evidence.limits[m] = state.limits[m]
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             scratch.cost[arm] = evidence.cost[arm] = LEAST_COST
             bound_rates(state, evidence, constants[0], arm)
         if constants[2] > 0.0:
@@ -152,7 +152,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Control, words: Array) -> int:
         """The next arm in turn, or an arm of the mixture that drifts where it should."""
-        arms, steps, evidence = len(state.pulls), int(state.steps[0]), scratch.evidence
+        arms, steps, evidence = len(rows(state)), int(state.steps[0]), scratch.evidence
         if scratch.stage[0] == IDENTIFY:
             if steps == 0 or steps % arms > 0 or not identify(evidence):
                 return steps % arms
@@ -240,7 +240,7 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
         return False
     gamma = _largest_drift(evidence)
     scratch.gamma[0] = gamma
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         width = math.sqrt(constants[0] / max(state.pulls[arm], 1.0)) / scratch.cost[arm]
         for m in range(limited):
             off = width * (1.0 + abs(scratch.penalty[arm * limited + m]))
@@ -252,7 +252,7 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
 def _least_pulled(state: State, evidence: Evidence) -> int:
     """Of the identified arms."""
     chosen, fewest = 0, math.inf
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         if evidence.optimal[arm] > 0.0 and state.pulls[arm] < fewest:
             chosen, fewest = arm, state.pulls[arm]
     return chosen

@@ -46,7 +46,7 @@ from tightrope.policies.parts.identification import (
 )
 from tightrope.policies.parts.mixture import pick, solve_program
 from tightrope.policies.parts.sampling import coin
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -101,14 +101,14 @@ class IdentifyResolve(ChoicePolicy):
         """Note the limits; bound every arm as one bounds an arm never seen."""
         for m in range(len(scratch.promised)):
             scratch.evidence.limits[m] = state.limits[m]
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             scratch.cost[arm] = LEAST_COST
             bound_rates(state, scratch.evidence, constants[0], arm)
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Phases, words: Array) -> int:
         """The next arm in turn, or an arm of the best mixture of those found."""
-        arms, steps = len(state.pulls), int(state.steps[0])
+        arms, steps = len(rows(state)), int(state.steps[0])
         evidence = scratch.evidence
         if scratch.identified[0] == 0.0:
             if steps == 0 or steps % arms > 0 or not identify(evidence):

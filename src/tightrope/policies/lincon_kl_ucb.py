@@ -34,7 +34,7 @@ from tightrope.policies.parts.intervals import if_unknown, kl_high, kl_low, untr
 from tightrope.policies.parts.mixture import Program, pick_or_any, solve_program
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -106,7 +106,7 @@ def _bound(level: float, state: State, scratch: Optimism) -> None:
     """Compute the bounds of arms for which they changed: pulls times kl is at most ``level``."""
     every = level != scratch.level[0]
     scratch.level[0] = level
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         if _changed(arm, state, scratch) or every:
             _bound_arm(arm, level / state.pulls[arm], state, scratch)
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.parts.sampling import drawn_mean
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LyOnTS"]
 
@@ -48,7 +48,7 @@ class LyOnTS(QueuedPolicy):
         """The arm with the smallest sampled index; ties go to the lowest number."""
         renew_queues(constants, state, scratch)
         best, chosen = math.inf, 0
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             reward, cost = drawn_mean(state, arm, 1, words[0]), drawn_mean(state, arm, 0, words[0])
             index = -constants[0] * reward
             for m in range(len(scratch.length)):

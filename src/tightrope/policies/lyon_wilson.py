@@ -27,7 +27,7 @@ from tightrope.policies.parts.intervals import (
 )
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LyOnWilson"]
 
@@ -71,7 +71,7 @@ class LyOnWilson(QueuedPolicy):
         renew_queues(constants, state, scratch)
         best, channels = math.inf, len(state.remaining) + 1
         squared = constants[3] * math.log(state.steps[0])
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             pulls, first = state.pulls[arm], arm * channels
             mean, width = _mean_and_width(state, pulls, first, squared)
             low, high = wilson_low(mean, pulls, width), wilson_high(mean, pulls, width)

@@ -30,7 +30,7 @@ from tightrope.policies.parts.intervals import (
     wilson_high,
     wilson_low,
 )
-from tightrope.policies.state import Array, NoScratch, State
+from tightrope.policies.state import Array, NoScratch, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -77,7 +77,7 @@ class OmegaUCB(ChoicePolicy):
             return chosen
         best, squared = -1.0, constants[0] * math.log(state.steps[0] + 1.0)
         channels = len(state.remaining) + 1
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             pulls = state.pulls[arm]
             mean, width = _mean_and_width(constants, state, pulls, arm * channels + 1, squared)
             high = wilson_high(mean, pulls, width)

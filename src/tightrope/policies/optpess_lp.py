@@ -60,7 +60,7 @@ from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.nets import high_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.parts.words import arm_number, as_arm
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Known, Problem, Task
@@ -185,7 +185,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         """Compute the limits, and the bounds of arms without a pull."""
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.limits[m]
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             _renew(constants, state, scratch, arm)
 
     @staticmethod

@@ -32,7 +32,7 @@ from tightrope.policies.base import Constants, Setup, limits_of, net_sum, net_wi
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.rates import rate_and_width
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -116,7 +116,7 @@ class PessimisticOptimistic(ChoicePolicy):
         best, limited = -math.inf, len(scratch.length)
         weight = constants[0] * math.sqrt(max(constants[3] - state.remaining[0], 1.0))
         clock = math.sqrt(constants[2] * math.log(state.steps[0]))
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             pulls, first = state.pulls[arm], arm * (2 + limited)
             cost, noise = state.totals[first], if_unknown(state, first, 1.0)
             rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0, 1.0, noise)

@@ -28,7 +28,7 @@ from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown, knapsack_radius, log_term, untried
 from tightrope.policies.parts.words import as_flag
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -122,7 +122,7 @@ def _weigh(constants: Constants, scratch: Resources) -> None:
 
 def _best_bang(constants: Constants, state: State, scratch: Resources) -> int:
     chosen, best = 0, -1.0
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         buck = 0.0
         for i in range(len(scratch.scale)):
             buck += scratch.weight[i] * scratch.scale[i] * _lower(constants, state, arm, i)
@@ -162,7 +162,7 @@ def _used_up(remaining: Array) -> bool:
 
 def _least_harm(constants: Constants, state: State) -> int:
     chosen, least = 0, INFINITY
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         pulls = state.pulls[arm]
         cost = state.totals[arm * (len(state.remaining) + 1)] / pulls
         harm = 0.0

@@ -38,6 +38,7 @@ __all__ = [
     "record_fields",
     "record_maker",
     "record_text",
+    "rows",
     "start_state",
 ]
 
@@ -91,6 +92,15 @@ def start_state(state: State, budget: float, task: Known) -> None:
         state.limits[m] = state.remaining[1 + m] / budget
         state.bases[m] = bases[m]
         state.sources[m] = 1.0 if task.limit_kinds[m].of == "reward" else 0.0
+
+
+def rows(state: State) -> range:
+    """The rows that a policy chooses among: every arm's, as long as there is one kind of context.
+
+    What is learned belongs to a row. Later a row is ``type * K + arm``, and these are the rows of
+    the context at hand.
+    """
+    return range(len(state.pulls))
 
 
 class NoScratch(NamedTuple):

@@ -48,7 +48,7 @@ from tightrope.policies.parts.forgetting import LONGEST
 from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.mixture import pick, solve_program
 from tightrope.policies.parts.sampling import coin
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 from tightrope.policies.ucb_lp import Bounds
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class SWUCBLP(ChoicePolicy):
 def _least_harm(state: State, scratch: Bounds) -> int:
     """The arm with the least penalty rates, as seen, of the limits used up."""
     chosen, least, limited = 0, math.inf, len(scratch.limits)
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         first, harm = arm * (2 + limited), 0.0
         for m in range(limited):
             if state.remaining[1 + m] <= 0.0:

@@ -25,7 +25,7 @@ from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, sampled_mean
 from tightrope.policies.parts.words import as_flag
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -108,7 +108,7 @@ class TSLP(ChoicePolicy):
 def draw(state: State, scratch: Drawn, word: int) -> None:
     """Draw every arm's means, and from them its rates."""
     posteriors, limited = scratch.posteriors, len(scratch.limits)
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         cost = sampled_mean(state, posteriors, arm, 0, word)
         reward = sampled_mean(state, posteriors, arm, 1, word)
         scratch.cost[arm], scratch.reward[arm] = cost, reward / cost

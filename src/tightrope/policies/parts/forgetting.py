@@ -20,7 +20,7 @@ from tightrope.errors import PolicyError
 from tightrope.policies.base import Policy, net_sum
 from tightrope.policies.choice import record
 from tightrope.policies.parts.watch import watch
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 __all__ = [
     "EVERYONE",
@@ -31,7 +31,7 @@ __all__ = [
     "window_and_fade",
 ]
 
-NO_ONE, EVERYONE = -1, -2  # used in place of an arm's number: no arm, all arms
+NO_ONE, EVERYONE = -1, -2  # used in place of a row's number: no row, all rows
 LONGEST = 10**7  # largest window in pulls: its history takes a few hundred megabytes
 RESIDUE = 1e-9  # a total below this is a rounding error left by forgotten pulls
 
@@ -71,38 +71,38 @@ def window_and_fade(policy: Policy, budget: float, unit: float = 1.0) -> tuple[i
     return math.ceil(pulls), 1.0
 
 
-def remember(state: State, history: Array, fade: float, arm: int, outcomes: Array) -> int:
+def remember(state: State, history: Array, fade: float, row: int, outcomes: Array) -> int:
     """Add a pull's outcomes to the state, and forget the pull that leaves the window.
 
-    ``history`` [W, 1 + C], flat, holds the pulls in the window: the arm, then its outcomes; it is
+    ``history`` [W, 1 + C], flat, holds the pulls in the window: the row, then its outcomes; it is
     empty if there is no window. A ``fade`` below 0 is the chance of a false alarm with which arms
-    are watched, and ``history`` what that takes. Returns the arm whose pull was forgotten,
+    are watched, and ``history`` what that takes. Returns the row whose pull was forgotten,
     ``NO_ONE``, or ``EVERYONE`` if all pulls were discounted.
     """
     touched = NO_ONE
     if fade < 0.0:
-        record(state, arm, outcomes)
-        watch(state, history, -fade, arm, outcomes)
+        record(state, row, outcomes)
+        watch(state, history, -fade, row, outcomes)
         return touched
     if fade < 1.0:
         touched = EVERYONE
         _fade(state, fade)
     if len(history) > 0:
-        row = len(state.remaining) + 2
-        window = len(history) // row
-        first = int(state.steps[0]) % window * row
+        width = len(state.remaining) + 2
+        window = len(history) // width
+        first = int(state.steps[0]) % window * width
         if state.steps[0] >= window:
             touched = int(history[first])
             _forget(state, touched, history, first)
-        history[first] = arm
-        for channel in range(row - 1):
+        history[first] = row
+        for channel in range(width - 1):
             history[first + 1 + channel] = outcomes[channel]
-    record(state, arm, outcomes)
+    record(state, row, outcomes)
     return touched
 
 
 def learn_and_forget(count_in: Any, learn: Any) -> Any:
-    """A function that adds a pull by ``count_in`` and calls ``learn`` for each arm it changed.
+    """A function that adds a pull by ``count_in`` and calls ``learn`` for each row it changed.
 
     ``count_in`` is :func:`remember` and ``learn`` the policy's, or the compiled versions of both.
     """
@@ -113,14 +113,14 @@ def learn_and_forget(count_in: Any, learn: Any) -> Any:
         scratch: Any,
         history: Array,
         fade: float,
-        arm: int,
+        row: int,
         outcomes: Array,
     ) -> None:
-        touched = count_in(state, history, fade, arm, outcomes)
-        everyone, other = touched == EVERYONE, touched >= 0 and touched != arm
-        turns = len(state.pulls) if everyone else 2 if other else 1
+        touched = count_in(state, history, fade, row, outcomes)
+        everyone, other = touched == EVERYONE, touched >= 0 and touched != row
+        turns = len(rows(state)) if everyone else 2 if other else 1
         for turn in range(turns):  # a loop, since numba inlines every call of ``learn``
-            one = turn if everyone else touched if turn + 1 < turns else arm
+            one = turn if everyone else touched if turn + 1 < turns else row
             learn(constants, state, scratch, one)
 
     return learned
@@ -128,8 +128,8 @@ def learn_and_forget(count_in: Any, learn: Any) -> Any:
 
 def _fade(state: State, fade: float) -> None:
     """Multiply all totals by ``fade``."""
-    for arm in range(len(state.pulls)):
-        state.pulls[arm] *= fade
+    for row in rows(state):
+        state.pulls[row] *= fade
     for at in range(len(state.totals)):
         state.totals[at] *= fade
         state.squares[at] *= fade
@@ -138,18 +138,18 @@ def _fade(state: State, fade: float) -> None:
         state.net_squares[at] *= fade
 
 
-def _forget(state: State, arm: int, history: Array, first: int) -> None:
+def _forget(state: State, row: int, history: Array, first: int) -> None:
     """Subtract the pull whose row in ``history`` starts at ``first``."""
     penalties = len(state.remaining) - 1
     channels, cost = 2 + penalties, history[first + 1]
-    pulls = state.pulls[arm] - 1.0
-    state.pulls[arm] = pulls
+    pulls = state.pulls[row] - 1.0
+    state.pulls[row] = pulls
     for channel in range(channels):
-        value, at = history[first + 1 + channel], arm * channels + channel
+        value, at = history[first + 1 + channel], row * channels + channel
         state.totals[at] = _cleaned(state.totals[at] - value, pulls)
         state.squares[at] = _cleaned(state.squares[at] - value * value, pulls)
     for m in range(penalties):
-        at, earned = arm * penalties + m, history[first + 2]
+        at, earned = row * penalties + m, history[first + 2]
         net = net_sum(state.bases[m], state.limits[m], 1.0, earned, history[first + 3 + m])
         state.products[at] = _cleaned_signed(state.products[at] - cost * net, pulls)
         state.net_squares[at] = _cleaned(state.net_squares[at] - net * net, pulls)

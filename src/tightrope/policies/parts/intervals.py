@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tightrope.policies.state import State
+from tightrope.policies.state import State, rows
 
 __all__ = [
     "if_unknown",
@@ -28,7 +28,7 @@ LEAST = 1e-9  # smallest lower bound of a mean above 0, so that quotients stay f
 
 def unpulled(state: State) -> int:
     """The first arm without a pull; -1 if there is none."""
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         if state.pulls[arm] == 0.0:
             return arm
     return -1
@@ -39,7 +39,7 @@ def untried(state: State) -> int:
     channels, first = len(state.remaining) + 1, unpulled(state)
     if first >= 0:
         return first
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         if state.totals[arm * channels] <= 0.0:
             return arm
     return -1

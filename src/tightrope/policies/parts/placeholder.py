@@ -25,7 +25,7 @@ from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, solve_program
 from tightrope.policies.parts.rates import Schedule
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -115,7 +115,7 @@ def _find_multipliers(state: State, queues: Queues) -> None:
     and one outcome 1 had been seen too.
     """
     limited, totals = len(queues.limits), state.totals
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         first = arm * (2 + limited)
         cost = totals[first] + 1.0
         if state.known[first] >= 0.0:
