@@ -56,21 +56,47 @@ class Common(NamedTuple):
 
 def common(target: Any, learn: Any, part: Any, wrap: Any, long: Any = None) -> Common:
     """The shared parts around ``learn(memory, row)``; ``long`` compiles what is long and rare."""
-    settle_queues, number, word_of = target.settle(), target.number, part(next_word)
-    record_in, forget = part(record), (long or part)(remember)
+    count, report = _counter(target, wrap), _reporter(learn, part, wrap, long or part)
+    move, goes_on, number = _mover(target, wrap), wrap(_goes_on), target.number
+    word_of = part(next_word)
+
+    def take(memory, row):
+        count(memory, row)
+        report(memory, row)
+
+    def settle(memory, counting):
+        memory.run.spent[0] += memory.run.outcome[0]
+        if counting:
+            move(memory, number(1))
+        return goes_on(memory)
+
+    def toss(memory, asked):
+        for word in range(memory.random):
+            weyl = (asked * memory.random + word + 1) * WEYL
+            memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
+
+    return Common(wrap(take), count, report, wrap(settle), move, goes_on, wrap(toss))
+
+
+def _counter(target: Any, wrap: Any) -> Any:
+    """Add the outcomes to the book."""
+    number = target.number
 
     def count(memory, row):
-        """Add the outcomes to the book."""
         channels = 2 + memory.penalties
         first = row * (1 + channels)
         memory.book[first] += number(1)
         for channel in range(channels):
             memory.book[first + 1 + channel] += memory.run.outcome[channel]
 
-    count_in = wrap(count)
+    return wrap(count)
+
+
+def _reporter(learn: Any, part: Any, wrap: Any, long: Any) -> Any:
+    """Learn from the outcomes; a pull that is forgotten changes another row, or all."""
+    record_in, forget = part(record), long(remember)
 
     def report(memory, row):
-        """Learn from the outcomes; a pull that is forgotten changes another row, or all."""
         touched = NO_ONE
         if memory.remembers:
             fade = memory.run.fade[0]
@@ -83,43 +109,28 @@ def common(target: Any, learn: Any, part: Any, wrap: Any, long: Any = None) -> C
         for turn in range(turns):  # a loop, since every call of ``learn`` is inlined
             learn(memory, turn if everyone else touched if turn + 1 < turns else row)
 
-    report_of = wrap(report)
+    return wrap(report)
 
-    def take(memory, row):
-        count_in(memory, row)
-        report_of(memory, row)
+
+def _mover(target: Any, wrap: Any) -> Any:
+    """Advance the queues."""
+    settle_queues = target.settle()
 
     def move(memory, pulls):
         run, penalties = memory.run, memory.penalties
-        settle_queues(
-            run.queues, 0, 1, run.allowance, 0, run.outcome, 0, 1, pulls, penalties, run
-        )  # fmt: skip
+        settle_queues(run.queues, 0, 1, run.allowance, 0, run.outcome, 0, 1, pulls, penalties, run)
 
-    move_queues = wrap(move)
+    return wrap(move)
 
-    def goes_on(memory):
-        run = memory.run
-        going = run.spent[0] <= run.budget[0]
-        if memory.remembers:
-            for m in range(len(memory.state.limits)):
-                if run.hard[m] > 0.0 and memory.state.remaining[1 + m] < 0.0:
-                    going = False
-        return going
 
-    within = wrap(goes_on)
-
-    def settle(memory, counting):
-        memory.run.spent[0] += memory.run.outcome[0]
-        if counting:
-            move_queues(memory, number(1))
-        return within(memory)
-
-    def toss(memory, asked):
-        for word in range(memory.random):
-            weyl = (asked * memory.random + word + 1) * WEYL
-            memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
-
-    return Common(wrap(take), count_in, report_of, wrap(settle), move_queues, within, wrap(toss))
+def _goes_on(memory):
+    run = memory.run
+    going = run.spent[0] <= run.budget[0]
+    if memory.remembers:
+        for m in range(len(memory.state.limits)):
+            if run.hard[m] > 0.0 and memory.state.remaining[1 + m] < 0.0:
+                going = False
+    return going
 
 
 @cache

@@ -98,6 +98,7 @@ def single_run() -> Any:
     runs = _wrap(all_runs(play, report_writer(_wrap)))
 
     def run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop, policy):
+        """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data, policy)
         return runs(
             memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop
@@ -123,6 +124,7 @@ def moving_run() -> Any:
         block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law, starts, ends,
         counts, until, stop, policy,
     ):  # fmt: skip
+        """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data, policy)
         seen = memory_at(seen_block.ctypes.data, policy)
         return runs(

@@ -109,6 +109,7 @@ def all_runs(play: Any, report: Any) -> Any:
     """
 
     def runs(memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):
+        """It has many parameters because numba takes each array separately."""
         numbers = memory.counts
         for run in range(len(ends)):
             if len(fresh) > 0:
