@@ -28,6 +28,7 @@ from tightrope.policies.choice import ChoicePolicy, hashed
 from tightrope.policies.parts.beliefs import (
     COIN,
     KNOWN,
+    NOT_NEGATIVE,
     MORE,
     SIZE,
     Arms,
@@ -294,7 +295,7 @@ def _choose_for_one(
     noise, arms = _noise(state, scratch), scratch.arms
     draw_for_one(constants, state, arms, words[0], _widened(noise, words))
     allowance, limit, ahead = state.remaining[1], state.limits[0], _ahead(state, arms)
-    safest = _least(arms.cautious)
+    safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
     unsure = spread / _known(arms.more[MORE * safest + KNOWN], ahead, len(arms.cost))
     reserve = _skewness(constants, size) + _pending(constants, state, arms, 0)
@@ -310,7 +311,7 @@ def _choose_for_one(
         owed = _owed(limit, promised, rate_of_pair(pair, arms.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
-    arm = pick_of_pair(pair, arms.cost, words[1] * COIN)
+    arm = pick_of_pair(pair, arms.cost, words[1] * COIN) & NOT_NEGATIVE
     excess = _excess(constants, arms.more[MORE * arm + SIZE], size)
     if safe >= 0.0 and excess > 0.0:
         room = _room(constants, low, spread, unsure, reserve + excess, allowance, ahead)

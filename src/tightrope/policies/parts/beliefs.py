@@ -156,19 +156,23 @@ def _size(total: float, square: float, pooled: float) -> float:
 
 def _renew(constants: Constants, state: State, arms: Arms, arm: int, limited: int) -> None:
     """Compute the beliefs about an arm."""
-    first = arm * (2 + limited)
-    cost, width = _renewed(state, arms, arm, first, 0)
+    first, stated = arm * (2 + limited), state.stated[0] > 0.0
+    cost, width = _renewed(state, arms, arm, first, 0, stated)
     arms.cost_scale[arm], arms.cost_width[arm] = cost, width
-    reward, width = _renewed(state, arms, arm, first, 1)
+    reward, width = _renewed(state, arms, arm, first, 1, stated)
     arms.reward_scale[arm], arms.reward_width[arm] = reward, width
     for m in range(limited):
-        _renew_penalty(constants, state, arms, arm, m, limited, mean_of(cost), mean_of(reward))
+        _renew_penalty(
+            constants, state, arms, arm, m, limited, mean_of(cost), mean_of(reward), stated
+        )
 
 
-def _renewed(state: State, arms: Arms, arm: int, first: int, channel: int) -> tuple[float, float]:
+def _renewed(
+    state: State, arms: Arms, arm: int, first: int, channel: int, stated: bool
+) -> tuple[float, float]:
     """The belief about an arm's mean cost or reward."""
     at, expected = first + channel, NOTHING
-    if state.stated[0] > 0.0:
+    if stated:
         if state.known[at] >= 0.0:
             return _certain(state.known[at])
         expected = state.expected[at]
@@ -186,13 +190,14 @@ def _renew_penalty(
     limited: int,
     mean_cost: float,
     reward: float,
+    stated: bool,
 ) -> None:
     """Compute the beliefs about one of an arm's penalties."""
     first, at = arm * (2 + limited), arm * limited + m
     pulls, cost, total = state.pulls[arm], state.totals[first], state.totals[first + 2 + m]
     square, pooled, usual_cost = state.squares[first + 2 + m], arms.pooled[2 + m], arms.pooled[0]
     expected = given = NOTHING
-    if state.stated[0] > 0.0:
+    if stated:
         expected = state.expected[first + 2 + m]
         given = _given(state, arm, m, limited, mean_cost, reward)
     scale, width, size = _usual_belief(pulls, total, square, pooled, expected)
@@ -306,10 +311,10 @@ def _shape(weight: float, mean: float, second: float, size: float) -> tuple[floa
     nearly normal (Wilson and Hilferty).
     """
     variance = max(second - mean * mean, LEAST_VARIANCE * size * size) / (weight + 1.0)
-    near = mean <= 0.5
-    base = max(mean, LEAST_SIZE) if near else max(1.0 - mean, LEAST_BASE)
-    width = math.sqrt(variance) / (3.0 * base)
-    return (base if near else -base), (width if near else -width)
+    least = LEAST_SIZE if mean <= 0.5 else LEAST_BASE
+    base = max(min(mean, 1.0 - mean), least)  # without a branch, which would be guessed wrong often
+    scale = math.copysign(base, 0.5 - mean)
+    return scale, math.sqrt(variance) / (3.0 * scale)
 
 
 def _chance_of_rare(pulls: float, events: float, prior: float) -> float:
