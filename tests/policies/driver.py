@@ -16,7 +16,7 @@ def new_record(record, arms, penalties):
     starts = field_starts(record, arms, penalties)
     made = record_maker(record)(np.zeros(starts[-1]), starts)
     if record is State:
-        made.known[:] = made.weights[:] = -1.0
+        made.known[:] = made.weights[:] = made.expected[:] = -1.0
     return made
 
 

@@ -122,7 +122,7 @@ def test_a_penalty_may_be_rare_only_where_its_limit_allows_no_more():
     assert run_of(0.8, (0.5, 0.5, 0.5)).scratch.arms.any_rare[0] == 0.0
     arms = run_of(0.01, (0.5, 0.5, 0.01)).scratch.arms
     assert arms.any_rare[0] == 1.0
-    assert arms.rare[0] == pytest.approx(0.5, abs=1e-3)
+    assert arms.more[beliefs.CHANCE] == pytest.approx(0.5, abs=1e-3)
 
 
 def test_one_early_penalty_leaves_a_second_look_a_chance():
@@ -132,11 +132,11 @@ def test_one_early_penalty_leaves_a_second_look_a_chance():
         run.tell(0, 1.0, 0.5, float(turn == 1))
     words = np.random.default_rng(5).integers(0, 2**32, 4000).tolist()
     arms, shares = run.scratch.arms, []
-    for chance in (arms.rare[0], 0.0):
-        arms.rare[0] = chance
+    for chance in (arms.more[beliefs.CHANCE], 0.0):
+        arms.more[beliefs.CHANCE] = chance
         below = 0
         for word in words:
-            beliefs.draw(run.constants, arms, word, 1.0)
+            beliefs.draw(run.constants, run.state, arms, word, 1.0)
             below += arms.penalty[0] < 0.01
         shares.append(below / len(words))
     assert shares[0] > 0.02 > 0.001 > shares[1]
@@ -147,5 +147,6 @@ def test_an_arm_that_has_shown_only_zeros_takes_the_size_of_the_others():
     for _ in range(7):
         run.tell(0, 1.0, 0.5, 0.002)
     run.tell(1, 1.0, 0.5, 0.0)  # the eighth step
-    assert run.scratch.arms.size.tolist() == pytest.approx([0.002, 0.002])
+    sizes = run.scratch.arms.more[beliefs.SIZE :: beliefs.MORE]
+    assert sizes.tolist() == pytest.approx([0.002, 0.002])
     assert run.scratch.arms.rate[1] < 0.002

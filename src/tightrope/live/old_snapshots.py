@@ -19,6 +19,7 @@ from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, Spec
 from tightrope.live.rebuild import renew_terms
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.lyon import LyOn
+from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH
 from tightrope.policies.resolve import Resolve
 from tightrope.policies.state import State, record_fields
 from tightrope.problem import Task
@@ -26,7 +27,6 @@ from tightrope.problem import Task
 __all__ = ["read_old"]
 
 Arrays = dict[str, npt.NDArray[Any]]
-Shapes = list[tuple[str, tuple[Any, ...]]]
 
 OLD_FIELDS = 27  # of today's ``Field``, the first ones
 # A run's numbers, and how many: M penalties, C = 2 + M channels.
@@ -39,9 +39,15 @@ RUN = (
     ("budget", "1"),
     ("fade", "1"),
 )
-ADDED_TO_STATE = ("expected", "flying")  # since then
-# The fields of a ``State`` in format 2.
-FIRST_STATE = 9
+ADDED_TO_STATE = ("expected", "flying", "stated")  # since then
+# The beliefs of ``resolve``, with what is now together in ``more``.
+ARMS = (
+    *("limits", "bases", "shared", "weights", "pooled", "cost_scale", "cost_width"),
+    *("reward_scale", "reward_width", "penalty_scale", "penalty_width", "rare", "rare_scale"),
+    *("rare_width", "any_rare", "size", "known", "rate", "spread", "cautious", "cost", "reward"),
+    "penalty",
+)
+IN_MORE = {"size": SIZE, "known": KNOWN, "rare": CHANCE, "rare_scale": SCALE, "rare_width": WIDTH}
 
 
 class OldRun(NamedTuple):
@@ -74,10 +80,14 @@ def read_old(
     for name, numbers in run.items():
         getattr(new.run, name)[:] = numbers
     if remembers:
-        listed = [(n, s) for n, s in record_fields(State) if n not in ADDED_TO_STATE]
+        listed = [name for name, _ in record_fields(State) if name not in ADDED_TO_STATE]
         _copy_record(arrays["state"], arrays["starts"], listed, new.record)
     if method == CHOICE:
-        _copy_record(arrays["scratch"], arrays["own_starts"], _old_scratch(policy), new.scratch)
+        numbers, starts = arrays["scratch"], arrays["own_starts"]
+        fields = _old_scratch(policy)
+        _copy_record(numbers, starts, fields, new.scratch)
+        if isinstance(policy, Resolve):
+            _copy_beliefs(numbers, starts, fields, new.scratch)
     if isinstance(policy, IndexPolicy) and policy.learns:
         renew_terms(new, policy)  # in plain Python, 0.2 did not keep them
     return new
@@ -166,9 +176,9 @@ def _copy_plain(arrays: Arrays, new: RunState) -> None:
             new[name][...] = numbers
 
 
-def _copy_record(numbers: Any, starts: Any, fields: Sequence[tuple[str, Any]], to: Any) -> None:
+def _copy_record(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> None:
     """Copy the fields of a record that are still there."""
-    for at, (name, _) in enumerate(fields[: len(starts) - 1]):
+    for at, name in enumerate(fields[: len(starts) - 1]):
         target: Any = to
         for part in name.split("."):
             target = getattr(target, part, None)
@@ -176,6 +186,22 @@ def _copy_record(numbers: Any, starts: Any, fields: Sequence[tuple[str, Any]], t
             target[:] = numbers[starts[at] : starts[at + 1]]
 
 
-def _old_scratch(policy: Any) -> Shapes:
+def _copy_beliefs(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> None:
+    """Copy what ``resolve`` now has together in ``more``."""
+    more = getattr(to, "beliefs", to).arms.more.reshape(-1, MORE)
+    for at, name in enumerate(fields):
+        place = IN_MORE.get(name.rpartition(".")[2])
+        if place is not None:
+            more[:, place] = numbers[starts[at] : starts[at + 1]]
+
+
+def _old_scratch(policy: Any) -> list[str]:
     """The fields of a choice policy's memory, as they were."""
-    return list(record_fields(policy.Scratch))
+    found: list[str] = []
+    for name, _ in record_fields(policy.Scratch):
+        arms, within, _ = name.rpartition("arms.")
+        if not within or not isinstance(policy, Resolve):
+            found.append(name)
+        elif f"{arms}arms.{ARMS[0]}" not in found:
+            found += [f"{arms}arms.{one}" for one in ARMS]
+    return found

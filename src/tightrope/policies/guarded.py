@@ -29,14 +29,16 @@ class GuardedBeliefs(NamedTuple):
 
 
 _begin, _choose, _renew = Resolve.functions()
-_choose_for_one, _choose_for_many = Resolve.functions(1)[1], Resolve.functions(2)[1]
+_, _choose_for_one, _renew_for_one = Resolve.functions(1)
+_choose_for_many = Resolve.functions(2)[1]
 
 
 def _kept(state: State, guard: Guard, arm: int) -> int:
     """The arm, or the safe one if the guard does not allow it."""
     safe, others = int(guard.safe[0]), 0.0
-    for one in range(len(state.flight)):
-        others += state.flight[one] if one != safe else 0.0
+    if state.flying[0] > 0.0:
+        for one in range(len(state.flight)):
+            others += state.flight[one] if one != safe else 0.0
     if arm == safe or allows(guard, others):
         return arm
     return safe
@@ -57,6 +59,12 @@ def _guarded_for_many(
 def _learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
     """What is believed about the arm, and what the pull left of the risk."""
     _renew(constants, state, scratch.beliefs, arm)
+    settle(scratch.guard, state, arm)
+
+
+def _learn_for_one(constants: Constants, state: State, scratch: Any, arm: int) -> None:
+    """The same, under one limit."""
+    _renew_for_one(constants, state, scratch.beliefs, arm)
     settle(scratch.guard, state, arm)
 
 
@@ -96,5 +104,6 @@ class GuardedResolve(Resolve):
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """All that a kernel compiles of it."""
-        choose = cls.choose if penalties is None else _guarded_for_many
-        return (cls.begin, _guarded_for_one if penalties == 1 else choose, cls.learn)
+        if penalties == 1:
+            return (cls.begin, _guarded_for_one, _learn_for_one)
+        return (cls.begin, cls.choose if penalties is None else _guarded_for_many, cls.learn)

@@ -27,10 +27,14 @@ from tightrope.policies.base import Constants, Policy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
 from tightrope.policies.parts.beliefs import (
     COIN,
-    EXPECTED,
+    KNOWN,
+    MORE,
+    NOT_NEGATIVE,
+    SIZE,
     Arms,
     believe,
-    draw,
+    draw_for_many,
+    draw_for_one,
     learn,
     mean_of,
 )
@@ -82,7 +86,12 @@ class ResolveScratch(NamedTuple):
 
 def _learn(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> None:
     """Renew the beliefs about the arm just pulled."""
-    learn(constants, state, scratch.arms, arm)
+    learn(constants, state, scratch.arms, arm, len(state.limits))
+
+
+def _learn_for_one(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> None:
+    """The same, under one limit."""
+    learn(constants, state, scratch.arms, arm, 1)
 
 
 @dataclass(frozen=True)
@@ -141,11 +150,11 @@ class Resolve(ChoicePolicy):
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """The barrier z, the curse kappa, the least mean cost, and the expected means, if any."""
+        """The barrier z, the curse kappa, the least mean cost."""
         z = CALM if self.risk is None else barrier(self.risk, budget, task.penalty_count)
         window, fade = window_and_fade(self, budget, task.scales.cost)
         return Setup(
-            constants=(z, curse(task.arm_count), self.mu_min or 0.0, *_expectations(task)),
+            constants=(z, curse(task.arm_count), self.mu_min or 0.0),
             allowance=limits_of(task),
             window=window,
             fade=fade,
@@ -181,14 +190,8 @@ class Resolve(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: ResolveScratch) -> None:
-        """Note the budget and the limits; believe of every arm what is believed of a new one."""
+        """Note the budget; believe of every arm what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
-        for m in range(len(scratch.arms.limits)):
-            scratch.arms.limits[m], scratch.arms.bases[m] = state.limits[m], state.bases[m]
-            if state.weights[m] >= 0.0:
-                scratch.arms.shared[m] = 1.0 + state.sources[m]
-        for at in range(len(state.weights)):
-            scratch.arms.weights[at] = state.weights[at]
         believe(constants, state, scratch.arms)
 
     @classmethod
@@ -199,23 +202,16 @@ class Resolve(ChoicePolicy):
     @staticmethod
     def choose(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
         """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
-        if len(scratch.arms.limits) == 1:
+        if len(state.limits) == 1:
             return _choose_for_one(constants, state, scratch, words)
         return _choose_for_many(constants, state, scratch, words)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """All that a kernel compiles of it: for one limit far less."""
-        choose = cls.choose if penalties is None else _choose_for_many
-        return (cls.begin, _choose_for_one if penalties == 1 else choose, cls.learn)
-
-
-def _expectations(task: Task) -> tuple[float, ...]:
-    """The next place among the constants and the expected means; 0 if none are declared."""
-    if not task.expected:
-        return (0.0,)
-    means = task.normal_expected.ravel().tolist()
-    return (EXPECTED + 1.0, *(-1.0 if math.isnan(mean) else mean for mean in means))
+        if penalties == 1:
+            return (cls.begin, _choose_for_one, _learn_for_one)
+        return (cls.begin, cls.choose if penalties is None else _choose_for_many, cls.learn)
 
 
 def barrier(risk: float, budget: float, limits: int) -> float:
@@ -250,17 +246,21 @@ def curse(arms: int) -> float:
 # Draws.
 
 
-def _draw(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> float:
-    """Draw every arm's means and rates; returns the share of noise left, from 1 to 0.
+def _noise(state: State, scratch: ResolveScratch) -> float:
+    """The share of noise left, from 1 to 0.
 
     What is learnt with a part of the budget left pays for that part only, so that draws come closer
-    to the expectations as the budget runs out. Now and then they are wider than the belief, so that
-    an arm that looked bad by chance is tried again even late in a long run.
+    to the expectations as the budget runs out.
     """
-    noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
-    wide = hashed(words[1], 1) * COIN < WIDE
-    draw(constants, scratch.arms, words[0], noise * WIDER if wide else noise)
-    return noise
+    return math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
+
+
+def _widened(noise: float, words: Array) -> float:
+    """Now and then draws are wider than the belief.
+
+    So an arm that looked bad by chance is tried again even late in a long run.
+    """
+    return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
 
 
 def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
@@ -271,13 +271,12 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1
-    arm, arms = int(hashed(words[1], 3) * COIN * len(state.pulls)), scratch.arms
+    arm = int(hashed(words[1], 3) * COIN * len(state.pulls))
     if state.remaining[0] < LEFT * scratch.budget[0]:
         return -1
-    limited = len(arms.limits)
-    for m in range(limited):
-        left, whole = state.remaining[1 + m], arms.limits[m] * scratch.budget[0]
-        risked = _large(constants, arms.size[arm * limited + m])
+    for m in range(len(state.limits)):
+        left, whole = state.remaining[1 + m], state.limits[m] * scratch.budget[0]
+        risked = _large(constants, _size(state, scratch.arms, arm, m))
         if left < LEFT * whole or risked > RISKED * left:
             return -1
     return arm
@@ -293,12 +292,13 @@ def _choose_for_one(
     look = _look(constants, state, scratch, words)
     if look >= 0:
         return look
-    noise, arms = _draw(constants, state, scratch, words), scratch.arms
-    allowance, limit, ahead = state.remaining[1], arms.limits[0], _ahead(state, arms)
-    safest = _least(arms.cautious)
-    low, spread = arms.rate[safest], arms.spread[safest]
-    unsure = spread / _known(arms.known[safest], ahead, len(arms.cost))
-    reserve = _skewness(constants, arms.size[safest]) + _pending(constants, state, arms, 0)
+    noise, arms = _noise(state, scratch), scratch.arms
+    draw_for_one(constants, state, arms, words[0], _widened(noise, words))
+    allowance, limit, ahead = state.remaining[1], state.limits[0], _ahead(state, arms)
+    safest = _least(arms.cautious) & NOT_NEGATIVE
+    low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
+    unsure = spread / _known(arms.more[MORE * safest + KNOWN], ahead, len(arms.cost))
+    reserve = _skewness(constants, size) + _pending(constants, state, arms, 0)
     safe = _safe_rate(constants, low, spread, unsure, reserve, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
@@ -311,8 +311,8 @@ def _choose_for_one(
         owed = _owed(limit, promised, rate_of_pair(pair, arms.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
-    arm = pick_of_pair(pair, arms.cost, words[1] * COIN)
-    excess = _excess(constants, arms.size[arm], arms.size[safest])
+    arm = pick_of_pair(pair, arms.cost, words[1] * COIN) & NOT_NEGATIVE
+    excess = _excess(constants, arms.more[MORE * arm + SIZE], size)
     if safe >= 0.0 and excess > 0.0:
         room = _room(constants, low, spread, unsure, reserve + excess, allowance, ahead)
         if room < constants[0]:
@@ -339,16 +339,17 @@ def _choose_for_many(
     look = _look(constants, state, scratch, words)
     if look >= 0:
         return look
-    noise, arms = _draw(constants, state, scratch, words), scratch.arms
+    noise, arms = _noise(state, scratch), scratch.arms
+    draw_for_many(constants, state, arms, words[0], _widened(noise, words))
     standing = _promise(constants, state, scratch)
     if standing == LATE:
         _take_care(arms.penalty, arms.cautious, 1.0 - noise)
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
     mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:
-        for m in range(len(arms.limits)):
+        for m in range(len(state.limits)):
             rate, low = rate_of(mixture, arms.rate, m), rate_of(scratch.safest, arms.rate, m)
-            owed = max(owed, _owed(arms.limits[m], scratch.promised[m], rate, low))
+            owed = max(owed, _owed(state.limits[m], scratch.promised[m], rate, low))
     if hashed(words[1], 0) * COIN < owed:
         return pick(scratch.safest, arms.cost, words[1] * COIN)
     arm = pick(mixture, arms.cost, words[1] * COIN)
@@ -363,22 +364,25 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
     Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
     """
     arms, promised, remaining = scratch.arms, scratch.promised, state.remaining
-    limited = len(arms.limits)
+    limits, limited = state.limits, len(state.limits)
     if limited == 0:
         return 0.0
     ahead, standing = _ahead(state, arms), math.inf
     for m in range(limited):
-        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * arms.limits[m])
+        promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * limits[m])
     _find_safest(scratch)
     for m in range(limited):
-        expected, noise, unsure = _of_safest(scratch, m, ahead)
-        reserve, allowance = _skewness(constants, _size_of_safest(scratch, m)), remaining[1 + m]
+        expected, noise, unsure = _of_safest(state, scratch, m, ahead)
+        reserve, allowance = (
+            _skewness(constants, _size_of_safest(state, scratch, m)),
+            remaining[1 + m],
+        )
         reserve += _pending(constants, state, arms, m)
         safe = _safe_rate(constants, expected, noise, unsure, reserve, allowance, ahead)
         scratch.safe[m], standing = safe, min(standing, safe)
     for m in range(limited):
         if standing >= 0.0:
-            promised[m] = max(scratch.safe[m], LEAST_LIMIT * arms.limits[m])
+            promised[m] = max(scratch.safe[m], LEAST_LIMIT * limits[m])
     return standing
 
 
@@ -394,10 +398,12 @@ def _find_safest(scratch: ResolveScratch) -> None:
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, float, float]:
+def _of_safest(
+    state: State, scratch: ResolveScratch, m: int, ahead: float
+) -> tuple[float, float, float]:
     """The safest mixture's rate of penalty m, its variance per cost, and that of the rate."""
     arms, safest = scratch.arms, scratch.safest
-    limited, count = len(arms.limits), len(arms.cost)
+    limited, count = len(state.limits), len(arms.cost)
     expected = noise = unsure = 0.0
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
@@ -405,35 +411,40 @@ def _of_safest(scratch: ResolveScratch, m: int, ahead: float) -> tuple[float, fl
             share, at = safest.shares[i], arm * limited + m
             expected += share * arms.rate[at]
             noise += share * arms.spread[at]
-            unsure += share * share * arms.spread[at] / _known(arms.known[at], ahead, count)
+            known = _known(arms.more[MORE * at + KNOWN], ahead, count)
+            unsure += share * share * arms.spread[at] / known
     return expected, noise, unsure
 
 
-def _size_of_safest(scratch: ResolveScratch, m: int) -> float:
+def _size_of_safest(state: State, scratch: ResolveScratch, m: int) -> float:
     """The largest usual size of penalty m in the safest mixture."""
     arms, safest, size = scratch.arms, scratch.safest, 0.0
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
         if 0 <= arm < len(arms.cost):
-            size = max(size, arms.size[arm * len(arms.limits) + m])
+            size = max(size, _size(state, arms, arm, m))
     return size
 
 
 def _bearable(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
-    limited = len(scratch.arms.limits)
-    for m in range(limited):
-        size = _size_of_safest(scratch, m)
-        excess = _excess(constants, scratch.arms.size[arm * limited + m], size)
+    for m in range(len(state.limits)):
+        size = _size_of_safest(state, scratch, m)
+        excess = _excess(constants, _size(state, scratch.arms, arm, m), size)
         if excess > 0.0:
             ahead, allowance = _ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = _skewness(constants, size) + excess
             reserve += _pending(constants, state, scratch.arms, m)
-            expected, noise, unsure = _of_safest(scratch, m, ahead)
+            expected, noise, unsure = _of_safest(state, scratch, m, ahead)
             room = _room(constants, expected, noise, unsure, reserve, allowance, ahead)
             if room < constants[0]:
                 return False
     return True
+
+
+def _size(state: State, arms: Arms, arm: int, m: int) -> float:
+    """The usual size of penalty m of an arm."""
+    return arms.more[MORE * (arm * len(state.limits) + m) + SIZE]  # type: ignore[no-any-return]
 
 
 # What is safe to promise.
@@ -502,7 +513,9 @@ def _skewness(constants: Constants, size: float) -> float:
 
 def _pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
     """What pulls in flight may have incurred beyond what is expected: z deviations of it."""
-    limited, variance = len(arms.limits), 0.0
+    if state.flying[0] == 0.0:
+        return 0.0
+    limited, variance = len(state.limits), 0.0
     for arm in range(len(state.flight)):
         cost = state.flight[arm] * mean_of(arms.cost_scale[arm])
         variance += cost * arms.spread[arm * limited + m]

@@ -26,6 +26,8 @@ from typing import (
     get_type_hints,
 )
 
+import numpy as np
+
 if TYPE_CHECKING:
     from tightrope.problem import Known
 
@@ -75,6 +77,9 @@ class State(NamedTuple):
     weights: Annotated[Array, "K", "M"]  # of a penalty that is another outcome's share; else -1
     sources: Annotated[Array, "M"]  # of which channel: 0 the cost, 1 the reward
     flight: Annotated[Array, "K"]  # of ``pulls``, those whose outcomes are not told yet
+    expected: Annotated[Array, "K", "C"]  # the declared guess of each mean outcome; else -1
+    flying: Annotated[Array, 1]  # how many pulls are in flight: the sum of ``flight``
+    stated: Annotated[Array, 1]  # 0 where nothing is ``known``, a share, or ``expected``
 
 
 def start_state(state: State, budget: float, task: Known) -> None:
@@ -84,8 +89,15 @@ def start_state(state: State, budget: float, task: Known) -> None:
     """
     limits, bases, stated = task.net_limits, task.net_bases, task.stated
     state.known[:], state.weights[:] = -1.0, -1.0
+    state.expected[:] = -1.0
     if stated.knows_something and len(limits) == len(state.limits):
         state.known[:], state.weights[:] = stated.normal_known.ravel(), stated.weights.ravel()
+    if stated.expected:
+        means = stated.normal_expected
+        guesses = state.expected.reshape(len(means), -1)
+        guesses[:, : means.shape[1]] = np.where(np.isnan(means), -1.0, means)
+    fields = (state.known, state.weights, state.expected)
+    state.stated[0] = float(any((field >= 0.0).any() for field in fields))
     state.remaining[0] = budget
     for m in range(len(limits)):
         state.remaining[1 + m] = limits[m] * budget

@@ -57,6 +57,7 @@ def assume(view: State, told: State, arm: int, count: float, outcomes: Array) ->
     view.steps[0] += count
     view.pulls[arm] += count
     view.flight[arm] = count
+    view.flying[0] += count
 
 
 def expected_outcome(state: State, arm: int, channel: int) -> float:
