@@ -27,6 +27,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
 from tightrope.errors import BackendError
+from tightrope.kernels.actions import Uses
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
@@ -294,7 +295,10 @@ class ThreadPlan(_DevicePlan):
         job = self.job
         layout = self._numbers.layout
         penalties = self._single.fresh.penalties
-        return build_thread(self.spec, job.bernoulli, job.arm_count, penalties, layout, job.moving)
+        uses = Uses(job.setup.forgets, bool(job.problem.hard), any(job.problem.net_bases))
+        return build_thread(
+            self.spec, job.bernoulli, job.arm_count, penalties, layout, uses, job.moving
+        )
 
     @property
     def _columns(self) -> Ends:

@@ -31,7 +31,16 @@ from tightrope.kernels.step import Target, coin_of, next_word, of_run
 from tightrope.policies.choice import record
 from tightrope.policies.parts.forgetting import EVERYONE, NO_ONE, remember
 
-__all__ = ["Actions", "Common", "actions", "any_target", "common", "of_any_policy", "over_state"]
+__all__ = [
+    "Actions",
+    "Common",
+    "Uses",
+    "actions",
+    "any_target",
+    "common",
+    "of_any_policy",
+    "over_state",
+]
 
 
 class Actions(NamedTuple):
@@ -54,10 +63,25 @@ class Common(NamedTuple):
     toss: Any  # (memory, asked): draw the policy's random words
 
 
-def common(target: Any, learn: Any, part: Any, wrap: Any, long: Any = None) -> Common:
+class Uses(NamedTuple):
+    """What a run may use; a kernel that is compiled for one task leaves the rest out."""
+
+    forgets: bool = True  # whether pulls may be forgotten, or arms watched
+    hard: bool = True  # whether a limit may end the run
+    net: bool = True  # whether a limit may be per pull or per reward
+
+
+ALL = Uses()
+
+
+def common(
+    target: Any, learn: Any, part: Any, wrap: Any, long: Any = None, uses: Uses = ALL
+) -> Common:
     """The shared parts around ``learn(memory, row)``; ``long`` compiles what is long and rare."""
-    count, report = _counter(target, wrap), _reporter(learn, part, wrap, long or part)
-    move, goes_on, number = _mover(target, wrap), wrap(_goes_on), target.number
+    forget = (long or part)(remember) if uses.forgets else None
+    count, report = _counter(target, wrap), _reporter(learn, part, wrap, forget)
+    move, number = _mover(target, wrap), target.number
+    goes_on = wrap(_goes_on if uses.hard else _within_budget)
     word_of = part(next_word)
 
     def take(memory, row):
@@ -92,9 +116,16 @@ def _counter(target: Any, wrap: Any) -> Any:
     return wrap(count)
 
 
-def _reporter(learn: Any, part: Any, wrap: Any, long: Any) -> Any:
+def _reporter(learn: Any, part: Any, wrap: Any, forget: Any) -> Any:
     """Learn from the outcomes; a pull that is forgotten changes another row, or all."""
-    record_in, forget = part(record), long(remember)
+    record_in = part(record)
+
+    def keep(memory, row):
+        record_in(memory.state, row, memory.run.outcome)
+        learn(memory, row)
+
+    if forget is None:
+        return wrap(keep)
 
     def report(memory, row):
         touched = NO_ONE
@@ -121,6 +152,10 @@ def _mover(target: Any, wrap: Any) -> Any:
         settle_queues(run.queues, 0, 1, run.allowance, 0, run.outcome, 0, 1, pulls, penalties, run)
 
     return wrap(move)
+
+
+def _within_budget(memory):
+    return memory.run.spent[0] <= memory.run.budget[0]
 
 
 def _goes_on(memory):

@@ -8,13 +8,14 @@ are too many, in global memory, where the runs of a warp are interleaved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, float64, int64, uint32
 
-from tightrope.kernels.actions import common, over_state
+from tightrope.kernels.actions import Uses, common, over_state
 from tightrope.kernels.cuda import TILE, device_part, device_target
 from tightrope.kernels.flight import views
 from tightrope.kernels.memory import Memory, TermTable
@@ -23,6 +24,7 @@ from tightrope.kernels.run_state import Run, RunState
 from tightrope.kernels.single_run import Ends, loop
 from tightrope.kernels.spec import CHOICE, Spec
 from tightrope.kernels.step import of_run
+from tightrope.policies.choice import fields_within
 from tightrope.policies.state import NoScratch, State, field_sizes, record_text
 
 __all__ = ["Numbers", "build_thread"]
@@ -54,9 +56,9 @@ class Numbers:
         scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
         self._fresh, self._made, self._text = fresh, list[Any](), dict[str, str]()
         own = _scratch_type(spec)
+        seldom = fields_within(own, getattr(spec.policy, "seldom", ()))
         self._array("terms", terms)
-        self._record("scratch", own, scratch, whole=moving)
-        first = len(self._made)
+        first = self._record("scratch", own, scratch, whole=moving, later=seldom)
         self._array("book", fresh["totals"])
         self._array("history", fresh["history"])
         self._record("run", Run, fresh["run"])
@@ -96,18 +98,36 @@ class Numbers:
         self._made.append(numbers)
         return f"field_{len(self._made) - 1}"
 
-    def _record(self, name: str, kind: type, numbers: Any, *, whole: bool = False) -> None:
-        """A record; if ``whole``, all of its numbers have a name of their own."""
+    def _record(
+        self,
+        name: str,
+        kind: type,
+        numbers: Any,
+        *,
+        whole: bool = False,
+        later: Sequence[str] = (),
+    ) -> int:
+        """A record; if ``whole``, all of its numbers have a name of their own.
+
+        Returns how many arrays there are before those of the fields that come ``later``.
+        """
         penalties = self._fresh.penalties if kind is Run else self._fresh.limited
-        sizes = [size for _, size in field_sizes(kind, len(self._fresh["totals"]), penalties)]
-        ends = np.cumsum(sizes).tolist()
+        sized = list(field_sizes(kind, len(self._fresh["totals"]), penalties))
+        ends = np.cumsum([size for _, size in sized]).tolist()
+        spans = {name: (end - size, end) for (name, size), end in zip(sized, ends, strict=True)}
         if whole:
             array = self._next(numbers)
             self._text[f"{name}_numbers"] = array
-            cut = [f"{array}[{end - size} : {end}]" for size, end in zip(sizes, ends, strict=True)]
+            cut = {one: f"{array}[{start} : {end}]" for one, (start, end) in spans.items()}
+            first = len(self._made)
         else:
-            cut = [self._next(part) for part in np.split(numbers, ends[:-1])]
-        self._text[name] = record_text(kind, {}, cut.__getitem__)
+            now = [one for one in spans if one not in later]
+            cut = {one: self._next(numbers[slice(*spans[one])]) for one in now}
+            first = len(self._made)
+            cut |= {one: self._next(numbers[slice(*spans[one])]) for one in later}
+        ordered = [cut[one] for one in spans]
+        self._text[name] = record_text(kind, {}, ordered.__getitem__)
+        return first
 
 
 class Layout(NamedTuple):
@@ -142,22 +162,29 @@ class Layout(NamedTuple):
 
 @lru_cache(maxsize=256)
 def build_thread(
-    spec: Spec, bernoulli: bool, arms: int, penalties: int, layout: Layout, moving: bool = False
+    spec: Spec,
+    bernoulli: bool,
+    arms: int,
+    penalties: int,
+    layout: Layout,
+    uses: Uses,
+    moving: bool = False,
 ) -> Any:
     """The kernel, compiled when it is first launched.
 
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
     [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
     and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
-    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties``
-    and the ``layout`` are compile-time constants. With ``moving``, the loop is that of ``moving``.
-    It is long because what is compiled shares what is around it.
+    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties``,
+    the ``layout`` and what a run ``uses`` are compile-time constants. With ``moving``, the loop is
+    that of ``moving``. It is long because what is compiled shares what is around it.
     """
     part = device_part
-    target = device_target(spec.policy, penalties, np.float64, net=of_run)
+    net = of_run if uses.net else None
+    target = device_target(spec.policy, penalties, np.float64, net=net)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
     own = over_state(spec, target, part, part)
-    shared = common(target, own.learn, part, part)
+    shared = common(target, own.learn, part, part, uses=uses)
     play: Any
     if moving:
         view = views(target, part, own.learn, shared)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tightrope.compiled import FAILED
-from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP
+from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, WRONG
 
 __all__ = ["NOTHING", "REFUSED", "asking", "asking_beside", "in_range", "telling"]
 
@@ -94,6 +94,7 @@ def asking_beside(own: Any, shared: Any, views: Any) -> Any:
         counts = memory.counts
         asked = counts[ASKED]
         counts[ASKED] = asked + 1
+        seen.counts[WRONG] = 0
         toss(memory, asked)
         for word in range(memory.random):
             seen.pair[word] = memory.pair[word]

@@ -43,7 +43,7 @@ from tightrope.policies.state import Array, NoScratch, State, record_fields, row
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["WORDS", "ChoicePolicy", "carried_fields", "hashed", "record"]
+__all__ = ["WORDS", "ChoicePolicy", "carried_fields", "fields_within", "hashed", "record"]
 
 WORDS = 2  # random words per step
 _MASK = 0xFFFFFFFF
@@ -81,10 +81,15 @@ def hashed(word: int, number: int) -> int:
 
 def carried_fields(policy: Any) -> list[str]:
     """The fields of a choice policy's scratch that ``choose`` may change for good."""
+    return fields_within(policy.Scratch, policy.carried)
+
+
+def fields_within(record: type, named: Sequence[str]) -> list[str]:
+    """The fields of a record that are named, by themselves or as parts of a record."""
     return [
         name
-        for name, _ in record_fields(policy.Scratch)
-        if any(name == one or name.startswith(one + ".") for one in policy.carried)
+        for name, _ in record_fields(record)
+        if any(name == one or name.startswith(one + ".") for one in named)
     ]
 
 
@@ -116,6 +121,7 @@ class ChoicePolicy(Policy):
     random: ClassVar[bool] = True
     Scratch: ClassVar[type] = NoScratch
     carried: ClassVar[tuple[str, ...]] = ()  # fields of ``Scratch``, see above
+    seldom: ClassVar[tuple[str, ...]] = ()  # those of which a step reads little: apart on a GPU
     learned: ClassVar[Mapping[str, str]] = {}  # likewise
 
     @abstractmethod

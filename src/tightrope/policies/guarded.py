@@ -77,6 +77,7 @@ class GuardedResolve(Resolve):
     colour: ClassVar[str | None] = None
 
     Scratch: ClassVar[type] = GuardedBeliefs
+    seldom: ClassVar[tuple[str, ...]] = ("guard", *(f"beliefs.{one}" for one in Resolve.seldom))
     carried: ClassVar[tuple[str, ...]] = ("guard",)  # what it knows of pulls told
     learn = staticmethod(_learn)
 

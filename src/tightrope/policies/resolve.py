@@ -126,6 +126,7 @@ class Resolve(ChoicePolicy):
     colour: ClassVar[str | None] = "#d1006c"
 
     Scratch: ClassVar[type] = ResolveScratch
+    seldom: ClassVar[tuple[str, ...]] = ("arms.more", "safest", "program")
     learn = staticmethod(_learn)
 
     def __post_init__(self) -> None:
