@@ -304,7 +304,7 @@ def _call_at(count: int) -> Any:
     return typed
 
 
-FAILED = -(2**31)  # in place of the result of a function that raised an error
+FAILED = -(2**63)  # in place of the result of a function that raised an error
 
 
 @intrinsic  # type: ignore[untyped-decorator]

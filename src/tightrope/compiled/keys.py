@@ -47,7 +47,7 @@ def _used(code: types.CodeType) -> Iterator[str]:
 def _text(value: Any, within: tuple[int, ...]) -> str:
     """The text of a value; ``within``: the functions that it is a part of."""
     if isinstance(value, types.FunctionType):
-        if value.__module__.partition(".")[0] in LIBRARIES:
+        if (value.__module__ or "").partition(".")[0] in LIBRARIES:
             return f"{value.__module__}.{value.__qualname__}"
         return _function_text(value, within)
     if isinstance(value, tuple | list):
@@ -92,7 +92,7 @@ def _function_text(function: types.FunctionType, within: tuple[int, ...]) -> str
     code = _code_text(function.__code__, function.__doc__)
     text = repr((code, function.__defaults__, used, cells))
     short = hashlib.sha256(text.encode()).hexdigest()  # texts of texts would grow without bound
-    ours = function.__module__.startswith("tightrope.")  # globals of others may change
+    ours = (function.__module__ or "").startswith("tightrope.")  # globals of others may change
     if ours and len(_cycles) == cycles:  # else its text depends on where it was looked at from
         _known[function] = short
     return short

@@ -215,6 +215,7 @@ class SingleRun:
         label, count = plan.job.policy.label, plan.job.arm_count
         if arm not in (0, FAILED):
             raise wrong_arm(label, arm, step, count)
+        step -= arm != FAILED  # ``learn`` failed, after the pull was counted
         try:
             self._repeat(self._runs[at : at + 1], step)
         except PolicyError:

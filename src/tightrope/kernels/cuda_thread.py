@@ -8,7 +8,7 @@ are too many, in global memory, where the runs of a warp are interleaved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,6 +41,21 @@ def _scratch_type(spec: Spec) -> Any:
     return policy.Scratch if spec.method == CHOICE else NoScratch
 
 
+def _unused(fresh: RunState) -> dict[str, str]:
+    """Fields of a ``State`` that are 0 for good if nothing is told late: what follows is left out.
+
+    With one limit also what it is per, if that is the cost.
+    """
+    if not fresh.spec.remembers:
+        return {}
+    found, state = {"flying": "(0.0,)"}, fresh.record
+    if state.stated[0] == 0.0:
+        found["stated"] = "(0.0,)"
+    if len(state.bases) == 1 and state.bases[0] == 0.0:
+        found["bases"] = "(0.0,)"
+    return found
+
+
 class Numbers:
     """A run's initial numbers, array by array, and the text of a thread's record made of them.
 
@@ -62,7 +77,7 @@ class Numbers:
         self._array("book", fresh["totals"])
         self._array("history", fresh["history"])
         self._record("run", Run, fresh["run"])
-        self._record("state", State, fresh["state"], whole=moving)
+        self._record("state", State, fresh["state"], whole=moving, fixed=_unused(fresh))
         if moving:
             self._array("view_terms", terms)
             self._record("view_scratch", own, scratch, whole=True)
@@ -106,10 +121,12 @@ class Numbers:
         *,
         whole: bool = False,
         later: Sequence[str] = (),
+        fixed: Mapping[str, str] | None = None,
     ) -> int:
         """A record; if ``whole``, all of its numbers have a name of their own.
 
-        Returns how many arrays there are before those of the fields that come ``later``.
+        ``fixed``: fields that are numbers known when the kernel is compiled, as text. Returns how
+        many arrays there are before those of the fields that come ``later``.
         """
         penalties = self._fresh.penalties if kind is Run else self._fresh.limited
         sized = list(field_sizes(kind, len(self._fresh["totals"]), penalties))
@@ -121,8 +138,9 @@ class Numbers:
             cut = {one: f"{array}[{start} : {end}]" for one, (start, end) in spans.items()}
             first = len(self._made)
         else:
-            now = [one for one in spans if one not in later]
-            cut = {one: self._next(numbers[slice(*spans[one])]) for one in now}
+            cut = dict(fixed or {})
+            now = [one for one in spans if one not in later and one not in cut]
+            cut |= {one: self._next(numbers[slice(*spans[one])]) for one in now}
             first = len(self._made)
             cut |= {one: self._next(numbers[slice(*spans[one])]) for one in later}
         ordered = [cut[one] for one in spans]

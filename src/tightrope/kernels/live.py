@@ -64,15 +64,23 @@ def telling(own: Any, shared: Any, part: Any, ahead: bool = True) -> Any:
     return tell
 
 
-def asking(own: Any, shared: Any) -> Any:
+def _count_asked(memory):
+    """How many arms were asked for before; beyond exploration only a policy with coins counts."""
+    counts = memory.counts
+    asked = counts[ASKED]
+    if memory.random or asked < counts[EXPLORE]:
+        counts[ASKED] = asked + 1
+    return asked
+
+
+def asking(own: Any, shared: Any, part: Any) -> Any:
     """``ask(memory)``: the next arm."""
-    choose, toss = own.choose, shared.toss
+    choose, toss, count = own.choose, shared.toss, part(_count_asked)
 
     def ask(memory):
         """Each arm in turn during exploration, then the policy's choice."""
         counts = memory.counts
-        asked = counts[ASKED]
-        counts[ASKED] = asked + 1
+        asked = count(memory)
         toss(memory, asked)
         if asked < counts[EXPLORE]:
             return asked % counts[ARMS]
@@ -81,9 +89,9 @@ def asking(own: Any, shared: Any) -> Any:
     return ask
 
 
-def asking_beside(own: Any, shared: Any, views: Any) -> Any:
+def asking_beside(own: Any, shared: Any, views: Any, part: Any) -> Any:
     """``ask_beside(memory, seen, flight, stand_ins)``; ``seen`` is the memory of the view."""
-    choose, toss, sound = own.choose, shared.toss, own.sound
+    choose, toss, sound, count = own.choose, shared.toss, own.sound, part(_count_asked)
     look, keep, unexplored = views
 
     def ask_beside(memory, seen, flight, stand_ins):
@@ -92,8 +100,7 @@ def asking_beside(own: Any, shared: Any, views: Any) -> Any:
         Arms with too few pulls are explored first. An arm that does not exist is returned as it is.
         """
         counts = memory.counts
-        asked = counts[ASKED]
-        counts[ASKED] = asked + 1
+        asked = count(memory)
         seen.counts[WRONG] = 0
         toss(memory, asked)
         for word in range(memory.random):

@@ -144,6 +144,8 @@ def all_moving_runs(play: Any, report: Any) -> Any:
             numbers[STEP], numbers[PHASE] = step, phase
             if arm < 0 or arm >= count:
                 numbers[WRONG], numbers[WRONG_ARM] = 1, arm
+            if seen.counts[WRONG]:
+                numbers[WRONG] = 1
             report(memory, ends[run], counts[run])
             if stop[0] or numbers[WRONG]:
                 return run

@@ -151,8 +151,8 @@ class LiveCalls(NamedTuple):
 def live_calls() -> LiveCalls:
     """Compiled, or loaded from the disk."""
     _, own, shared, memory_at = _parts()
-    tell, ask = _wrap(live.telling(own, shared, _part)), _wrap(live.asking(own, shared))
-    beside = _wrap(live.asking_beside(own, shared, _views()))
+    tell, ask = _wrap(live.telling(own, shared, _part)), _wrap(live.asking(own, shared, _part))
+    beside = _wrap(live.asking_beside(own, shared, _views(), _part))
 
     def tell_any(run, arm, cost, reward, penalty):
         block, choose, learn = three_at(run)

@@ -61,7 +61,8 @@ class PlainCalls:
         beside = views(target, _as_it_is, own.learn, shared)
         self._memory, self._state = plain_memory(state), state
         self._tell = live.telling(own, shared, _as_it_is, ahead=False)
-        self._ask, self._beside = live.asking(own, shared), live.asking_beside(own, shared, beside)
+        self._ask = live.asking(own, shared, _as_it_is)
+        self._beside = live.asking_beside(own, shared, beside, _as_it_is)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> int:
         """Take the outcome of a pull, or refuse it without any change; returns the next arm."""

@@ -86,6 +86,7 @@ class _CarefulCalls:
             block[:] = before
             getattr(PlainCalls(self._policy, self._state), name)(*given)
         except PolicyError:
+            block[:] = before
             raise
         except Exception as error:
             block[:] = before

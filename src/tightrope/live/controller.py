@@ -202,9 +202,9 @@ class Controller:
         self._count_alone()
         if self._mindless and self._asides:  # nothing but the count of decisions changes
             self._remember()
-            counts = self._counts
-            counts[ASKED] += 1
-            self._explored = counts[ASKED] >= counts[EXPLORE]
+            if not self._explored:
+                self._counts[ASKED] += 1
+                self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
             return
         self.choose(eligible)
 
