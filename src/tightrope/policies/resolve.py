@@ -294,7 +294,6 @@ def _choose_for_one(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch), scratch.arms
-    draw_for_one(constants, state, arms, words[0], _widened(noise, words))
     allowance, limit, ahead = state.remaining[1], state.limits[0], _ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
@@ -304,6 +303,7 @@ def _choose_for_one(
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
+    draw_for_one(constants, state, arms, words[0], _widened(noise, words))
     if safe == LATE:
         _take_care(arms.penalty, arms.cautious, 1.0 - noise)
     scratch.safe[0], scratch.promised[0] = safe, promised
