@@ -13,10 +13,11 @@ import pytest
 from numba.core import caching
 
 from tightrope import compiled
+from tightrope.compiled import functions
 
 
 def test_the_cache_has_the_parts_that_ours_replaces():
-    ours, theirs = compiled._KernelCache, caching.FunctionCache
+    ours, theirs = functions._KernelCache, caching.FunctionCache
     for name in ("_load_overload", "_index_key"):
         mine, original = (inspect.signature(getattr(kind, name)) for kind in (ours, theirs))
         assert len(mine.parameters) == len(original.parameters), name
@@ -71,7 +72,7 @@ def test_a_part_has_no_machine_code_of_its_own():
         return part(x)
 
     assert kernel(3.0) == 7.0
-    assert compiled.PART["pipeline_class"] is compiled._PartCompiler
+    assert compiled.PART["pipeline_class"] is functions._PartCompiler
     with pytest.raises(TypeError):
         part(3.0)  # from Python
     (made,) = part.overloads.values()

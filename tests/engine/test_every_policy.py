@@ -2,6 +2,9 @@
 
 Plain Python is the referee. The GPU's kernels run in numba's CUDA simulator, which has to be chosen
 before numba is imported: ``test_gpu_simulated.py`` runs this file again in a process of its own.
+
+Single runs and controllers share their loops, so that a policy compiles to two small functions for
+one limit and two for any other number. Kernels with a policy inlined: ``kernels/test_native.py``.
 """
 
 from __future__ import annotations
@@ -36,15 +39,6 @@ SITUATIONS = {
     "dollars, two limits": (_dollars(CENT), 320.0),
     "changing dollars": (turning(CENT), 320.0),
 }
-# Without a limit a policy that chooses has kernels of its own. Some stand for all: two minutes of
-# compiling less. In the simulator, where nothing is compiled, all of them run.
-COMPILED_WITHOUT_LIMIT = {
-    "resolve:window0=1",
-    "resolve:discount0=1",
-    "primal-dual-bwk",
-    "pessimistic-optimistic",
-    "budgeted-ts",
-}
 RUNS, SEED = 2, 7
 
 
@@ -77,8 +71,6 @@ def engines_for(text, problem):
     if SIMULATED:
         return ["gpu"]
     indexed, forgets = issubclass(POLICIES[text.partition(":")[0]], IndexPolicy), ":" in text
-    if not (problem.penalty_count or indexed or text in COMPILED_WITHOUT_LIMIT):
-        return []
     beside = indexed and not forgets and not problem.changes
     return ["single", "controller", *(["lanes"] if beside else [])]
 

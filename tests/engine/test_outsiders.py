@@ -1,7 +1,10 @@
-"""Policies of a user's own that go wrong: wrong arms, and what numba cannot compile."""
+"""Policies of a user's own that go wrong: wrong arms, errors, and what numba cannot compile."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
 import warnings
 
 import numpy as np
@@ -18,12 +21,24 @@ from tests.problems import (
     Speller,
     unlike,
 )
-from tightrope import BackendError, Controller, LyOn, NotCompiledWarning, PolicyError, simulate
+from tightrope import (
+    BackendError,
+    ChoicePolicy,
+    Controller,
+    LyOn,
+    NotCompiledWarning,
+    PolicyError,
+    simulate,
+    trajectory,
+)
+from tightrope.engine import single
+from tightrope.live.background import Background
+from tightrope.policies.base import Setup, limits_of
 
 OPTIONS = {"budgets": 30, "runs": 3, "seed": 2, "progress": False}
 
 
-@pytest.mark.parametrize("answer", [2, -1, 10**9, -(2**40)])
+@pytest.mark.parametrize("answer", [2, -1, 10**9, -(2**31), -(2**40)])
 @pytest.mark.parametrize(
     ("kind", "backend"),
     [(Astray, "cpu"), (Astray, "python"), (Astray, "auto"), (AstrayDecider, "python")],
@@ -58,19 +73,192 @@ def test_half_an_arm_is_refused_live(paper):
         spelled.ask()
 
 
+NEVER = 10**6
+
+
+@dataclasses.dataclass(frozen=True)
+class Raising(ChoicePolicy):
+    """Takes turns, until one of its lines fails: from so many pulls on."""
+
+    name = "raising"
+    summary = "raises an error"
+    choose_by: int = NEVER
+    learn_by: int = NEVER
+    choose_at: int = NEVER
+    learn_at: int = NEVER
+    choose_said: int = NEVER
+    learn_said: int = NEVER
+
+    def setup(self, task, budget):
+        return Setup(tuple(map(float, dataclasses.astuple(self))), limits_of(task))
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        if state.steps[0] >= constants[0]:
+            raise ValueError("no arm is good enough")
+        if state.steps[0] >= constants[2]:
+            return int(state.pulls[len(state.pulls)])
+        if state.steps[0] >= constants[4]:
+            raise PolicyError("no arm at all")
+        return int(state.steps[0]) % len(state.pulls)
+
+    @staticmethod
+    def learn(constants, state, scratch, arm):
+        if state.steps[0] >= constants[1]:
+            raise ArithmeticError("nothing to learn")
+        if state.steps[0] >= constants[3]:
+            state.squares[len(state.squares)] += 1.0
+        if state.steps[0] >= constants[5]:
+            raise PolicyError("nothing to be learned")
+
+
+LINES = {
+    "choose_by": (
+        "ValueError",
+        "no arm is good enough",
+        'raise ValueError("no arm is good enough")',
+    ),
+    "learn_by": (
+        "ArithmeticError",
+        "nothing to learn",
+        'raise ArithmeticError("nothing to learn")',
+    ),
+    "choose_at": (
+        "IndexError",
+        "index 2 is out of bounds for axis 0 with size 2",
+        "return int(state.pulls[len(state.pulls)])",
+    ),
+    "learn_at": (
+        "IndexError",
+        "index 6 is out of bounds for axis 0 with size 6",
+        "state.squares[len(state.squares)] += 1.0",
+    ),
+}
+SAID = {"choose_said": "no arm at all", "learn_said": "nothing to be learned"}
+
+
+def said_of(place, step):
+    """What is said of a policy that fails at a place, as a pattern; ``step`` is one too."""
+    kind, told, line = LINES[place]
+    lines, first = inspect.getsourcelines(Raising)
+    [number] = [first + at for at, text in enumerate(lines) if text.strip() == line]
+    function = place.partition("_")[0]
+    return (
+        rf"^policy raising:{place}=5: {kind} at step {step} \({re.escape(told)}\) in {function},"
+        rf" test_outsiders\.py line {number}: {re.escape(line)}$"
+    )
+
+
+def step_of(place):
+    """The step of ``choose``; ``learn`` fails between two of them."""
+    return "5" if place.startswith("choose") else "[456]"
+
+
+@pytest.fixture(params=["called", "inlined"])
+def form(request, monkeypatch):
+    """Both forms of a kernel: a policy called at an address, and one inlined."""
+    if request.param == "inlined":
+        monkeypatch.setattr(single, "TO_COMPILE", 0.0)
+
+
+def runs_of(paper, policy, backend="cpu", **more):
+    return simulate(paper, policy, backend=backend, **OPTIONS, **more)[policy.label]
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("place", LINES)
+def test_an_error_names_its_line(paper, place):
+    """Compiled code would read, or write, whatever lies there."""
+    policy = Raising(**{place: 5})
+    for backend in ("cpu", "auto"):
+        kept = runs_of(paper, Raising(), backend)
+        assert kept.backend == "cpu"
+        with pytest.raises(PolicyError, match=said_of(place, step_of(place))):
+            runs_of(paper, policy, backend)
+    with pytest.raises((ArithmeticError, IndexError, ValueError), match=re.escape(LINES[place][1])):
+        runs_of(paper, policy, "python")
+
+
+@pytest.mark.parametrize("place", LINES)
+@pytest.mark.parametrize(
+    "how", [{"delay": 2}, {"delay": 2, "lost": 0.1}, {"lost": 1e-9}], ids=["late", "both", "lost"]
+)
+def test_an_error_names_its_line_where_outcomes_are_late(paper, place, how):
+    """Also one of a decision beside what was told, for which pulls in flight are learned."""
+    with pytest.raises(PolicyError, match=said_of(place, step_of(place))):
+        runs_of(paper, Raising(**{place: 5}), **how)
+
+
+@pytest.mark.parametrize("place", LINES)
+def test_an_error_names_its_line_in_parts_of_a_run(paper, place):
+    with pytest.raises(PolicyError, match=said_of(place, step_of(place))):
+        trajectory(paper, Raising(**{place: 5}), budget=30, runs=2, points=20)
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("place", SAID)
+def test_an_error_of_the_policy_s_own_words_is_passed_on(paper, place):
+    for backend in ("cpu", "python"):
+        with pytest.raises(PolicyError, match=f"^{SAID[place]}$"):
+            runs_of(paper, Raising(**{place: 5}), backend)
+
+
+def controller_of(paper, policy, how, monkeypatch):
+    """Compiled, or in plain Python."""
+    if how == "plain":
+        monkeypatch.setattr(Background, "wanted", False)
+    return Controller(paper, policy, budget=30, background=how == "plain")
+
+
+@pytest.mark.parametrize("how", ["compiled", "plain"])
+@pytest.mark.parametrize("place", [*LINES, *SAID])
+def test_a_failed_call_changes_nothing(paper, place, how, monkeypatch):
+    """The fifth pull, or the decision after it: the call can be made again, and fails again."""
+    controller = controller_of(paper, Raising(**{place: 5}), how, monkeypatch)
+    learns = place.startswith("learn")
+    for _ in range(4 if learns else 5):
+        controller.tell(controller.ask(), 1, 1, 0)
+    said = said_of(place, "4" if learns else "5") if place in LINES else f"^{SAID[place]}$"
+    if learns:
+        assert controller.ask() == 0
+    before, copy = controller.snapshot(), controller.copy()
+    for _ in range(2):
+        with pytest.raises(PolicyError, match=said):
+            controller.tell(0, 1, 1, 0) if learns else controller.ask()
+        assert controller.snapshot() == before
+        assert controller == copy
+    assert controller.in_flight == [int(learns), 0]
+    assert sum(controller.pulls) == (4 if learns else 5)
+
+
+@pytest.mark.parametrize("how", ["compiled", "plain"])
+@pytest.mark.parametrize("place", [*LINES, *SAID])
+def test_a_failed_decision_beside_pulls_in_flight_changes_nothing(paper, place, how, monkeypatch):
+    """Three pulls are told and two in flight, which count as told: ``learn`` fails in the view."""
+    controller = controller_of(paper, Raising(**{place: 5}), how, monkeypatch)
+    for _ in range(3):
+        controller.tell(controller.ask(), 1, 1, 0)
+    assert controller.ask_many(2) == [1, 0]
+    said = said_of(place, "3") if place in LINES else f"^{SAID[place]}$"
+    before, copy = controller.snapshot(), controller.copy()
+    for eligible in (None, [0, 1], ["arm 1"], None):
+        with pytest.raises(PolicyError, match=said):
+            controller.ask(eligible)
+        assert controller.snapshot() == before
+        assert controller == copy
+    controller.void(0)
+    assert controller.ask() == 0, "one pull less in flight, and it decides"
+
+
 @pytest.mark.parametrize("place", ["choose_at", "learn_at"])
 @pytest.mark.parametrize("backend", ["cpu", "auto"])
-def test_an_index_out_of_range_ends_it(paper, backend, place):
-    """Compiled code would read, or write, whatever lies there."""
+def test_an_index_far_out_of_range_ends_it(paper, backend, place):
     kept = simulate(paper, Reaching(), backend=backend, **OPTIONS)["reaching"]
     assert kept.backend == "cpu"
-    with pytest.raises(PolicyError) as caught:
+    told = "index 1000000 is out of bounds for axis 0 with size"
+    with pytest.raises(PolicyError, match=told):
         simulate(paper, Reaching(**{place: 10**6}), backend=backend, **OPTIONS)
-    assert str(caught.value) == (
-        f"policy reaching:{place}=1000000: choose or learn used an index out of range; backend"
-        " 'python' shows the line"
-    )
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match=told):
         simulate(paper, Reaching(**{place: 10**6}), backend="python", **OPTIONS)
 
 

@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 
 from tests.problems import equal
-from tightrope import InputError, LyOff, LyOn, Policy, Results, ResultsError, compiled, simulate
+from tightrope import (
+    InputError,
+    LyOff,
+    LyOn,
+    Policy,
+    Results,
+    ResultsError,
+    compatibility,
+    simulate,
+)
 from tightrope.engine import cpu, python, store
 from tightrope.engine.store import Store, StoreWarning
 from tightrope.policies.base import Setup, limits_of
@@ -165,13 +174,13 @@ def test_work_that_shares_jobs_shares_their_runs(paper, tmp_path, made):
     assert equal(more, go(paper, None, runs=RUNS + 24, policies=[LyOn()], budgets=[60]))
 
 
-def test_other_problems_sources_and_code_are_other_work(paper, mixed, tmp_path, made, monkeypatch):
+def test_other_problems_versions_and_code_are_other_work(paper, mixed, tmp_path, made, monkeypatch):
     small = {"budgets": 5, "runs": 3}
     go(paper, tmp_path, policies={"p": Mine()}, **small)
     go(mixed, tmp_path, policies={"p": Mine()}, **small)
     go(paper, tmp_path, policies={"p": Yours()}, **small)
     assert len(made) == 9
-    monkeypatch.setattr(compiled, "source_digest", lambda: "other")
+    monkeypatch.setattr(compatibility, "DECISIONS", compatibility.DECISIONS + 1)
     go(paper, tmp_path, policies={"p": Mine()}, **small)
     assert len(made) == 12
 

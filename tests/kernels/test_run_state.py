@@ -127,8 +127,8 @@ def test_a_run_starts_with_all_of_its_budget():
     state = state_of("resolve", problem, budget=8.0)
     assert state.record._fields == State._fields
     assert state.record.remaining.tolist() == [8.0, *(8.0 * problem.task.normal_limits)]
-    assert state["run"][state.layout.budget] == 8.0
-    assert state["run"][state.layout.scale : state.layout.budget].tolist() == [50.0, 1, 1, 1]
+    assert state.run.budget.tolist() == [8.0]
+    assert state.run.scale.tolist() == [50.0, 1, 1, 1]
     assert state["counts"][[ARMS, EXPLORE]].tolist() == [3, 0]
     assert not state["totals"].any()
 

@@ -27,7 +27,7 @@ KINDS = ["any", "few", "free", "close", "rounded", "zero"]
 @cache
 def compiled(penalties: int, dtype: type):
     """Decide by the sieve, decide by a scan, tell of an arm's new terms."""
-    spec = Spec(LyOn, penalties, dtype, SIEVE, 5)
+    spec = Spec(LyOn, SIEVE, penalties, remembers=False, dtype=dtype)
     sieve, scan, touch, zero = by_sieve(spec), by_scan(spec), toucher(spec), dtype(0)
 
     def test_sieve(block, step):
@@ -39,7 +39,7 @@ def compiled(penalties: int, dtype: type):
     def test_touch(block, arm):
         touch(block.ctypes.data, arm)
 
-    return spec, *(compile_kernel(f, spec.digest) for f in (test_sieve, test_scan, test_touch))
+    return spec, *(compile_kernel(f) for f in (test_sieve, test_scan, test_touch))
 
 
 class Crowd:
@@ -54,7 +54,7 @@ class Crowd:
         )
         self.state = RunState.new(self.spec, arms, setup, 1e9, task, sizes=Sizes(*sizes))
         self.places, self.counts = self.state["places"], self.state["counts"]
-        self.queues = self.state["run"][:penalties]
+        self.queues = self.state.run.queues[:penalties]
         for arm in range(arms):
             self.places[:-1, arm] = self.terms()
         self.step = 100

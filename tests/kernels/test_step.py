@@ -16,7 +16,7 @@ from tightrope.policies.base import advance
 
 PAPER = ready_problem("paper")
 PARTS = {
-    "compiled": lambda function, dtype=None: compile_function(function, "1" * 64, dtype),
+    "compiled": lambda function, dtype=None: compile_function(function, dtype),
     "plain": lambda function, dtype=None: function,
 }
 
@@ -54,7 +54,7 @@ def test_draws_are_those_of_plain_python(part, problem, stride):
         tables = arms.tables()
         for arm in list(range(problem.arm_count)) * 20:
             row, weyl = (phase * problem.arm_count + arm) * channels, step * channels * WEYL
-            draw(drawn, 1, stride, words, 1, stride, weyl, law, arm, row, 1.0)
+            draw(drawn, 1, stride, words, 1, stride, weyl, law, arm, row, 1.0, channels)
             assert drawn[1::stride].tolist() == outcomes(tables, arm, plain)
             step += 1
     assert drawn[0] == 7.0
@@ -65,7 +65,7 @@ def test_nothing_is_drawn_for_a_run_that_is_done(part):
     """But words are: lanes go on side by side."""
     words, before = seed_words(9, OUTCOMES, np.array([2]))[:, 0], None
     before, drawn = words.copy(), np.full(3, 7.0)
-    target(part).draw_bits()(drawn, 0, 1, words, 0, 1, 0, phase_laws(PAPER), 0, 0, 0.0)
+    target(part).draw_bits()(drawn, 0, 1, words, 0, 1, 0, phase_laws(PAPER), 0, 0, 0.0, 3)
     assert drawn.tolist() == [0.0, 0.0, 0.0]
     assert (words != before).any()
 
@@ -76,7 +76,7 @@ def test_a_pull_is_learned_as_the_policy_says(part, stride):
     totals, terms = np.zeros(5 * stride), np.zeros(6 * stride)
     pulls = np.random.default_rng(2).uniform(0, 1, (6, 4))
     for outcome in pulls:
-        learn(totals, 0, stride, terms, 0, stride, 0, outcome, 0, 1, 1.0, constants)
+        learn(totals, 0, stride, terms, 0, stride, 0, outcome, 0, 1, 1.0, constants, constants)
     sums = [sum(column) for column in pulls.T.tolist()]
     assert totals[::stride].tolist() == [6.0, *sums]
     cost, reward, *penalties = sums
@@ -94,7 +94,7 @@ def test_queues_are_settled(part, stride):
     settle, allowance = target(part, 2).settle(), np.array([0.0, 0.3, 0.5])
     run, queues, lost, largest = np.zeros(6 * stride), [0.0] * 2, [0.0] * 2, [0.0] * 2
     for outcome in np.random.default_rng(2).uniform(0, 1, (30, 4)):
-        settle(run, 0, stride, allowance, 1, outcome, 0, 1, 1.0, (0.0,))
+        settle(run, 0, stride, allowance, 1, outcome, 0, 1, 1.0, 2, (0.0,))
         for m in range(2):
             queues[m], lost[m] = advance(
                 queues[m], lost[m], allowance[1 + m], outcome[0], outcome[2 + m]
@@ -106,7 +106,7 @@ def test_queues_are_settled(part, stride):
 def test_the_index_weighs_penalties_by_queues(part):
     index, constants = target(part, 2).index(), (10.0, 1.0, 4.0, 0.0)
     terms, queues = np.linspace(0.1, 0.9, 6), np.array([0.0, 3.0, 2.0])
-    found = index(terms, 0, 1, queues, 1, 1, constants, 1.5, 0.0, 1.0)
+    found = index(terms, 0, 1, queues, 1, 1, constants, 1.5, 0.0, 1.0, 2)
     reward = LyOn.reward_index(constants, 1.5, 0.0, 1.0, *terms[:2])
     first, second = (LyOn.penalty_index(constants, 1.5, *terms[k : k + 2]) for k in (2, 4))
     assert found == reward + 3.0 * first + 2.0 * second

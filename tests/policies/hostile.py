@@ -46,7 +46,7 @@ class Game:
         return state, guard
 
 
-_may, _note = (compile_function(one, "hostile-tests", jit=njit) for one in (allows, settle))
+_may, _note = (compile_function(one, jit=njit) for one in (allows, settle))
 
 
 @njit

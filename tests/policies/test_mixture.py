@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.policies.driver import new_record
-from tightrope.compiled import compile_function, compile_kernel, fingerprint
+from tightrope.compiled import compile_function, compile_kernel
 from tightrope.policies.parts.mixture import (
     Program,
     best_pair,
@@ -69,14 +69,13 @@ def scipys(reward, penalty, limits):
 @lru_cache
 def compiled():
     """The program and the pick after it as machine code, found on the disk the next time."""
-    digest = fingerprint((solve_program, pick), ("test",))
-    solver, picker = (compile_function(function, digest) for function in (solve_program, pick))
+    solver, picker = (compile_function(function) for function in (solve_program, pick))
 
     def solve_and_pick(reward, penalty, limits, program, costs, coin):
         kept = solver(reward, penalty, limits, program)
         return kept, picker(program.mixture, costs, coin)
 
-    return compile_kernel(solve_and_pick, digest)
+    return compile_kernel(solve_and_pick)
 
 
 def excess(penalty, limits):

@@ -163,15 +163,15 @@ def test_objects_in_python(paper, file):
 def test_a_constant_of_an_imported_module_is_part_of_the_code(tmp_path, monkeypatch):
     from types import ModuleType
 
-    from tightrope.compiled import fingerprint
+    from tightrope.compiled import key_of
 
     helper = ModuleType("helper")
     helper.ARM = 0
-    space: dict[str, object] = {"helper": helper}
+    space: dict[str, object] = {"__name__": "own", "helper": helper}
     exec("def choose():\n    return helper.ARM", space)
-    before = fingerprint([space["choose"]], ())
+    before = key_of(space["choose"])
     helper.ARM = 1
-    assert fingerprint([space["choose"]], ()) != before
+    assert key_of(space["choose"]) != before
 
 
 def test_a_policy_that_ends_the_program_or_prints(tmp_path, shell):
