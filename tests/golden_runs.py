@@ -1,6 +1,6 @@
 """Whole runs of every policy, by which ``compatibility.DECISIONS`` is guarded.
 
-    python -m tests.golden_runs          # after the number was raised: writes tests/golden/runs.json
+    python -m tests.golden_runs      # after the number was raised: writes tests/golden/runs.json
 
 A run goes to the end of its budget, in plain Python; that every engine makes the same runs is
 tested elsewhere. ``resolve`` is compiled as well, at a larger budget.
@@ -43,11 +43,17 @@ def three():
         "slow": Limit(0.4, per="pull"),
         "harm": Limit(total=12, hard=True),
     }
+    uniform, coin = Uniform, Bernoulli
     arms = [
-        Arm("a", Uniform(0.2, 1.0), Bernoulli(0.7), [Bernoulli(0.4), Uniform(0, 0.8), Bernoulli(0.2)]),
-        Arm("b", Bernoulli(0.5), Uniform(0, 1), [Bernoulli(0.2), Bernoulli(0.3), Uniform(0, 0.2)]),
-        Arm("c", Discrete([0.1, 0.9], [0.5, 0.5]), Bernoulli(0.9), [Bernoulli(0.6), Uniform(0.2, 0.4), Uniform(0, 0.8)]),
-    ]  # fmt: skip
+        Arm("a", uniform(0.2, 1.0), coin(0.7), [coin(0.4), uniform(0, 0.8), coin(0.2)]),
+        Arm("b", coin(0.5), uniform(0, 1), [coin(0.2), coin(0.3), uniform(0, 0.2)]),
+        Arm(
+            "c",
+            Discrete([0.1, 0.9], [0.5, 0.5]),
+            coin(0.9),
+            [coin(0.6), uniform(0.2, 0.4), uniform(0, 0.8)],
+        ),
+    ]
     return Problem(arms, limits=limits)
 
 

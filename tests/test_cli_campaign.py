@@ -770,8 +770,8 @@ def test_an_interrupted_command_ends_with_130(campaign, monkeypatch):
 
 
 def test_a_command_compiles_nothing_for_later(campaign, monkeypatch):
-    from tightrope.live.campaign import Campaign
     from tightrope.live.background import Background
+    from tightrope.live.campaign import Campaign
 
     ask, wanted = Campaign.ask, []
 

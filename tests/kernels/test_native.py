@@ -214,18 +214,6 @@ def test_live_calls_are_those_of_plain_python(label, situation):
 # From plain Python to compiled code in the middle of a run.
 
 
-def same(one, other):
-    """Whether two controllers are in the same state, to the bit.
-
-    Without coins, what compiled code decides ahead is not counted as a decision asked for.
-    """
-    states = [controller._state.copy() for controller in (one, other)]
-    if not one.policy.random:
-        for state in states:
-            state["counts"][ASKED] = 0
-    return states[0] == states[1] and one._beside == other._beside
-
-
 @pytest.mark.parametrize("situation", ["one limit", "of every kind"])
 @pytest.mark.parametrize("label", by_policy(["lyon", "lyon:window0=1", "resolve", "ts-lp"]))
 def test_a_live_run_that_is_compiled_meanwhile_decides_as_ever(label, situation, monkeypatch):
@@ -266,7 +254,7 @@ def test_a_live_run_that_is_compiled_meanwhile_decides_as_ever(label, situation,
                 one.launch(*chosen)
             flight += chosen
         kinds.append(type(switching._calls))
-        assert same(switching, plain), turn
+        assert switching == plain, turn
     assert switching.pulls == compiled.pulls
     assert switching.spent == compiled.spent
     assert switching.queues == compiled.queues
@@ -274,7 +262,7 @@ def test_a_live_run_that_is_compiled_meanwhile_decides_as_ever(label, situation,
     assert kinds[-1] is NativeCalls
     assert type(plain._calls) is PlainCalls
     assert type(compiled._calls) is NativeCalls
-    assert same(switching, compiled) or not compiled._state.spec.remembers
+    assert switching == compiled or not compiled._state.spec.remembers
 
 
 def test_one_that_cannot_be_compiled_stays_plain(monkeypatch):

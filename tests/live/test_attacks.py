@@ -24,8 +24,8 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
-from tightrope.live import campaign as campaign_module
 from tightrope.live import background
+from tightrope.live import campaign as campaign_module
 from tightrope.live.campaign import Campaign
 from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved

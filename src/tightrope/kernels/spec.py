@@ -135,14 +135,14 @@ def spec_of(
     """
     kind, penalties = type(policy), len(setup.allowance)
     several = 1 if penalties == 1 else SEVERAL
+    outside = not kind.__module__.startswith("tightrope.")
+    constants = len(setup.constants) + 1 if outside else 0
     if isinstance(policy, ChoicePolicy):
-        outside = not kind.__module__.startswith("tightrope.")
-        constants = len(setup.constants) + 1 if outside else 0
         return Spec(kind, CHOICE, several, constants=constants)
     if not isinstance(policy, IndexPolicy):
         return Spec(kind, PLAIN, several)
     method = argmin_method(kind, setup) if many_arms and not any(hard) else SCAN  # type: ignore[arg-type]
-    spec = Spec(kind, method, max(penalties, 1), remembers=False, dtype=dtype)
+    spec = Spec(kind, method, max(penalties, 1), False, dtype, constants)
     needs = setup.forgets or any(hard) or (method == SCAN and penalties > 1)
     return stateful(spec) if needs else spec
 

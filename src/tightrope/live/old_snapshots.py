@@ -153,7 +153,7 @@ def _fresh(
         penalties=several if stated else old.penalties,
         remembers=stated,
         dtype=dtype,
-        constants=len(setup.constants) + 1 if outside and old.method == CHOICE else 0,
+        constants=len(setup.constants) + 1 if outside else 0,
     )
     return RunState.new(
         spec,
