@@ -110,8 +110,9 @@ def test_words_are_those_of_the_plain_generator():
                 drawn[run, step] = draw(words, run, drawn.shape[0], (step + 1) * WEYL)
 
     words = seed_words(7, OUTCOMES, np.arange(3)).reshape(-1)
-    drawn = np.zeros((3, 40), np.uint32)
-    fill[1 if SIMULATED else 128, 32](words, drawn)
+    given, drawn = cuda.to_device(words), cuda.to_device(np.zeros((3, 40), np.uint32))
+    fill[1 if SIMULATED else 128, 32](given, drawn)
+    drawn = drawn.copy_to_host()
     for run in range(3):
         plain = Generator(7, OUTCOMES, run)
         assert drawn[run].tolist() == [plain.word() for _ in range(40)]

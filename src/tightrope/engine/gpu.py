@@ -216,7 +216,8 @@ class IndexPlan(_DevicePlan):
         """The launch configuration: blocks, threads, stream and, for groups, shared memory."""
         if self.spec.arms or self.shape is None:
             return (*_grid(count), stream)
-        return self.shape.blocks(count), self.shape.block, stream, self.shape.shared
+        blocks = max(self.shape.blocks(count), 1 if _simulated() else FEWEST_BLOCKS)
+        return blocks, self.shape.block, stream, self.shape.shared
 
     def _law(self, give: Callable[[Any], Any]) -> Any:
         """The outcomes' laws; for zero-one outcomes, the words below which the outcome is 1."""
