@@ -60,7 +60,8 @@ def _text(value: Any, within: tuple[int, ...]) -> str:
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{value.dtype}{value.shape}{content}"
     if isinstance(value, EnumType):
-        return f"{value.__qualname__}{[(one.name, one.value) for one in value]}"
+        members: dict[str, Any] = dict(value.__members__)
+        return f"{value.__qualname__}{[(name, one.value) for name, one in members.items()]}"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
     if isinstance(value, partial):

@@ -191,7 +191,7 @@ def run_chunks(
             submit()
             while pending:
                 finished = wait(pending, return_when=FIRST_COMPLETED).done
-                gather(finished)
+                gather([one for one in pending if one in finished])  # in order
                 check()
                 submit()
     except KeyboardInterrupt:

@@ -30,6 +30,7 @@ from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.kernels.step import Target, coin_of, next_word, of_run
 from tightrope.policies.choice import record
 from tightrope.policies.parts.forgetting import EVERYONE, NO_ONE, remember
+from tightrope.policies.state import rows
 
 __all__ = [
     "Actions",
@@ -205,20 +206,20 @@ def _chosen(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
 def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
     """The actions of an index policy over a ``State``."""
     index, renew, coin = target.index(), target.renew(), part(coin_of)
-    clock, learns = part(spec.policy.clock), spec.policy.learns
+    clock, learns, among = part(spec.policy.clock), spec.policy.learns, part(rows)
     infinity, random = np.inf, spec.policy.random
 
     def choose(memory, step):
         constants, state, terms = memory.wide, memory.state, memory.terms
-        remembered, count = 0.0, len(state.pulls)
-        for arm in range(count):
+        remembered = 0.0
+        for arm in among(state):
             remembered += state.pulls[arm]
         now = clock(constants, max(remembered, 1.0))
         uniform = coin(memory.pair[0]) if random else 0.0
         best, chosen = infinity, 0
         penalties, queues = memory.penalties, memory.run.queues
         stride = len(terms) // (2 * penalties + 3)
-        for arm in range(count):
+        for arm in among(state):
             value = index(
                 terms, arm, stride, queues, 0, 1, constants, now, uniform, float(arm), penalties
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from tightrope.policies.base import Constants, Setup
 from tightrope.policies.parts.guard import Guard, allows, constants_of, open_guard, settle
 from tightrope.policies.resolve import Resolve, ResolveScratch
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
@@ -37,7 +37,7 @@ def _kept(state: State, guard: Guard, arm: int) -> int:
     """The arm, or the safe one if the guard does not allow it."""
     safe, others = int(guard.safe[0]), 0.0
     if state.flying[0] > 0.0:
-        for one in range(len(state.flight)):
+        for one in rows(state):
             others += state.flight[one] if one != safe else 0.0
     if arm == safe or allows(guard, others):
         return arm
@@ -56,16 +56,16 @@ def _guarded_for_many(
     return _kept(state, scratch.guard, _choose_for_many(constants, state, scratch.beliefs, words))
 
 
-def _learn(constants: Constants, state: State, scratch: Any, arm: int) -> None:
+def _learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
     """What is believed about the arm, and what the pull left of the risk."""
-    _renew(constants, state, scratch.beliefs, arm)
-    settle(scratch.guard, state, arm)
+    _renew(constants, state, scratch.beliefs, row)
+    settle(scratch.guard, state, row)
 
 
-def _learn_for_one(constants: Constants, state: State, scratch: Any, arm: int) -> None:
+def _learn_for_one(constants: Constants, state: State, scratch: Any, row: int) -> None:
     """The same, under one limit."""
-    _renew_for_one(constants, state, scratch.beliefs, arm)
-    settle(scratch.guard, state, arm)
+    _renew_for_one(constants, state, scratch.beliefs, row)
+    settle(scratch.guard, state, row)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from tightrope.policies.parts.mixture import (
     rate_of_pair,
     simplex,
 )
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Known, Task
@@ -84,14 +84,14 @@ class ResolveScratch(NamedTuple):
     program: Program
 
 
-def _learn(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> None:
+def _learn(constants: Constants, state: State, scratch: ResolveScratch, row: int) -> None:
     """Renew the beliefs about the arm just pulled."""
-    learn(constants, state, scratch.arms, arm, len(state.limits))
+    learn(constants, state, scratch.arms, row, len(state.limits))
 
 
-def _learn_for_one(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> None:
+def _learn_for_one(constants: Constants, state: State, scratch: ResolveScratch, row: int) -> None:
     """The same, under one limit."""
-    learn(constants, state, scratch.arms, arm, 1)
+    learn(constants, state, scratch.arms, row, 1)
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1
-    arm = int(hashed(words[1], 3) * COIN * len(state.pulls))
+    arm = int(hashed(words[1], 3) * COIN * len(rows(state)))
     if state.remaining[0] < LEFT * scratch.budget[0]:
         return -1
     for m in range(len(state.limits)):
@@ -455,7 +455,7 @@ def _ahead(state: State, arms: Arms) -> float:
     """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
     usual, channels = arms.pooled[0], len(state.remaining) + 1
     cost, squares = usual, usual * usual
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         cost += state.totals[arm * channels]
         squares += state.squares[arm * channels]
     return max(state.remaining[0], 0.0) + squares / cost  # type: ignore[no-any-return]
@@ -517,7 +517,7 @@ def _pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
     if state.flying[0] == 0.0:
         return 0.0
     limited, variance = len(state.limits), 0.0
-    for arm in range(len(state.flight)):
+    for arm in rows(state):
         cost = state.flight[arm] * mean_of(arms.cost_scale[arm])
         variance += cost * arms.spread[arm * limited + m]
     return constants[0] * math.sqrt(variance)

@@ -25,7 +25,7 @@ import numpy as np
 
 from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.choice import hashed
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 __all__ = [
     "COIN",
@@ -116,7 +116,7 @@ def believe(constants: Constants, state: State, arms: Arms) -> None:
     """Compute the beliefs about all arms."""
     limited = len(state.limits)
     _look_at_all(state, arms, limited)
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         _renew(constants, state, arms, arm, limited)
 
 
@@ -126,7 +126,7 @@ def learn(constants: Constants, state: State, arms: Arms, arm: int, limited: int
     everyone = steps & (steps - 1) == 0
     if everyone:
         _look_at_all(state, arms, limited)
-    for turn in range(len(state.pulls) if everyone else 1):  # numba inlines every call
+    for turn in range(len(rows(state)) if everyone else 1):  # numba inlines every call
         one = turn if everyone else arm
         _renew(constants, state, arms, one & NOT_NEGATIVE, limited)
 
@@ -141,7 +141,7 @@ def _look_at_all(state: State, arms: Arms, limited: int) -> None:
     channels = 2 + limited
     for channel in range(channels):
         total = square = 0.0
-        for arm in range(len(state.pulls)):
+        for arm in rows(state):
             total += state.totals[arm * channels + channel]
             square += state.squares[arm * channels + channel]
         arms.pooled[channel] = _size(total, square, 1.0)

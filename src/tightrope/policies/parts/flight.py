@@ -21,7 +21,7 @@ penalties, C = 2 + M channels.
 from __future__ import annotations
 
 from tightrope.policies.base import net_penalty, net_sum
-from tightrope.policies.state import Array, State
+from tightrope.policies.state import Array, State, rows
 
 __all__ = ["assume", "expected_outcome", "least_pulled"]
 
@@ -75,7 +75,7 @@ def expected_outcome(state: State, arm: int, channel: int) -> float:
     if state.pulls[arm] > 0.0:
         return share * state.totals[at] / state.pulls[arm]  # type: ignore[no-any-return]
     pulls = total = 0.0
-    for other in range(len(state.pulls)):
+    for other in rows(state):
         pulls += state.pulls[other]
         total += state.totals[other * channels + channel]
     return share * (total / pulls if pulls > 0.0 else UNTOLD)
@@ -87,7 +87,7 @@ def least_pulled(state: State, stand_ins: Array, enough: float) -> int:
     ``stand_ins`` [K]: an arm's own number if it may be pulled.
     """
     chosen, fewest = -1, enough
-    for arm in range(len(state.pulls)):
+    for arm in rows(state):
         if int(stand_ins[arm]) == arm and state.pulls[arm] < fewest:
             chosen, fewest = arm, state.pulls[arm]
     return chosen
