@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from benchmarks.arena import main as arena_in_processes
+from benchmarks.arena import main as run_arena
 from benchmarks.comparison import Row
 from benchmarks.families import Found, summed_up
 from benchmarks.gpu import printed_rates
@@ -113,11 +113,11 @@ def test_growth_of_who_knows_the_laws_is_none(capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_the_arena_in_processes_ranks_as_the_arena_does(tmp_path):
+def test_the_arena_of_the_benchmarks_ranks_as_the_arena_does(tmp_path):
     problems, policies = ["paper", "arena-rare"], ["lyon", "uniform-random"]
     options = [f"--problem={name}" for name in problems] + [f"--policy={name}" for name in policies]
-    options += ["--budget=20", "--runs=3", "--processes=2", "--backend=cpu", f"--out={tmp_path}"]
-    arena_in_processes(options)
+    options += ["--budget=20", "--runs=3", "--threads=2", "--backend=cpu", f"--out={tmp_path}"]
+    run_arena(options)
     assert "paper" in (tmp_path / "arena.html").read_text()
     with (tmp_path / "arena.csv").open() as file:
         found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]

@@ -749,6 +749,7 @@ def test_a_long_bill_takes_no_longer_than_its_length(clock):
     names = [f"t{number}" for number in range(4000)]
     campaign.ask_many(ids=names)
     campaign.tell_many({"id": name, "cost": 0.5, "reward": 1, "penalty": 0} for name in names)
+    background.Background.wait()  # the compiler would be timed too
     for count in (500, 4000):
         began = time.process_time()
         campaign.amend_many({"id": name, "cost": 0.25 * count / 500} for name in names[:count])

@@ -98,15 +98,28 @@ def test_a_campaign_of_a_newer_version_is_refused(program, monkeypatch):
 def test_of_two_builds_of_one_version_the_one_that_started_last_goes_on(
     store, program, monkeypatch
 ):
-    program("0.3.0.dev0")
+    program("0.4.0.dev0")
     old = open_campaign(store, "x")
     work(old)
     monkeypatch.setattr(following, "digest_of", lambda _: "another build")
     monkeypatch.setattr(campaign, "digest_of", lambda _: "another build")
     work(open_campaign(store, "x"))
-    program("0.3.0.dev0")
+    program("0.4.0.dev0")
     for _ in range(2):
         with pytest.raises(HaltedError, match="another version of the program took over"):
             old.ask()
     work(open_campaign(store, "x"))  # a restart
     assert len(programs(store)) == 3
+
+
+def test_versions_that_decide_alike_work_side_by_side(store, monkeypatch):
+    """Their number of decisions is the same: neither halts, and no takeover is written."""
+    one, other = open_campaign(store, "x"), open_campaign(store, "x")
+    for _ in range(3):
+        for version, opened in (("0.3.1", one), ("0.4.0", other)):
+            for module in (campaign, following):
+                monkeypatch.setattr(module, "__version__", version)
+            work(opened, 1)
+    assert programs(store) == []
+    assert one.status()["told"] == other.status()["told"] == 6
+    assert one.verify().good

@@ -131,7 +131,8 @@ def test_they_say_what_they_know(policy, knows):
 def test_a_record_lies_in_one_block():
     fields = ["pulls", "totals", "squares", "products", "remaining", "steps", "limits", "bases"]
     fields += ["net_squares", "known", "weights", "sources", "flight"]
-    sizes = [3, 12, 12, 6, 3, 1, 2, 2, 6, 12, 6, 2, 3]
+    fields += ["expected", "flying", "stated"]
+    sizes = [3, 12, 12, 6, 3, 1, 2, 2, 6, 12, 6, 2, 3, 12, 1, 1]
     assert list(field_sizes(State, 3, 2)) == list(zip(fields, sizes, strict=True))
     starts = field_starts(State, 3, 2)
     block = np.arange(float(starts[-1]))
@@ -139,7 +140,7 @@ def test_a_record_lies_in_one_block():
     assert np.concatenate(state).tolist() == block.tolist()
     names: dict[str, object] = {}
     assert record_text(State, names, "f{}".format) == (
-        "State(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12)"
+        "State(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15)"
     )
     assert names == {"State": State}
 

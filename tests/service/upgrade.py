@@ -6,7 +6,7 @@ Servers of the version before share a PostgreSQL of the command's own; clients t
 addresses keep asking and reporting. The servers are restarted one by one (SIGTERM) with this
 version, and at the end the log has to agree with what the clients wrote down, and with the model of
 the ledger. ``--old``: the folder src of another version, as of a git worktree; else it is this one
-under another number, which takes over all the same.
+under another version and another number of decisions.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ VERSION = "0.0.1"  # of the copy
 
 
 def another_version(folder):
-    """A copy of this program with another number; returns where it is to be imported from."""
+    """A copy of this program that says it decides otherwise; where it is to be imported from."""
     made = shutil.copytree(SOURCE / "tightrope", Path(folder) / "tightrope",
                            ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     file = made / "version.py"
     file.write_text(re.sub('__version__ = ".*"', f'__version__ = "{VERSION}"', file.read_text()))
+    file = made / "compatibility.py"
+    file.write_text(re.sub("DECISIONS = .*", "DECISIONS = 0", file.read_text()))
     return made.parent
 
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import Array as Array_
 from tightrope.compiled import Vector, array_behind, memory_at
+from tightrope.compiled.memory import Array as Flat
 from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
@@ -185,10 +185,10 @@ def constants_of(spec: Spec, field: Field) -> Any:
     return spec.part(constants)
 
 
-def constants_part(spec: Spec, field: Field) -> Vector | Array_:
+def constants_part(spec: Spec, field: Field) -> Vector | Flat:
     """How compiled code sees the constants: a tuple in a user's own policy."""
     if spec.constants:
-        return Array_(field, _kind(spec, field), spec.constants)
+        return Flat(field, _kind(spec, field), spec.constants)
     return Vector(field, _kind(spec, field))
 
 
