@@ -142,7 +142,7 @@ def sim(policy):
     simulate(ready_problem("paper"), parse_policy(policy), budgets=1000, runs=1000, progress=False)
 def task(limits=1, means=False, hard=False):
     listed = {f"bad{m}": Limit(0.5, hard=hard) for m in range(limits)}
-    guess = {"a": {"reward": 0.5}} if means else None
+    guess = {"a": {"reward": 0.5}} if means else {}
     return Task(["a", "b", "c"], listed, expected=guess)
 def control(task, policy="resolve"):
     one = Controller(task, parse_policy(policy), 1000)

@@ -130,11 +130,12 @@ def all_moving_runs(play: Any, report: Any) -> Any:
         for run in range(len(ends)):
             count = numbers[ARMS]
             if len(fresh) > 0:
-                block[:] = fresh
-                seen_block[:] = fresh
-                flights[:] = 0.0
+                for at in range(len(fresh)):
+                    block[at] = fresh[at]
+                    seen_block[at] = fresh[at]
+                for at in range(len(flights)):
+                    flights[at] = -1.0 if 1 + count <= at < 1 + count + rules.slots else 0.0
                 flights[0] = float(keys[run])
-                flights[1 + count : 1 + count + rules.slots] = -1.0
                 for at in range(4):
                     memory.words[at], memory.words[4 + at] = seeds[at, run], policy_words[at, run]
             step, phase, arm = play(
@@ -146,7 +147,7 @@ def all_moving_runs(play: Any, report: Any) -> Any:
                 numbers[WRONG], numbers[WRONG_ARM] = 1, arm
             if seen.counts[WRONG]:
                 numbers[WRONG] = 1
-            report(memory, ends[run], counts[run])
+            report(memory, run, ends, counts)
             if stop[0] or numbers[WRONG]:
                 return run
         return len(ends)

@@ -113,7 +113,8 @@ def all_runs(play: Any, report: Any) -> Any:
         numbers = memory.counts
         for run in range(len(ends)):
             if len(fresh) > 0:
-                block[:] = fresh
+                for at in range(len(fresh)):  # a slice would take a second more to compile
+                    block[at] = fresh[at]
                 for at in range(4):
                     memory.words[at], memory.words[4 + at] = seeds[at, run], policy_words[at, run]
             count, explore = numbers[ARMS], numbers[EXPLORE]
@@ -123,7 +124,7 @@ def all_runs(play: Any, report: Any) -> Any:
             numbers[STEP], numbers[PHASE] = step, phase
             if arm < 0 or arm >= count:
                 numbers[WRONG], numbers[WRONG_ARM] = 1, arm
-            report(memory, ends[run], counts[run])
+            report(memory, run, ends, counts)
             if stop[0] or numbers[WRONG]:
                 return run
         return len(ends)
@@ -134,24 +135,24 @@ def all_runs(play: Any, report: Any) -> Any:
 def report_writer(wrap: Any) -> Any:
     """Write a run's results; totals are summed arm by arm, in the same order as in the lanes."""
 
-    def report(memory, ends, counts):
+    def report(memory, at, ends, counts):
         book, run, numbers, penalties = memory.book, memory.run, memory.counts, memory.penalties
-        rows, arms = 3 + penalties, len(counts)
-        ends[0] = run.spent[0]
+        rows, arms = 3 + penalties, counts.shape[1]
+        ends[at, 0] = run.spent[0]
         for channel in range(1 + penalties):
             total = 0.0
             for arm in range(arms):
                 total += float(book[arm * rows + 2 + channel])
-            ends[1 + channel] = total
+            ends[at, 1 + channel] = total
         for arm in range(arms):
-            counts[arm, 0] = book[arm * rows]
-            counts[arm, 1] = book[arm * rows + 1]
+            counts[at, arm, 0] = book[arm * rows]
+            counts[at, arm, 1] = book[arm * rows + 1]
         for m in range(penalties):
-            ends[2 + penalties + m] = run.queues[m]
-            ends[2 + 2 * penalties + m] = run.queues[2 * penalties + m]
+            ends[at, 2 + penalties + m] = run.queues[m]
+            ends[at, 2 + 2 * penalties + m] = run.queues[2 * penalties + m]
         last = 2 + 3 * penalties
-        ends[last] = numbers[STEP]
-        ends[last + 1] = numbers[WRONG]
-        ends[last + 2] = numbers[WRONG_ARM]
+        ends[at, last] = numbers[STEP]
+        ends[at, last + 1] = numbers[WRONG]
+        ends[at, last + 2] = numbers[WRONG_ARM]
 
     return wrap(report)
