@@ -149,13 +149,16 @@ def record_maker(record: type) -> Callable[..., Any]:
     return made
 
 
-def record_fields(record: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
+@cache
+def record_fields(record: type) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """The name and shape of every field, in order, with nested records flattened."""
+    found: list[tuple[str, tuple[Any, ...]]] = []
     for name, hint in get_type_hints(record, include_extras=True).items():
         if get_origin(hint) is Annotated:
-            yield name, get_args(hint)[1:]
+            found.append((name, get_args(hint)[1:]))
         else:
-            yield from ((f"{name}.{inner}", shape) for inner, shape in record_fields(hint))
+            found += [(f"{name}.{inner}", shape) for inner, shape in record_fields(hint)]
+    return tuple(found)
 
 
 def record_text(record: type, names: dict[str, Any], field: Callable[[int], str]) -> str:
