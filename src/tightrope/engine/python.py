@@ -167,7 +167,8 @@ def _empty(record: type, problem: Problem) -> Any:
 
 def _copy_rows(record: Any, arm: int, other: int, arms: int) -> None:
     """Give an arm the numbers of another, but for its pulls in flight."""
-    for name, shape in record_fields(type(record)):
+    kind: type = type(record)
+    for name, shape in record_fields(kind):
         if shape[0] == "K" and name != "flight":
             rows = attrgetter(name)(record).reshape(arms, -1)
             rows[arm] = rows[other]
