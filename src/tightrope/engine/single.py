@@ -139,10 +139,9 @@ class SingleRunPlan:
 
     def compile(self) -> float:
         """Compile the kernels or load them from the disk; returns the seconds that took."""
-        run = SingleRun(self, np.array([0]))
         return first_seconds(
             (self.spec, self.fused, self.by_bits, self.job.moving),
-            lambda: run.advance(0, np.zeros(1, np.uint8)),
+            lambda: SingleRun(self, np.array([0])).advance(0, np.zeros(1, np.uint8)),
         )
 
     def run(
