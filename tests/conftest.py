@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 from hypothesis import settings
@@ -17,7 +19,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So a shell starts a job in the background, and programs that tests interrupt would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-    # Its main thread spins while the kernel's threads work: let them, for more than 5 ms at a time.
+    # Its main thread asks in a loop whether the kernel's threads are done. Without a pause it keeps
+    # them waiting: on a busy machine the tests of a minute did not end in ten.
+    from numba.cuda.simulator.kernel import BlockThread
+
+    def _is_alive(thread):
+        time.sleep(0)
+        return threading.Thread.is_alive(thread)
+
+    BlockThread.is_alive = _is_alive
     sys.setswitchinterval(0.05)
 
 SHARED = {"cluster": "ray", "postgres": "postgres"}  # words in tests' names, and their worker's

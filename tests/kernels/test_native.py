@@ -134,7 +134,7 @@ class Pair:
     def __init__(self, policy, state):
         self.policy, self.states = policy, (state.copy(), state.copy())
         compiled, plain = self.states
-        made = native(state.spec), live_calls()
+        made = native(state.spec, state.forgets), live_calls()
         self.forms = NativeCalls(compiled, made), PlainCalls(policy, plain)
 
     def _both(self, name, *given):
@@ -220,9 +220,9 @@ def test_a_live_run_that_is_compiled_meanwhile_decides_as_ever(label, situation,
     policy, problem = parse_policy(label), PROBLEMS[situation]
     may_go_on = threading.Event()
 
-    def late(spec):
+    def late(*wanted):
         assert may_go_on.wait(60)
-        return native(spec)
+        return native(*wanted)
 
     monkeypatch.setattr(Background, "_all", {})
     monkeypatch.setattr(background, "native", late)
@@ -268,7 +268,7 @@ def test_a_live_run_that_is_compiled_meanwhile_decides_as_ever(label, situation,
 def test_one_that_cannot_be_compiled_stays_plain(monkeypatch):
     """The compiler's error in the other thread ends nothing."""
 
-    def never(spec):
+    def never(*wanted):
         raise ValueError("no")
 
     monkeypatch.setattr(Background, "_all", {})

@@ -638,9 +638,9 @@ def test_a_child_goes_on_after_its_parent_has_let_go(tmp_path):
 
 def test_a_fork_waits_for_what_is_being_compiled(monkeypatch):
     """The child would have numba's locks, and not the thread that lets go of them."""
-    monkeypatch.setattr(background, "native", lambda _: time.sleep(0.2))
+    monkeypatch.setattr(background, "native", lambda *_: time.sleep(0.2))
     monkeypatch.setattr(background, "live_calls", lambda: None)
-    background.Background("a spec")
+    background.Background("a spec", False)
     pid = os.fork()
     if pid == 0:
         os._exit(len(background.Background.running))

@@ -19,6 +19,7 @@ from tightrope.compiled.functions import (
     compile_function,
     compile_kernel,
     copied,
+    device_assume,
     direct_call,
     inlined,
     keep,
@@ -39,8 +40,8 @@ from tightrope.compiled.memory import (
     Vector,
     array_behind,
     first_of,
+    four_at,
     memory_at,
-    three_at,
 )
 
 __all__ = [
@@ -64,8 +65,10 @@ __all__ = [
     "compile_function",
     "compile_kernel",
     "copied",
+    "device_assume",
     "direct_call",
     "first_of",
+    "four_at",
     "inlined",
     "keep",
     "key_of",
@@ -74,7 +77,6 @@ __all__ = [
     "select",
     "separate",
     "tables_in_global_memory",
-    "three_at",
     "uncounted",
     "whole_number",
 ]

@@ -44,6 +44,7 @@ __all__ = [
     "compile_function",
     "compile_kernel",
     "copied",
+    "device_assume",
     "direct_call",
     "inlined",
     "keep",
@@ -359,6 +360,30 @@ def whole_number(place: str) -> Any:
         return value(value), generate
 
     return whole
+
+
+def device_assume() -> Any:
+    """For a GPU's code: ``assume(condition)``, which tells the compiler that a condition holds."""
+    if config.ENABLE_CUDASIM:
+        return _assumed
+    from numba.cuda.extending import intrinsic as on_device
+
+    @on_device  # type: ignore[untyped-decorator]
+    def assume(_context: Any, condition: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            bit = ir.IntType(1)
+            kind = ir.FunctionType(ir.VoidType(), [bit])
+            known = builder.module.declare_intrinsic("llvm.assume", (), kind)
+            builder.call(known, [builder.trunc(arguments[0], bit)])
+            return context.get_dummy_value()
+
+        return types.void(types.boolean), generate
+
+    return assume
+
+
+def _assumed(condition: Any) -> None:
+    """The same in the CUDA simulator."""
 
 
 def compilations(kernel: Any) -> int:

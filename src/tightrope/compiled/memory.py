@@ -43,8 +43,8 @@ __all__ = [
     "Vector",
     "array_behind",
     "first_of",
+    "four_at",
     "memory_at",
-    "three_at",
 ]
 
 WORD = ir.IntType(64)
@@ -351,13 +351,13 @@ def memory_at(parts: Mapping[str, Part]) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def three_at(_context: Any, address: Any) -> Any:
-    """For compiled code: the three integers at an address."""
-    kind = types.UniTuple(types.int64, 3)
+def four_at(_context: Any, address: Any) -> Any:
+    """For compiled code: the four integers at an address."""
+    kind = types.UniTuple(types.int64, 4)
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         pointer = builder.inttoptr(arguments[0], WORD.as_pointer())
-        return context.make_tuple(builder, kind, [_load(builder, pointer, at) for at in range(3)])
+        return context.make_tuple(builder, kind, [_load(builder, pointer, at) for at in range(4)])
 
     return kind(types.int64), generate
 

@@ -296,7 +296,9 @@ class ThreadPlan(_DevicePlan):
         job = self.job
         layout = self._numbers.layout
         penalties = self._single.fresh.penalties
-        uses = Uses(job.setup.forgets, bool(job.problem.hard), any(job.problem.net_bases))
+        fresh, forgets = self._single.fresh, job.setup.forgets
+        apart = forgets or job.moving or fresh.limited != penalties
+        uses = Uses(forgets, bool(job.problem.hard), any(job.problem.net_bases), apart)
         return build_thread(
             self.spec, job.bernoulli, job.arm_count, penalties, layout, uses, job.moving
         )

@@ -135,12 +135,12 @@ class SingleRunPlan:
 
     def policy(self) -> tuple[Any, ...]:
         """The kernel's last argument, if it has one: the addresses of the policy's functions."""
-        return () if self.fused else (native(self.spec).addresses,)
+        return () if self.fused else (native(self.spec, self.job.setup.forgets).addresses,)
 
     def compile(self) -> float:
         """Compile the kernels or load them from the disk; returns the seconds that took."""
         return first_seconds(
-            (self.spec, self.fused, self.by_bits, self.job.moving),
+            (self.spec, self.fused, self.by_bits, self.job.moving, self.job.setup.forgets),
             lambda: SingleRun(self, np.array([0])).advance(0, np.zeros(1, np.uint8)),
         )
 

@@ -39,6 +39,8 @@ __all__ = [
     "actions",
     "any_target",
     "common",
+    "forget_at_address",
+    "forgetter",
     "of_any_policy",
     "over_state",
 ]
@@ -70,24 +72,25 @@ class Uses(NamedTuple):
     forgets: bool = True  # whether pulls may be forgotten, or arms watched
     hard: bool = True  # whether a limit may end the run
     net: bool = True  # whether a limit may be per pull or per reward
+    book: bool = True  # whether the book may differ from what a ``State`` counts
 
 
 ALL = Uses()
 
 
-def common(
-    target: Any, learn: Any, part: Any, wrap: Any, long: Any = None, uses: Uses = ALL
-) -> Common:
-    """The shared parts around ``learn(memory, row)``; ``long`` compiles what is long and rare."""
-    forget = (long or part)(remember) if uses.forgets else None
-    count, report = _counter(target, wrap), _reporter(learn, part, wrap, forget)
+def common(target: Any, learn: Any, part: Any, wrap: Any, forget: Any, uses: Uses = ALL) -> Common:
+    """The shared parts around ``learn(memory, row)`` and ``forget``, see ``forgetter``."""
+    count = _counter(target, wrap)
+    report = _reporter(learn, part, wrap, forget if uses.forgets else None)
     move, number = _mover(target, wrap), target.number
     goes_on = wrap(_goes_on if uses.hard else _within_budget)
     word_of = part(next_word)
 
-    def take(memory, row):
+    def count_and_report(memory, row):
         count(memory, row)
         report(memory, row)
+
+    take = wrap(count_and_report) if uses.book else report
 
     def settle(memory, counting):
         memory.run.spent[0] += memory.run.outcome[0]
@@ -100,7 +103,7 @@ def common(
             weyl = (asked * memory.random + word + 1) * WEYL
             memory.pair[word] = int64(word_of(memory.words, 4, 1, weyl))
 
-    return Common(wrap(take), count, report, wrap(settle), move, goes_on, wrap(toss))
+    return Common(take, count, report, wrap(settle), move, goes_on, wrap(toss))
 
 
 def _counter(target: Any, wrap: Any) -> Any:
@@ -131,9 +134,8 @@ def _reporter(learn: Any, part: Any, wrap: Any, forget: Any) -> Any:
     def report(memory, row):
         touched = NO_ONE
         if memory.remembers:
-            fade = memory.run.fade[0]
-            if fade != 1.0 or len(memory.history) > 0:
-                touched = forget(memory.state, memory.history, fade, row, memory.run.outcome)
+            if memory.run.fade[0] != 1.0 or len(memory.history) > 0:
+                touched = forget(memory, row)
             else:
                 record_in(memory.state, row, memory.run.outcome)
         everyone, other = touched == EVERYONE, touched >= 0 and touched != row
@@ -142,6 +144,21 @@ def _reporter(learn: Any, part: Any, wrap: Any, forget: Any) -> Any:
             learn(memory, turn if everyone else touched if turn + 1 < turns else row)
 
     return wrap(report)
+
+
+def forgetter(part: Any, wrap: Any) -> Any:
+    """``forget(memory, row)``: count the outcomes in a ``State`` from which pulls are forgotten.
+
+    It returns which row was changed by that, see ``remember``.
+    """
+    remember_in = part(remember)
+
+    def forget(memory, row):
+        return remember_in(
+            memory.state, memory.history, memory.run.fade[0], row, memory.run.outcome
+        )
+
+    return wrap(forget)
 
 
 def _mover(target: Any, wrap: Any) -> Any:
@@ -288,6 +305,15 @@ def of_any_policy(part: Any) -> Actions:
         return memory.counts[WRONG] == 0
 
     return Actions(part(choose), part(learn), part(sound))
+
+
+def forget_at_address(part: Any) -> Any:
+    """``forget`` at an address, which the memory tells: compiled only where a run forgets."""
+
+    def forget(memory, row):
+        return call_learn(memory.forget_at, memory.address, int64(row))
+
+    return part(forget)
 
 
 def any_target() -> Target:

@@ -153,16 +153,11 @@ def _play(spec: DeviceKernel) -> Any:
     part, random, zero, one = device_part, spec.policy.random, spec.dtype(0), spec.dtype(1)
     ways = {**_by_selection(spec), "net": of_constants(spec.bases, number)}
     target = device_target(spec.policy, penalties, spec.dtype, **ways)
-    draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
-    learn, settle, decide, report = (
-        device_learn(target),
-        target.settle(),
-        _decide(spec, target),
-        _report(spec),
-    )
-    now_at, word_of, coin = clock_at(spec), part(next_word), part(coin_of)
-    rows, own_law, law_step = 3 * penalties, bool(spec.bits), np.uint64(channels * WEYL)
-    weyl_step = np.uint64(WEYL)
+    learn, settle, report = device_learn(target), target.settle(), _report(spec)
+    pull, pull_paid = _pull(spec, target, learn), _pull(spec, target, device_learn(target, True))
+    decide, paid, now_at = _decide(spec, target), _all_paid(spec), clock_at(spec)
+    word_of, coin, rows = part(next_word), part(coin_of), 3 * penalties
+    weyl_step, law_step = np.uint64(WEYL), np.uint64(channels * WEYL)
 
     def play(terms, book, run, seeds, policy_words, law, counts, ends, clocks, game):
         wide, constants, allowance, budget, count, explore, last = game
@@ -182,34 +177,62 @@ def _play(spec: DeviceKernel) -> Any:
             if random:
                 toss = (toss + weyl_step) & _MASK
                 word_of(own_words, 0, 1, toss)
-            arm = int32(step % count)
-            draw(
-                outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one,
-                channels,
-            )  # fmt: skip
+            pull(terms, book, outcomes, words, weyl, law, int32(step % count), constants)
             weyl = (weyl + law_step) & _MASK
-            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants, constants)
             spent += outcomes[0]
             step = uint32(step + uint32(1))
         now = now_at(clocks, wide, min(step, last))
-        while spent <= budget and step < last:
+        while spent <= budget and step < last and not paid(book):
+            if random:
+                toss = (toss + weyl_step) & _MASK
+                uniform = number(coin(word_of(own_words, 0, 1, toss)))
+            arm = decide(terms, state, now, uniform, constants)
+            step = uint32(step + uint32(1))
+            now = now_at(clocks, wide, step)
+            pull(terms, book, outcomes, words, weyl, law, arm, constants)
+            weyl = (weyl + law_step) & _MASK
+            spent += outcomes[0]
+            settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
+        while spent <= budget and step < last:  # the same, once every arm has cost something
             if random:
                 toss = (toss + weyl_step) & _MASK
                 uniform = number(coin(word_of(own_words, 0, 1, toss)))
             arm = decide(terms, state, now, uniform, constants)
             step = uint32(step + uint32(1))
             now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
-            draw(
-                outcomes, 0, 1, words, 0, 1, weyl, law, arm, 0 if own_law else arm * channels, one,
-                channels,
-            )  # fmt: skip
+            pull_paid(terms, book, outcomes, words, weyl, law, arm, constants)
             weyl = (weyl + law_step) & _MASK
-            learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants, constants)
             spent += outcomes[0]
             settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
         report(book, run, seeds.shape[1], spent, state, counts, ends)
 
     return part(play)
+
+
+def _pull(spec: DeviceKernel, target: Any, learn: Any) -> Any:
+    """Draw the outcomes of an arm's pull, and learn from them."""
+    channels, one, own_law = 2 + spec.penalties, spec.dtype(1), bool(spec.bits)
+    draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
+
+    def pull(terms, book, outcomes, words, weyl, law, arm, constants):
+        row = 0 if own_law else arm * channels
+        draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, row, one, channels)
+        learn(book, 0, 1, terms, 0, 1, arm, outcomes, 0, 1, one, constants, constants)
+
+    return device_part(pull)
+
+
+def _all_paid(spec: DeviceKernel) -> Any:
+    """Whether every arm has cost something."""
+    few, rows, zero = spec.arms, spec.book_rows, spec.dtype(0)
+
+    def paid(book):
+        every = True
+        for arm in range(few):
+            every = every and book[arm * rows + 1] > zero
+        return every
+
+    return device_part(paid)
 
 
 def _decide(spec: DeviceKernel, target: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cuda, float64, int64, uint32
 
-from tightrope.kernels.actions import Uses, common, over_state
+from tightrope.kernels.actions import Uses, common, forgetter, over_state
 from tightrope.kernels.cuda import TILE, device_part, device_target
 from tightrope.kernels.flight import views
 from tightrope.kernels.memory import Memory, TermTable
@@ -202,14 +202,14 @@ def build_thread(
     target = device_target(spec.policy, penalties, np.float64, net=net)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
     own = over_state(spec, target, part, part)
-    shared = common(target, own.learn, part, part, uses=uses)
+    shared = common(target, own.learn, part, part, forgetter(part, part), uses)
     play: Any
     if moving:
         view = views(target, part, own.learn, shared)
         play = moving_loop(target, part, part, draw, own, shared, view)
     else:
         play = loop(target, part, draw, own, shared)
-    report = _report(penalties, part)
+    report = _report(penalties, part, uses.book)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
     random = spec.words
 
@@ -307,21 +307,38 @@ def _own_terms(scratch, terms):
     return TermTable(terms)
 
 
-def _report(penalties: int, part: Any) -> Any:
-    """Write the results."""
+def _report(penalties: int, part: Any, book: bool) -> Any:
+    """Write the results: sums of the ``book``, or those of the state."""
     at, rows = Ends.of(penalties), 3 + penalties
+    channels = 2 + penalties
+
+    def from_book(own, arm, channel):
+        return own.book[arm * rows + 1 + channel]
+
+    def from_state(own, arm, channel):
+        return own.state.totals[arm * channels + channel]
+
+    def pulls_in_book(own, arm):
+        return own.book[arm * rows]
+
+    def pulls_in_state(own, arm):
+        return own.state.pulls[arm]
+
+    sum_of, pulls_of = map(
+        part, (from_book, pulls_in_book) if book else (from_state, pulls_in_state)
+    )
     totals, queue, end_peak = at.totals, at.queue, at.peak
     last, wrong, wrong_arm = at.step, at.wrong, at.wrong_arm
 
     def report(own, run, runs, count, step, arm, counts, ends):
         for k in range(count):
-            counts[2 * k * runs + run] = own.book[k * rows]
-            counts[(2 * k + 1) * runs + run] = own.book[k * rows + 1]
+            counts[2 * k * runs + run] = pulls_of(own, k)
+            counts[(2 * k + 1) * runs + run] = sum_of(own, k, 0)
         ends[run] = own.run.spent[0]
         for channel in range(1 + penalties):
             total = 0.0
             for k in range(count):
-                total += own.book[k * rows + 2 + channel]
+                total += sum_of(own, k, 1 + channel)
             ends[(totals + channel) * runs + run] = total
         for m in range(penalties):
             ends[(queue + m) * runs + run] = own.run.queues[m]

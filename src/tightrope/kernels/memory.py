@@ -104,12 +104,13 @@ def memory_of(spec: Spec) -> Any:
 def of_any_policy() -> Any:
     """The same for loops that serve every policy, in double precision: all is read at run time.
 
-    Beside the block's address it takes those of the policy's ``choose`` and ``learn``.
+    Beside the block's address it takes those of the policy's functions, see ``native``.
     """
     return memory_at(
         {
             "choose_at": Given(0),
             "learn_at": Given(1),
+            "forget_at": Given(2),
             "penalties": Number(Field.COUNTS, PENALTIES),
             "remembers": Number(Field.COUNTS, REMEMBERS),
             "random": Number(Field.COUNTS, WORDS),

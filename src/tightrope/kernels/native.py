@@ -3,7 +3,8 @@
 A policy compiles to these two functions over a run's block. The loops around them are compiled once
 for all policies, for any number of arms and limits, and kept on the disk: a run, a run with delays,
 ask, ask with pulls in flight, and tell. They call the policy at its address. What a policy raises
-comes back as a status (``compiled.FAILED``).
+comes back as a status (``compiled.FAILED``). Forgetting pulls is a third function of this kind, one
+for all policies: a run that forgets nothing does not compile it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,21 @@ from tightrope.compiled import (
     compile_kernel,
     copied,
     direct_call,
+    four_at,
     inlined,
     separate,
-    three_at,
 )
 from tightrope.kernels import live
-from tightrope.kernels.actions import Actions, Common, actions, any_target, common, of_any_policy
+from tightrope.kernels.actions import (
+    Actions,
+    Common,
+    actions,
+    any_target,
+    common,
+    forget_at_address,
+    forgetter,
+    of_any_policy,
+)
 from tightrope.kernels.flight import Views, views
 from tightrope.kernels.memory import memory_of
 from tightrope.kernels.memory import of_any_policy as any_memory
@@ -40,21 +50,41 @@ NUMBERS = types.Array(types.float64, 1, "C")
 
 
 class Native(NamedTuple):
-    """The addresses of a policy's two functions, and the kernels that they belong to."""
+    """The addresses of the functions that loops call, and the kernels that they belong to."""
 
     choose: int
     learn: int
-    kernels: tuple[Any, Any]
+    forget: int  # 0 in a run that forgets nothing
+    kernels: tuple[Any, ...]
 
     @property
-    def addresses(self) -> tuple[int, int]:
+    def addresses(self) -> tuple[int, int, int]:
         """What the loops take."""
-        return self.choose, self.learn
+        return self.choose, self.learn, self.forget
+
+
+def native(spec: Spec, forgets: bool = False) -> Native:
+    """The functions of a run, which ``forgets`` pulls or not: compiled, or loaded from the disk."""
+    policy = _of_policy(spec)
+    if not forgets:
+        return policy
+    address, kernel = _forgetting()
+    return policy._replace(forget=address, kernels=(*policy.kernels, kernel))
+
+
+@cache
+def _forgetting() -> tuple[int, Any]:
+    memory_at, forget = any_memory(), forgetter(_long, _wrap)
+
+    def forget_at(address, row):
+        return np.int64(forget(memory_at(address, (0, 0, 0)), row))
+
+    kernel, word = compile_kernel(forget_at), types.int64
+    return address_of(kernel, word, word), kernel
 
 
 @lru_cache(maxsize=256)
-def native(spec: Spec) -> Native:
-    """The policy's functions: compiled, or loaded from the disk."""
+def _of_policy(spec: Spec) -> Native:
     made, memory_at = actions(spec), memory_of(spec)
     choose, learn = made.choose, made.learn
 
@@ -68,7 +98,7 @@ def native(spec: Spec) -> Native:
 
     kernels = compile_kernel(choose_at), compile_kernel(learn_at)
     word = types.int64
-    return Native(address_of(kernels[0], word), address_of(kernels[1], word, word), kernels)
+    return Native(address_of(kernels[0], word), address_of(kernels[1], word, word), 0, kernels)
 
 
 def _part(function: Any, dtype: Any = None) -> Any:
@@ -87,7 +117,8 @@ def _long(function: Any) -> Any:
 def _parts() -> tuple[Any, Actions, Common, Any]:
     """The step functions, the actions and what is common, for any policy."""
     target, own = any_target(), of_any_policy(_wrap)
-    return target, own, common(target, own.learn, _part, _wrap, _long), any_memory()
+    shared = common(target, own.learn, _part, _wrap, forget_at_address(_wrap))
+    return target, own, shared, any_memory()
 
 
 @cache
@@ -138,8 +169,8 @@ def moving_run() -> Any:
 class LiveCalls(NamedTuple):
     """The functions of a live run, see ``live``.
 
-    ``run`` is the address of three numbers: the addresses of the run's block and of the policy's
-    ``choose`` and ``learn``. One argument takes less time than three.
+    ``run`` is the address of four numbers: the addresses of the run's block and those of
+    ``Native.addresses``. One argument takes less time than four.
     """
 
     tell: Any  # (run, arm, cost, reward, penalty) -> the next arm if it is known
@@ -155,16 +186,16 @@ def live_calls() -> LiveCalls:
     beside = _wrap(live.asking_beside(own, shared, _views(), _part))
 
     def tell_any(run, arm, cost, reward, penalty):
-        block, choose, learn = three_at(run)
-        return tell(memory_at(block, (choose, learn)), arm, cost, reward, penalty)
+        block, choose, learn, forget = four_at(run)
+        return tell(memory_at(block, (choose, learn, forget)), arm, cost, reward, penalty)
 
     def ask_any(run):
-        block, choose, learn = three_at(run)
-        return ask(memory_at(block, (choose, learn)))
+        block, choose, learn, forget = four_at(run)
+        return ask(memory_at(block, (choose, learn, forget)))
 
     def ask_beside_any(run, view, flight, stand_ins):
-        block, choose, learn = three_at(run)
-        policy = (choose, learn)
+        block, choose, learn, forget = four_at(run)
+        policy = (choose, learn, forget)
         return beside(memory_at(block, policy), memory_at(view, policy), flight, stand_ins)
 
     word, number = types.int64, types.float64

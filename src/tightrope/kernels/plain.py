@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.kernels import live
-from tightrope.kernels.actions import Actions, Common, common, over_state
+from tightrope.kernels.actions import Actions, Common, common, forgetter, over_state
 from tightrope.kernels.flight import views
 from tightrope.kernels.memory import Memory, plain_memory
 from tightrope.kernels.run_state import STEP, RunState
@@ -35,7 +35,8 @@ def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
         if spec.method == PLAIN
         else over_state(spec, target, _as_it_is, _as_it_is)
     )
-    return target, own, common(target, own.learn, _as_it_is, _as_it_is)
+    forget = forgetter(_as_it_is, _as_it_is)
+    return target, own, common(target, own.learn, _as_it_is, _as_it_is, forget)
 
 
 def _deciding(policy: Policy) -> Actions:

@@ -255,6 +255,11 @@ class RunState:
         return len(self.record.limits)
 
     @property
+    def forgets(self) -> bool:
+        """Whether the policy forgets or discounts old pulls."""
+        return bool(self.run.fade[0] != 1.0) or len(self["history"]) > 0
+
+    @property
     def setup(self) -> Setup:
         """The policy's setup, as far as decisions need it."""
         spec, run, fade = self.spec, self.run, float(self.run.fade[0])

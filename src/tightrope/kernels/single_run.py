@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from numba import int64
 
 from tightrope.compiled import compile_kernel
-from tightrope.kernels.actions import Actions, Common, actions, common
+from tightrope.kernels.actions import Actions, Common, actions, common, forgetter
 from tightrope.kernels.memory import memory_of
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, EXPLORE, PHASE, STEP, WRONG, WRONG_ARM
@@ -83,7 +83,8 @@ def loop(target: Any, wrap: Any, draw: Any, own: Actions, shared: Common) -> Any
 def kernel(spec: Spec, bernoulli: bool) -> Any:
     """The kernel of one policy, which is inlined; see :func:`all_runs` for its arguments."""
     own, target = actions(spec), spec.target
-    shared = common(target, own.learn, spec.formula, spec.part, spec.routine)
+    forget = forgetter(spec.routine, spec.part)
+    shared = common(target, own.learn, spec.formula, spec.part, forget)
     draw = target.draw_bits() if bernoulli else target.draw_cells()
     play = loop(target, spec.part, draw, own, shared)
     memory_at, report = memory_of(spec), report_writer(spec.part)

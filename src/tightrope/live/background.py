@@ -14,14 +14,14 @@ __all__ = ["Background"]
 
 
 class Background:
-    """The compilation of a spec's functions, one per spec and process."""
+    """The compilation of a run's functions, one per process for each spec."""
 
     wanted: ClassVar[bool] = True  # whether a process lives long enough to gain from it
     running: ClassVar[set[Background]] = set()
-    _all: ClassVar[dict[Spec, Background]] = {}
+    _all: ClassVar[dict[tuple[Spec, bool], Background]] = {}
 
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
+    def __init__(self, spec: Spec, forgets: bool) -> None:
+        self._wanted = spec, forgets
         self.made: tuple[Native, LiveCalls] | None = None
         self.failed = False
         self._thread = threading.Thread(target=self._compile, daemon=True)
@@ -29,15 +29,16 @@ class Background:
         self._thread.start()
 
     @classmethod
-    def of(cls, spec: Spec) -> Background | None:
+    def of(cls, spec: Spec, forgets: bool) -> Background | None:
         """The compilation of this spec, started now if it was not; None if none is wanted."""
-        if spec not in cls._all and cls.wanted:
-            cls._all[spec] = cls(spec)
-        return cls._all.get(spec)
+        key = spec, forgets
+        if key not in cls._all and cls.wanted:
+            cls._all[key] = cls(*key)
+        return cls._all.get(key)
 
     def _compile(self) -> None:
         try:
-            self.made = native(self._spec), live_calls()
+            self.made = native(*self._wanted), live_calls()
         except Exception:
             self.failed = True
         finally:

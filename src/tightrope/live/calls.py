@@ -30,7 +30,9 @@ def compiled_for(policy: Policy, state: RunState) -> tuple[Native, LiveCalls] | 
     """The compiled functions; None, with a warning, if the policy cannot be compiled."""
     if not isinstance(policy, IndexPolicy | ChoicePolicy):
         return None
-    made, calls, reason = why_not_compiled(lambda: (native(state.spec), live_calls()))
+    made, calls, reason = why_not_compiled(
+        lambda: (native(state.spec, state.forgets), live_calls())
+    )
     if reason:
         warn_not_compiled(policy.label, reason, stacklevel=6)
         return None
@@ -42,7 +44,7 @@ class NativeCalls:
 
     def __init__(self, state: RunState, made: tuple[Native, LiveCalls]) -> None:
         self._state, (policy, self._calls) = state, made
-        self._run = np.array([state.block.ctypes.data, policy.choose, policy.learn])
+        self._run = np.array([state.block.ctypes.data, *policy.addresses])
         self.tell: Callable[..., Any] = partial(self._calls.tell, self._run.ctypes.data)
         self.ask: Callable[..., Any] = partial(self._calls.ask, self._run.ctypes.data)
 
@@ -107,4 +109,4 @@ def calls_for(
 def background_of(policy: Policy, state: RunState) -> Background | None:
     """The compilation of the policy's functions in another thread, if it can be compiled."""
     compilable = isinstance(policy, IndexPolicy | ChoicePolicy)
-    return Background.of(state.spec) if compilable else None
+    return Background.of(state.spec, state.forgets) if compilable else None

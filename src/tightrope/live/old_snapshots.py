@@ -87,7 +87,7 @@ def read_old(
         fields = _old_scratch(policy)
         _copy_record(numbers, starts, fields, new.scratch)
         if isinstance(policy, Resolve):
-            _copy_beliefs(numbers, starts, fields, new.scratch)
+            _copy_beliefs(numbers, starts, fields, new.scratch, new.record)
     if isinstance(policy, IndexPolicy) and policy.learns:
         renew_terms(new, policy)  # in plain Python, 0.2 did not keep them
     return new
@@ -186,9 +186,11 @@ def _copy_record(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> N
             target[:] = numbers[starts[at] : starts[at + 1]]
 
 
-def _copy_beliefs(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> None:
-    """Copy what ``resolve`` now has together in ``more``."""
-    more = getattr(to, "beliefs", to).arms.more.reshape(-1, MORE)
+def _copy_beliefs(numbers: Any, starts: Any, fields: Sequence[str], to: Any, state: State) -> None:
+    """Copy what ``resolve`` now has together in ``more``; see what the costs were."""
+    arms, channels = getattr(to, "beliefs", to).arms, len(state.remaining) + 1
+    arms.any_part[0] = float((state.totals[::channels] != state.squares[::channels]).any())
+    more = arms.more.reshape(-1, MORE)
     for at, name in enumerate(fields):
         place = IN_MORE.get(name.rpartition(".")[2])
         if place is not None:

@@ -20,6 +20,7 @@ from tightrope.policies.parts.rates import (
     Schedule,
     exploration,
     known_facts,
+    net_rate_and_width,
     rate_and_width,
     smallest_cost,
 )
@@ -123,7 +124,7 @@ class LyOn(IndexPolicy):
     @staticmethod
     def penalty_terms(constants: Constants, pulls: float, cost: float, penalty: float) -> Terms:
         """The penalty's rate and signed width; rate 0 for an arm that has cost nothing so far."""
-        rate, width = rate_and_width(pulls, cost, penalty, 0.0, 1.0, 1.0 - constants[3])
+        rate, width = net_rate_and_width(pulls, cost, penalty, 0.0, 1.0, 1.0 - constants[3])
         return rate, constants[1] * width  # sign as in the proof, or as printed
 
     @staticmethod

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from tightrope.policies.base import Constants, Setup, limits_of, net_sum, net_width
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown, untried
-from tightrope.policies.parts.rates import rate_and_width
+from tightrope.policies.parts.rates import net_rate_and_width, rate_and_width
 from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class PessimisticOptimistic(ChoicePolicy):
                 earned, penalty = state.totals[first + 1], state.totals[first + 2 + m]
                 total = net_sum(base, limit, pulls, earned, penalty)
                 own = if_unknown(state, first + 2 + m, 1.0)
-                rate, width = rate_and_width(pulls, cost, total, 0.0, own, noise)
+                rate, width = net_rate_and_width(pulls, cost, total, 0.0, own, noise)
                 low = rate - clock * width * net_width(base, limit)
                 value -= scratch.length[m] / weight * (max(low, 0.0) if base == 0.0 else low)
             if value > best:

@@ -453,6 +453,8 @@ def _size(state: State, arms: Arms, arm: int, m: int) -> float:
 
 def _ahead(state: State, arms: Arms) -> float:
     """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
+    if arms.any_part[0] == 0.0:  # costs of 0 and 1 are their squares
+        return max(state.remaining[0], 0.0) + 1.0  # type: ignore[no-any-return]
     usual, channels = arms.pooled[0], len(state.remaining) + 1
     cost, squares = usual, usual * usual
     for arm in rows(state):

@@ -82,6 +82,7 @@ class Arms(NamedTuple):
     """
 
     any_rare: Annotated[Array, 1]  # whether some penalty may be rare, see below
+    any_part: Annotated[Array, 1]  # 0 as long as every cost was 0 or the largest
     pooled: Annotated[Array, "C"]  # the usual size of an outcome other than 0, over all arms
     cost_scale: Annotated[Array, "K"]
     cost_width: Annotated[Array, "K"]
@@ -157,6 +158,8 @@ def _size(total: float, square: float, pooled: float) -> float:
 def _renew(constants: Constants, state: State, arms: Arms, arm: int, limited: int) -> None:
     """Compute the beliefs about an arm."""
     first, stated = arm * (2 + limited), state.stated[0] > 0.0
+    if state.totals[first] != state.squares[first]:
+        arms.any_part[0] = 1.0
     cost, width = _renewed(state, arms, arm, first, 0, stated)
     arms.cost_scale[arm], arms.cost_width[arm] = cost, width
     reward, width = _renewed(state, arms, arm, first, 1, stated)

@@ -20,6 +20,7 @@ __all__ = [
     "Schedule",
     "exploration",
     "known_facts",
+    "net_rate_and_width",
     "rate_and_width",
     "rate_terms",
     "smallest_cost",
@@ -48,11 +49,22 @@ def rate_and_width(
     The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
     eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n). Of a quotient's width
     (1 + rate) / cost the 1 is the numerator's, ``own``, and the rate the cost's, ``noise``: 0 in
-    place of 1 where it is known.
+    place of 1 where it is known. ``earned`` is at least 0.
     """
     if cost > 0.0:
         per_cost = 1.0 / cost
         rate = earned * per_cost
+        return rate, math.sqrt(pulls) * per_cost * (own + noise * rate)
+    return unknown, 0.0
+
+
+def net_rate_and_width(
+    pulls: float, cost: float, net: float, unknown: float, own: float, noise: float
+) -> Terms:
+    """The same of a net penalty, which may be negative."""
+    if cost > 0.0:
+        per_cost = 1.0 / cost
+        rate = net * per_cost
         return rate, math.sqrt(pulls) * per_cost * (own + noise * abs(rate))
     return unknown, 0.0
 
