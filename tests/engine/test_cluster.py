@@ -312,7 +312,7 @@ PROGRAM = textwrap.dedent(
             return Setup((), limits_of(task))
 
         def decide(self, setup, step, statistics, queues, uniform):
-            time.sleep(0.02)
+            time.sleep(0.004)
             return step % 2
 
     def tell(fraction):
