@@ -15,7 +15,6 @@ import json
 import re
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,7 +22,6 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # Files outside docs/ that are pages of the site.
 PAGES = {
@@ -33,7 +31,7 @@ PAGES = {
     "README.md": "index.md",
 }
 COPIED = {".md", ".png", ".svg", ".css", ".js", ".py", ".html"}  # of docs/, and notebooks
-LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(\))")
+LINK = re.compile(r"\[([^\]\[]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 DOCTEST_END = re.compile(r"\n(\n```\n)")  # pytest needs the empty line, readers do not
 
@@ -292,7 +290,7 @@ def page_of(path: Path) -> str | None:
 
 
 def for_site(text: str, source: Path, page: str) -> str:
-    """A page's Markdown, its links to files changed: to pages of the site, else the repository."""
+    """A page's Markdown: links lead to pages of the site, and other files are named by their path."""
 
     def changed(link: re.Match[str]) -> str:
         target = (source.parent / unquote(link[2])).resolve()
@@ -304,12 +302,9 @@ def for_site(text: str, source: Path, page: str) -> str:
             return link[0]  # generated; Sphinx knows
         inside = page_of(target)
         if inside is None or (target.is_dir() and inside is not None):
-            kind = "tree" if target.is_dir() else "blob"
-            place = target.relative_to(ROOT).as_posix()
-            address = f"{PROJECT['urls']['Repository']}/{kind}/main/{place}"
-        else:
-            address = "../" * page.count("/") + inside
-        return f"{link[1]}{address}{link[3] or ''}{link[4]}"
+            place = f"`{target.relative_to(ROOT).as_posix()}`"
+            return place if link[1].strip("`") in place else f"{link[1]} ({place})"
+        return f"[{link[1]}]({'../' * page.count('/')}{inside}{link[3] or ''})"
 
     return LINK.sub(changed, DOCTEST_END.sub(r"\1", text))
 
