@@ -68,7 +68,7 @@ class LanesPlan:
     def spec(self) -> Kernel:
         """Which kernel: K is a compile-time constant if arms are few and outcomes 0 or 1."""
         job, arms = self.job, self.job.arm_count
-        few = arms if job.bernoulli and arms <= FEW_ARMS else 0
+        few = arms if job.bernoulli and arms <= FEW_ARMS and not job.any_arms else 0
         return Kernel(
             policy=type(job.policy),  # type: ignore[arg-type]
             penalties=max(job.penalty_count, 1),

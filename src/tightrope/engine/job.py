@@ -52,6 +52,7 @@ class Job:
     user_budget: float = math.nan  # in the problem's units of cost
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
     delays: Delays = AT_ONCE
+    any_arms: bool = False  # whether a kernel for any number of arms serves it, see ``planning``
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""

@@ -25,7 +25,7 @@ from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
-from tightrope.engine.planning import is_clustered, plan_jobs
+from tightrope.engine.planning import is_clustered, plan_jobs, with_shared_kernels
 from tightrope.engine.progress import Progress, percent
 from tightrope.engine.store import Store
 from tightrope.engine.work import Runner, Work, run_chunks
@@ -206,6 +206,7 @@ def make(
     with _compiling(settings.progress):
         for request in requests:  # no comprehension: a frame more would break stacklevels
             jobs.append(_jobs(request, seed, settings))
+        jobs = with_shared_kernels(jobs)
     work = Work([job for some in jobs for job in some], store)
     if work.todo:
         with (
