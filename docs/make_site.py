@@ -109,10 +109,10 @@ GROUPS = (
         ("tightrope.data",),
     ),
     Group(
-        "experiments",
+        "arena",
         "Tuning and the arena",
         "See [tuning](../tuning.md) and [the arena](../arena.md).",
-        ("tightrope.experiments",),
+        ("tightrope.arena",),
     ),
     Group(
         "report",
@@ -142,7 +142,10 @@ GROUPS = (
         (),
     ),
 )
-PLACES = ("tightrope", "tightrope.client", "tightrope.testing", "tightrope.theory")
+PLACES = (
+    *("tightrope", "tightrope.policies", "tightrope.errors", "tightrope.data"),
+    *("tightrope.client", "tightrope.testing", "tightrope.theory"),
+)
 # What public functions give or take, and nobody makes by name.
 RESULTS = {
     "tightrope.policies": ("Setup", "State", "Statistics"),
@@ -150,8 +153,8 @@ RESULTS = {
     "tightrope.summary": ("SummaryRow",),
     "tightrope.live": ("Outlook",),
     "tightrope.live.outlook": ("LimitOutlook",),
-    "tightrope.experiments.tuning": ("Tuning",),
-    "tightrope.experiments.arena": ("Arena",),
+    "tightrope.arena.tuning": ("Tuning",),
+    "tightrope.arena.contest": ("Arena",),
 }
 # Methods that other modules of the library call, and its users do not.
 INSIDE = {
@@ -190,19 +193,21 @@ class Name(NamedTuple):
 
 def public_names() -> list[Name]:
     """Every public name of the library, once each and in order."""
-    return [
-        Name(place, name, getattr(module, name))
-        for place in PLACES
-        for module in [importlib.import_module(place)]
-        for name in sorted(module.__all__, key=str.lower)
-    ]
+    found: dict[str, Name] = {}
+    for place in PLACES:
+        module = importlib.import_module(place)
+        for name in sorted(module.__all__, key=str.lower):
+            thing = getattr(module, name)
+            if name not in found or found[name].thing is not thing:
+                found[f"{place}.{name}" if name in found else name] = Name(place, name, thing)
+    return list(found.values())
 
 
 def group_of(name: Name) -> Group:
     """The page of the reference that a name is on."""
     if name.is_error:
         return next(group for group in GROUPS if group.page == "errors")
-    inside = name.place if name.place in PLACES[1:] else name.module
+    inside = name.place if name.place in PLACES[4:] else name.module
     fits = [
         (len(module), group)
         for group in GROUPS
@@ -290,7 +295,7 @@ def page_of(path: Path) -> str | None:
 
 
 def for_site(text: str, source: Path, page: str) -> str:
-    """A page's Markdown: links lead to pages of the site, and other files are named by their path."""
+    """A page's Markdown: links lead to pages of the site; other files are named by their path."""
 
     def changed(link: re.Match[str]) -> str:
         target = (source.parent / unquote(link[2])).resolve()

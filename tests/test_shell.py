@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.test_paper_map import LABELS
-from tightrope.experiments.claims import CLAIMS
+from tightrope.paper.claims import CLAIMS
 from tightrope.policies import POLICIES
 from tightrope.problem.ready import ready_problem
 from tightrope.shell.commands import SHELLS

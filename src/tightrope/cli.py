@@ -42,8 +42,8 @@ from tightrope.shell.serving import add_keys, add_serve
 from tightrope.version import __version__
 
 if TYPE_CHECKING:
-    from tightrope.engine.store import Store
-    from tightrope.experiments import Report
+    from tightrope.engine.checkpoint import Checkpoint
+    from tightrope.paper import Reproduction
     from tightrope.policies import Policy
     from tightrope.problem import Problem
     from tightrope.results import Results
@@ -215,10 +215,10 @@ def _policies(texts: Sequence[str]) -> dict[str, Policy]:
     return {text: parse_policy(text) for text in texts or ("lyoff", "lyon", "stationary")}
 
 
-def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | None]:
-    from tightrope.engine.store import Store
+def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Checkpoint | None]:
+    from tightrope.engine.checkpoint import Checkpoint
 
-    return nullcontext() if folder is None else Store(folder, fresh=fresh)
+    return nullcontext() if folder is None else Checkpoint(folder, fresh=fresh)
 
 
 def oracle(options: argparse.Namespace) -> int:
@@ -380,7 +380,7 @@ def completion(options: argparse.Namespace) -> int:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Run the paper's experiments and write figures, tables and one page about them."""
-    from tightrope.experiments import reproduce as run
+    from tightrope.paper import reproduce as run
 
     report = run(
         options.experiment,
@@ -403,7 +403,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
 def tune(options: argparse.Namespace) -> int:
     """Find v0 and delta0 for a problem and a budget, and draw reward against violation."""
-    from tightrope.experiments.tuning import tune as search
+    from tightrope.arena.tuning import tune as search
     from tightrope.files import require_writable
     from tightrope.policies import parse_policy
     from tightrope.problem.ready import load_problem
@@ -441,7 +441,7 @@ def tune(options: argparse.Namespace) -> int:
 
 def arena(options: argparse.Namespace) -> int:
     """Rank policies against each other on many problems, and write a page about it."""
-    from tightrope.experiments.arena import arena as run
+    from tightrope.arena.contest import arena as run
 
     if options.processes is not None:
         _show_warning("--processes means --threads now, and goes with version 0.4")
@@ -737,7 +737,7 @@ def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         print_rows(rows)
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: Reproduction) -> None:
     """Print one experiment's rows, or a line per experiment; then the claims."""
     from tightrope.report.table import print_rows
     from tightrope.report.verdicts import print_verdicts

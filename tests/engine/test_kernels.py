@@ -14,14 +14,14 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tightrope import LyOn, Problem, UCBBwI
+from tightrope import LyOn, Problem
 from tightrope.compiled import compilations, compile_function, compile_kernel, key_of
 from tightrope.engine.planning import plan_jobs, with_shared_kernels
 from tightrope.kernels import native
 from tightrope.kernels.simd import Kernel, build
 from tightrope.kernels.single_run import kernel
 from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, SIEVE, Spec
-from tightrope.policies import POLICIES, IndexPolicy
+from tightrope.policies import POLICIES, IndexPolicy, UCBBwI
 
 PROGRAM = textwrap.dedent(
     """

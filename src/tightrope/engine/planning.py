@@ -15,14 +15,13 @@ from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
-from tightrope.errors import BackendError
+from tightrope.errors import BackendError, NotCompiledWarning
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
 __all__ = [
     "PRECISIONS",
-    "NotCompiledWarning",
     "backend_names",
     "is_clustered",
     "plan_jobs",
@@ -39,10 +38,6 @@ GPU_RUNS, GPU_SECONDS = 1000, 5.0
 # A kernel of SIMD lanes for one number of arms saves so many seconds a step, and takes so many to
 # compile: both measured, for LyOn.
 SAVED, TO_COMPILE = 3e-9, 3.0
-
-
-class NotCompiledWarning(UserWarning):
-    """A policy cannot be compiled and runs in plain Python, about a thousand times slower."""
 
 
 def backend_names() -> tuple[str, ...]:

@@ -23,11 +23,11 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
+from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs, with_shared_kernels
 from tightrope.engine.progress import Progress, percent
-from tightrope.engine.store import Store
 from tightrope.engine.work import Runner, Work, run_chunks
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
@@ -180,7 +180,7 @@ def simulate(
     with ExitStack() as stack:
         store = None
         if checkpoint is not None:
-            store = stack.enter_context(Store(checkpoint, fresh=fresh))
+            store = stack.enter_context(Checkpoint(checkpoint, fresh=fresh))
         found = make(requests, settings, store)
     if isinstance(problem, Problem):
         return found[0]
@@ -190,7 +190,7 @@ def simulate(
 def make(
     requests: Sequence[Request],
     settings: Settings,
-    store: Store | None = None,
+    store: Checkpoint | None = None,
     *,
     whole: bool = False,
 ) -> list[Results]:
