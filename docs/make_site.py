@@ -251,6 +251,8 @@ def entry(name: Name, members: bool) -> str:
     elif not callable(name.thing):
         kind = "autodata"
     options = "   :members:\n" if kind == "autoclass" and members else ""
+    if options and name.place == "tightrope.client":  # both clients have one base's methods
+        options += "   :inherited-members: tuple\n"
     if options and name.name in INSIDE:
         options += f"   :exclude-members: {', '.join(INSIDE[name.name].split())}\n"
     if name.is_error:

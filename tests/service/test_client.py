@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from mypy import api
 
 from tests.service.between import ForTasks, ForThreads
 from tests.service.conftest import TASK
@@ -50,6 +51,48 @@ from tightrope.errors import (
 OUTCOME = {"cost": 0.25, "reward": 1.0, "penalty": {"bad": 0.0}}
 BODY = {"id": "a", "arm": "haiku", "number": 0, "reserved": 1.0,
         "expires_at": "2026-11-16T12:00:00Z", "state": "open"}  # fmt: skip
+
+TYPED = """
+from collections.abc import Coroutine
+from typing import Any, assert_type
+from tightrope.client import AsyncClient, AsyncDecision, Client, Decision, Ticket
+from tightrope.errors import TightropeError
+
+def threads(client: Client) -> None:
+    assert_type(client.ask("n", "id", eligible=[0, "opus"], ttl=1.0), Ticket)
+    assert_type(client.ask_many("n", 3), list[Ticket])
+    assert_type(client.report_many("n", [{"id": "a"}]), list[TightropeError])
+    assert_type(client.status("n"), dict[str, Any])
+    assert_type(client.flush(), int)
+    assert_type(client.decide("n"), Decision)
+    client.ask("n", 3)  # type: ignore[arg-type]
+    client.ask()  # type: ignore[call-arg]
+    client.report("n", "id", coast=1)  # type: ignore[call-arg]
+    client.act("n", "sleep")  # type: ignore[arg-type]
+    with client as same, same.decide("n") as decision:
+        assert_type(same, Client)
+        assert_type(decision.arm, str)
+        decision.report(cost=1, penalty={"bad": 0})
+        decision.report(coast=1)  # type: ignore[call-arg]
+
+async def tasks(client: AsyncClient) -> None:
+    waiting: Coroutine[Any, Any, Ticket] = client.ask("n")
+    assert_type(await waiting, Ticket)
+    assert_type(await client.ask("n", "id", eligible=[0, "opus"], ttl=1.0), Ticket)
+    assert_type(await client.ask_many("n", 3), list[Ticket])
+    assert_type(await client.flush(), int)
+    assert_type(client.refused(), list[dict[str, Any]])
+    assert_type(client.decide("n"), AsyncDecision)
+    client.ask("n")  # type: ignore[unused-coroutine]
+    async with client as same, same.decide("n") as decision:
+        assert_type(same, AsyncClient)
+        await decision.report(cost=1, penalty={"bad": 0})
+        decision.void()  # type: ignore[unused-coroutine]
+
+class Counting(Client):
+    def ask(self, campaign: str, id: str | None = None, **more: Any) -> Ticket:
+        return super().ask(campaign, id, **more)
+"""
 
 
 def scripted(*answers):
@@ -92,12 +135,12 @@ class Spooled(Client):
 
     def lose(self, mode="down"):
         """The service is away; it is not tried for long."""
-        self.between.mode, self._core.deadline, self._core.patience = mode, 0.2, 0.2
+        self.between.mode, self._deadline, self._patience = mode, 0.2, 0.2
 
     def find(self):
         """It is there again."""
-        self.between.mode, self._core.deadline, self._core.patience = "up", 30.0, 30.0
-        self._core._is_back()
+        self.between.mode, self._deadline, self._patience = "up", 30.0, 30.0
+        self._is_back()
 
 
 @pytest.fixture
@@ -190,7 +233,7 @@ class TestErrors:
 
     def test_a_campaign_that_stays_halted_is_said(self):
         client, seen = scripted(*[problem(500, "halted") for _ in range(50)])
-        client._core.deadline = 0.3
+        client._deadline = 0.3
         with pytest.raises(HaltedError, match="it is halted"):
             client.ask("november")
         assert len(seen) > 1
@@ -275,7 +318,7 @@ class TestTrying:
 
     def test_it_ends_at_the_deadline_and_says_which_id(self):
         client, seen = scripted(*[httpx.ConnectError("refused")] * 100)
-        client._core.deadline = 0.5
+        client._deadline = 0.5
         began = time.monotonic()
         with pytest.raises(UnreachableError, match=r"repeat it with id '[0-9a-f-]{36}'"):
             client.ask("november")
@@ -322,7 +365,7 @@ class TestTrying:
     def test_if_one_service_does_not_answer_the_next_is_tried(self, server, name):
         with Client(["http://127.0.0.1:9", server.url]) as client:
             assert client.ask(name).state == "open"
-            assert client._core.urls[client._core._at % 2] == server.url
+            assert client._urls[client._at % 2] == server.url
 
     def test_names_are_quoted(self):
         client, seen = scripted(httpx.Response(200, json={}))
@@ -494,13 +537,13 @@ class TestTasks:
                 server.url, transport=between, spool=str(tmp_path / "s.db"), spare=2, timeout=30
             )
             async with client:
-                client._core.patience = 30.0
+                client._patience = 30.0
                 assert await client.spares(name) == 2
-                between.mode, client._core.patience = "down", 0.2
+                between.mode, client._patience = "down", 0.2
                 async with client.decide(name) as decision:
                     assert decision.ticket.spare
                     await decision.report(**OUTCOME)
-                between.mode, client._core.patience = "up", 30.0
+                between.mode, client._patience = "up", 30.0
                 assert await client.flush() == 0
                 return await client.ticket(name, decision.id)
 
@@ -528,15 +571,25 @@ class TestTasks:
     @pytest.mark.parametrize(("one", "other"), [(Client, AsyncClient), (Decision, AsyncDecision)])
     def test_both_have_the_same_methods(self, one, other):
         def surface(kind):
-            return {
-                name: [
-                    (p.name, p.default, p.kind) for p in inspect.signature(f).parameters.values()
-                ]
-                for name, f in vars(kind).items()
-                if callable(f) and (not name.startswith("_") or name == "__init__")
+            methods = {
+                name: f
+                for name, f in inspect.getmembers(kind, inspect.isfunction)
+                if not name.startswith("_") or name == "__init__"
             }
+            assert all(inspect.getdoc(f) for name, f in methods.items() if name != "__init__")
+            return {name: inspect.signature(f) for name, f in methods.items()}
 
-        assert surface(one) == surface(other)
+        found = surface(one)
+        assert found == surface(other)
+        waits = {name for name in found if inspect.iscoroutinefunction(getattr(other, name))}
+        assert waits == found.keys() - {"__init__", "decide", "refused"}
+        assert not any(inspect.iscoroutinefunction(getattr(one, name)) for name in found)
+
+    def test_a_type_checker_sees_what_is_awaited(self, tmp_path):
+        program = tmp_path / "program.py"
+        program.write_text(TYPED)
+        found, wrong, status = api.run([str(program)])  # strict, as pyproject.toml says
+        assert (status, wrong) == (0, ""), found
 
 
 class TestSpool:
@@ -609,7 +662,7 @@ between = ForThreads()
 client = Client({server.url!r}, spool={str(tmp_path / "s.db")!r}, spare=3, transport=between,
                 timeout=30, deadline=30)
 assert client.spares({name!r}) == 3
-between.mode, client._core.patience, client._core.deadline = "down", 0.2, 0.2
+between.mode, client._patience, client._deadline = "down", 0.2, 0.2
 client.report({name!r}, client.ask({name!r}).id, cost=0.5, reward=1.0, penalty=0.0)
 used = client.ask({name!r})
 print(used.id, flush=True)
@@ -624,9 +677,9 @@ os.kill(os.getpid(), signal.SIGKILL)
             client.flush()
             status = client.status(name)
             assert (status["told"], status["spent"]) == (1, 0.5)
-            left = client._core.spool.take(name)
+            left = client._spool.take(name)
             assert left.id != done.stdout.strip(), "a spare that was used is not used again"
-            assert client._core.spool.take(name) is None
+            assert client._spool.take(name) is None
             assert client.ticket(name, done.stdout.strip()).state == "open"
 
     def test_reservations_whose_answer_is_lost_are_not_forgotten(self, name, spooled):
@@ -635,7 +688,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         with pytest.raises(UnreachableError):
             client.spares(name)
         client.find()
-        assert client._core.spool.ready(name) == 0
+        assert client._spool.ready(name) == 0
         assert client.spares(name) == 3
         assert client.status(name)["asked"] == 3, "the same ids, the same tickets"
 

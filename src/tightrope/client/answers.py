@@ -98,15 +98,9 @@ class Ticket(NamedTuple):
     @classmethod
     def of_table(cls, table: Mapping[str, Any], *, spare: bool = False) -> Ticket:
         """From a JSON object."""
-        return cls(
-            table["id"],
-            table["arm"],
-            table["number"],
-            table["reserved"],
-            datetime.fromisoformat(table["expires_at"]),
-            table.get("state", "open"),
-            spare,
-        )
+        known = {key: table[key] for key in cls._fields if key in table}
+        expires_at = datetime.fromisoformat(table["expires_at"])
+        return cls(**{**known, "expires_at": expires_at, "spare": spare})
 
     def table(self) -> dict[str, Any]:
         """As a JSON object has it."""

@@ -1,8 +1,7 @@
-"""What a client does, without input or output: steps that a driver carries out.
+"""What a client does, without input or output: coroutines over a driver that waits for them.
 
-An operation is a generator. It yields a step (send this, sleep so long, take the lock, do this work
-on the disk), gets its result or its failure, and returns what the caller asked for. ``Client``
-carries the steps out one after the other, ``AsyncClient`` awaits them; nothing else differs.
+``AsyncClient`` awaits them. The driver of ``Client`` waits in the thread that calls, so that its
+coroutines end without a pause; nothing else differs.
 
 Repeating a request is safe because ids are: the same id gives the same ticket, and the same report
 again changes nothing. What has no id (more budget, a new arm) is repeated only if the service
@@ -15,10 +14,10 @@ import json
 import random
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from math import inf
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 from tightrope.client.answers import (
@@ -33,10 +32,10 @@ from tightrope.client.answers import (
     retry_after,
 )
 from tightrope.client.ids import new_id
-from tightrope.client.spool import Entry, Spool
+from tightrope.client.spool import Entry, Spool, UnansweredDecision
 from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
-__all__ = ["Core", "Penalty", "Send", "Sleep", "Step", "Steps", "Take", "Unreached", "Work"]
+__all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which a service that is away is not tried
@@ -45,40 +44,29 @@ MOST_TOGETHER = 1000  # items of one batch
 REFUSED_PAUSE = 5.0  # seconds after a refusal in which no spares are asked for
 TRY_AGAIN = frozenset([408, 429, 502, 503, 504])
 AWAY = (StoreError, HaltedError)  # nobody could answer: another process may, or this one later
+UNDECIDED = (*AWAY, AccessError)  # the same request may be answered otherwise later
 
+NO_REPLY = Reply(0, {}, b"")
+
+P = ParamSpec("P")
 T = TypeVar("T")
+TransportT = TypeVar("TransportT")
+Table: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Table | TightropeError
+Items: TypeAlias = Sequence[Mapping[str, Any]]
 Penalty: TypeAlias = float | Mapping[str, float] | Sequence[float] | None
+# A method, an address, a body and seconds give a reply; raises Unreached.
+Send: TypeAlias = Callable[[str, str, bytes | None, float], Awaitable[Reply]]
 
 
-@dataclass(frozen=True)
-class Send:
-    """Send a request; its result is a Reply, its failure is Unreached."""
+class Driver(NamedTuple):
+    """How a client waits."""
 
-    url: str
-    method: str
-    content: bytes | None
-    timeout: float
-
-
-@dataclass(frozen=True)
-class Sleep:
-    """Wait so many seconds."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Take:
-    """Take a lock; whoever yields this releases it."""
-
-    lock: Any
-
-
-@dataclass(frozen=True)
-class Work:
-    """Call something that waits for the disk; its result is the step's."""
-
-    act: Callable[[], Any]
+    send: Send
+    sleep: Callable[[float], Awaitable[None]]
+    work: Callable[..., Awaitable[Any]]  # calls a function, which waits for the disk
+    lock: AbstractAsyncContextManager[Any]
+    close: Callable[[], Awaitable[None]]
 
 
 class Unreached(Exception):  # noqa: N818, a driver's message to the core
@@ -89,52 +77,46 @@ class Unreached(Exception):  # noqa: N818, a driver's message to the core
         self.sent = sent
 
 
-class Lock(Protocol):
-    """Of threads or of asyncio."""
-
-    def release(self) -> None: ...
-
-
-Step: TypeAlias = Send | Sleep | Take | Work
-Steps: TypeAlias = Generator[Step, Any, T]
-
-
-class Core:
-    """The state and the operations of a client."""
+class ClientCore(Generic[TransportT]):
+    """The state of a client, and what its methods do; what waits is its driver's."""
 
     def __init__(
         self,
-        url: str | Sequence[str],
+        url: str | Sequence[str] = "http://127.0.0.1:8321",
+        key: str | None = None,
         *,
-        lock: Lock,
-        timeout: float,
-        deadline: float,
-        wait: float | None,
-        spare: int,
-        spare_ttl: float,
-        spool: str | None,
+        timeout: float = 5.0,
+        deadline: float = 15.0,
+        wait: float | None = None,
+        spare: int = 0,
+        spare_ttl: float = 3600.0,
+        spool: str | None = None,
+        transport: TransportT | None = None,
     ) -> None:
-        self.urls = _known_urls(url)
-        self.timeout = _positive(timeout, "timeout")
-        self.deadline = _positive(deadline, "deadline")
-        self.wait = self.deadline if wait is None else _positive(wait, "wait")
+        self._urls = _known_urls(url)
+        self._driver = self._connect(key, transport)
+        self._timeout = _positive(timeout, "timeout")
+        self._deadline = _positive(deadline, "deadline")
+        self._wait = self._deadline if wait is None else _positive(wait, "wait")
         if not isinstance(spare, int) or not 0 <= spare <= MOST_TOGETHER:
             raise InputError(f"spare = {spare!r}: must be a whole number from 0 to {MOST_TOGETHER}")
         if spare and spool is None:
             raise InputError(f"spare = {spare}: must come with a spool, the path of a file")
-        self.spare, self.spare_ttl = spare, _positive(spare_ttl, "spare_ttl")
-        self.spool = None if spool is None else Spool(str(spool), self.urls[0])
-        self.patience = min(self.deadline, 2.0)  # seconds, where there is another way
-        self._lock = lock  # of sending what is in the spool, and of refilling it
+        self._spare, self._spare_ttl = spare, _positive(spare_ttl, "spare_ttl")
+        self._spool = None if spool is None else Spool(str(spool), self._urls[0])
+        self._patience = min(self._deadline, 2.0)  # seconds, where there is another way
         self._at = 0  # the service that is tried first
         self._away_until, self._away_pause = -inf, FIRST_AWAY
         self._refill_at: dict[str, float] = {}
         self._waited: set[int] = set()  # entries of the spool that somebody waits for
         self._verdicts: dict[int, TightropeError | None] = {}
 
+    def _connect(self, key: str | None, transport: TransportT | None) -> Driver:
+        raise NotImplementedError
+
     # One request.
 
-    def call(
+    async def _call(
         self,
         method: str,
         target: str,
@@ -143,164 +125,131 @@ class Core:
         deadline: float | None = None,
         wait: float | None = None,
         repeat: bool = True,
-    ) -> Steps[Reply]:
+    ) -> Reply:
         """Send a request until it is answered, or the deadline passes; if that is 0, once.
 
         ``repeat``: whether it may be sent again although it may have been done.
         """
         content = None if body is None else _encoded(body)
-        began, pause = time.monotonic(), FIRST_PAUSE
-        ends = began + (self.deadline if deadline is None else deadline)
-        least = SHORTEST_TIMEOUT if ends > began else self.timeout
-        wait_ends = began + (self.wait if wait is None else wait)
+        began, pauses = time.monotonic(), _pauses()
+        ends = began + (self._deadline if deadline is None else deadline)
+        least = SHORTEST_TIMEOUT if ends > began else self._timeout
+        wait_ends = began + (self._wait if wait is None else wait)
         while True:
-            limit, rest = ends, random.uniform(pause / 2, pause)
-            timeout = max(min(self.timeout, ends - time.monotonic()), least)
-            url = self.urls[self._at % len(self.urls)]
-            try:
-                reply: Reply = yield Send(url + target, method, content, timeout)
-            except Unreached as why:
-                self._leave(url)
-                failure: TightropeError = UnreachableError(f"{url}: {why}")
-                if why.sent and not repeat:
-                    what = "it is not known whether this was done; look before you repeat it"
-                    raise UnreachableError(f"{failure}; {what}") from why
-            else:
-                if reply.status < 300:
-                    return reply
-                failure = error_of_reply(reply)
-                halted = isinstance(failure, HaltedError)  # as the older one in an upgrade
-                if halted:
-                    self._leave(url)
-                undone = halted or isinstance(failure, WaitError) or failure.code == "overloaded"
-                if not (halted or reply.status in TRY_AGAIN) or not (repeat or undone):
-                    raise failure
-                if isinstance(failure, WaitError):
-                    limit = wait_ends
-                rest = max(rest, retry_after(reply) * random.uniform(1.0, 1.1))
+            timeout = max(min(self._timeout, ends - time.monotonic()), least)
+            reply, failure = await self._try(method, target, content, timeout, repeat)
+            if failure is None:
+                return reply
+            rest = max(next(pauses), retry_after(reply) * random.uniform(1.0, 1.1))
+            limit = wait_ends if isinstance(failure, WaitError) else ends
             if time.monotonic() + rest > limit:
                 raise failure
-            yield Sleep(rest)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            await self._driver.sleep(rest)
+
+    async def _try(
+        self, method: str, target: str, content: bytes | None, timeout: float, repeat: bool
+    ) -> tuple[Reply, TightropeError | None]:
+        """Send a request once: the reply, and the failure after which it may be sent again."""
+        url = self._url()
+        try:
+            reply = await self._driver.send(method, url + target, content, timeout)
+        except Unreached as why:
+            self._leave(url)
+            failure: TightropeError = UnreachableError(f"{url}: {why}")
+            if why.sent and not repeat:
+                what = "it is not known whether this was done; look before you repeat it"
+                raise UnreachableError(f"{failure}; {what}") from why
+            return NO_REPLY, failure
+        if reply.status < 300:
+            return reply, None
+        failure = error_of_reply(reply)
+        halted = isinstance(failure, HaltedError)  # as the older one in an upgrade
+        if halted:
+            self._leave(url)
+        undone = halted or isinstance(failure, WaitError) or failure.code == "overloaded"
+        if not (halted or reply.status in TRY_AGAIN) or not (repeat or undone):
+            raise failure
+        return reply, failure
+
+    def _url(self) -> str:
+        """The address that is tried now."""
+        return self._urls[self._at % len(self._urls)]
 
     def _leave(self, url: str) -> None:
         """Try the next address from now on, unless another thread has found it out before."""
-        if url == self.urls[self._at % len(self.urls)]:
+        if url == self._url():
             self._at += 1
 
-    def json(self, method: str, target: str, body: Any = None, **how: Any) -> Steps[Any]:
+    async def _json(self, method: str, target: str, body: Any = None, **how: Any) -> Table:
         """Send a request; returns the JSON of its answer."""
-        reply = yield from self.call(method, target, body, **how)
-        found = decoded(reply)
+        found: Table | None = decoded(await self._call(method, target, body, **how))
         if found is None:
             raise UnreachableError(f"{target}: the answer is no JSON; is this a tightrope service?")
         return found
 
-    def lines(self, target: str) -> Steps[list[dict[str, Any]]]:
-        """The JSON of an answer's lines."""
-        reply = yield from self.call("GET", target)
-        return [json.loads(line) for line in reply.content.splitlines() if line]
-
-    def many(
-        self,
-        name: str,
-        kind: str,
-        items: Sequence[Mapping[str, Any]],
-        deadline: float | None = None,
-    ) -> Steps[list[dict[str, Any] | TightropeError]]:
+    async def _many(
+        self, name: str, kind: str, items: Items, deadline: float | None = None
+    ) -> list[Answer]:
         """Send items in batches; each ends with its answer or its error.
 
         Items that the service could not take now are sent again until the deadline.
         """
-        ends = time.monotonic() + (self.deadline if deadline is None else deadline)
-        found: list[dict[str, Any] | TightropeError] = []
+        ends = time.monotonic() + (self._deadline if deadline is None else deadline)
+        found: list[Answer] = []
         for start in range(0, len(items), MOST_TOGETHER):
-            some = items[start : start + MOST_TOGETHER]
-            found += yield from self._batch(name, kind, some, ends)
+            found += await self._batch(name, kind, items[start : start + MOST_TOGETHER], ends)
         return found
 
-    def _batch(
-        self, name: str, kind: str, items: Sequence[Mapping[str, Any]], ends: float
-    ) -> Steps[list[dict[str, Any] | TightropeError]]:
+    async def _batch(self, name: str, kind: str, items: Items, ends: float) -> list[Answer]:
         results: list[Any] = [None] * len(items)
-        left, pause = list(range(len(items))), FIRST_PAUSE
+        left, pauses = list(range(len(items))), _pauses()
         while left:
-            body, url = {kind: [items[i] for i in left]}, self.urls[self._at % len(self.urls)]
+            body, url = {kind: [items[i] for i in left]}, self._url()
             rest = max(ends - time.monotonic(), 0.0)
-            answer = yield from self.json("POST", _path(name, kind, "batch"), body, deadline=rest)
+            answer = await self._json("POST", path(name, kind, "batch"), body, deadline=rest)
             for i, one in zip(left, answer["results"], strict=True):
                 status = one.get("status", 200)
                 results[i] = error_of(one, status) if status >= 300 else one
             left = [i for i in left if isinstance(results[i], AWAY)]
             if any(isinstance(results[i], HaltedError) for i in left):
                 self._leave(url)
+            pause = next(pauses)
             if time.monotonic() + pause > ends:
                 break
             if left:
-                yield Sleep(random.uniform(pause / 2, pause))
-                pause = min(2 * pause, LONGEST_PAUSE)
+                await self._driver.sleep(pause)
         return results
 
     # Decisions.
 
-    def ask(
-        self,
-        name: str,
-        id: str | None = None,
-        eligible: Sequence[int | str] | None = None,
-        ttl: float | None = None,
-        wait: float | None = None,
-    ) -> Steps[Ticket]:
+    async def _ask(self, name: str, body: Table, wait: float | None = None) -> Ticket:
         """A decision; while the service is away a spare one, if it may stand for it."""
-        spool, body = self.spool, _asked(id or new_id(), eligible, ttl)
-        spares, spare = 0, None
-        if spool is not None and self.spare and id is None and eligible is None and ttl is None:
-            if self._is_away():
-                spare = yield from self._use_spare(name)
-                if spare is not None:
-                    return spare
-            spares = yield Work(lambda: spool.ready(name))
-        limit = self.patience if spares else None
+        own, plain, spares = "id" in body, not body, 0
+        body = {**body, "id": body.get("id") or new_id()}
+        if self._spare and plain:
+            if self._is_away() and (spare := await self._on_disk(Spool.take, name)):
+                return spare
+            spares = await self._on_disk(Spool.ready, name)
+        limit = self._patience if spares else None
         try:
-            found = yield from self.json(
-                "POST", _path(name, "decisions"), body, deadline=limit, wait=wait
-            )
+            target = path(name, "decisions")
+            found = await self._json("POST", target, body, deadline=limit, wait=wait)
         except AWAY as error:
             self._is_gone()
-            if spool is None or id is not None:
+            if self._spool is None or own:
                 known = f"repeat it with id {body['id']!r}, in case it was decided"
                 raise _said_more(error, known) from error
-            yield Work(lambda: spool.want(name, [body], spare=False))  # to be voided, if it is
-            if spares:
-                spare = yield from self._use_spare(name)
-            if spare is None:
-                raise
-            return spare
+            await self._on_disk(Spool.want, name, [body], spare=False)  # to be voided, if it is
+            if spares and (spare := await self._on_disk(Spool.take, name)):
+                return spare
+            raise
         self._is_back()
-        yield from self._tend(name)
+        await self._tend(name)
         return Ticket.of_table(found)
 
-    def _use_spare(self, name: str) -> Steps[Ticket | None]:
-        spool = self.spool
-        assert spool is not None
-        found: Ticket | None = yield Work(lambda: spool.take(name))
-        return found
-
-    def ask_many(
-        self,
-        name: str,
-        count: int | None = None,
-        ids: Sequence[str] | None = None,
-        eligible: Sequence[int | str] | None = None,
-        ttl: float | None = None,
-    ) -> Steps[list[Ticket]]:
-        """So many decisions; fewer if the budget does not allow more."""
-        if ids is None and (not isinstance(count, int) or count < 1):
-            raise InputError(f"count = {count!r}: must be a positive whole number, or give ids")
-        names = [new_id() for _ in range(count or 0)] if ids is None else list(ids)
-        found = yield from self.many(
-            name, "decisions", [_asked(one, eligible, ttl) for one in names]
-        )
+    async def _ask_many(self, name: str, bodies: Sequence[Table]) -> list[Ticket]:
+        """Many decisions; fewer if the budget does not allow more."""
+        found = await self._many(name, "decisions", bodies)
         tickets = [Ticket.of_table(one) for one in found if not isinstance(one, TightropeError)]
         wrong = [one for one in found if isinstance(one, InputError)]
         if wrong or (not tickets and found):
@@ -309,20 +258,19 @@ class Core:
 
     # Reports.
 
-    def tell(self, name: str, kind: str, body: Mapping[str, Any]) -> Steps[None]:
+    async def _tell(self, name: str, kind: str, body: Table) -> None:
         """A report, a void or an amendment; with a spool it may be sent later."""
         if not isinstance(body.get("id"), str):
             raise InputError(f"id = {body.get('id')!r}: must be a ticket's id")
-        made = {key: value for key, value in body.items() if value is not None}
-        spool = self.spool
-        if spool is None or kind == "amendments":
-            yield from self.json("POST", _path(name, kind), made)
+        made = _given(body)
+        if self._spool is None or kind == "amendments":
+            await self._json("POST", path(name, kind), made)
             return
         _encoded(made)  # or it is refused before it is kept
-        number: int = yield Work(lambda: spool.put(name, kind, made, self._waited))
+        number = await self._on_disk(Spool.put, name, kind, made, self._waited)
         try:
             if not self._is_away():
-                yield from self._send_spooled(number)
+                await self._send_spooled(number)
                 self._is_back()
         except AWAY:
             self._is_gone()
@@ -332,11 +280,9 @@ class Core:
         if verdict is not None:
             raise verdict
 
-    def tell_many(
-        self, name: str, kind: str, items: Sequence[Mapping[str, Any]]
-    ) -> Steps[list[TightropeError]]:
+    async def _tell_many(self, name: str, kind: str, items: Items) -> list[TightropeError]:
         """Many of them; returns the errors of those refused."""
-        found = yield from self.many(name, kind, items)
+        found = await self._many(name, kind, items)
         errors = [one for one in found if isinstance(one, TightropeError)]
         for one in errors:
             if isinstance(one, AWAY):
@@ -345,89 +291,61 @@ class Core:
 
     # The spool.
 
-    def flush(self) -> Steps[int]:
-        """Send what is in the spool; returns how many entries are left in it."""
-        spool = self.spool
-        if spool is None:
-            return 0
-        yield from self._ask_again(self.spare)
-        yield from self._send_spooled(None)
-        self._is_back()
-        left: int = yield Work(spool.waiting)
-        return left
-
-    def spares(self, name: str) -> Steps[int]:
-        """Reserve spare tickets now; returns how many there are."""
-        spool = self.spool
-        if spool is None:
-            raise InputError("spares: must come with a spool, the path of a file")
-        yield from self._refill(name, self.spare)
-        yield from self._send_spooled(None)
-        self._is_back()
-        found: int = yield Work(lambda: spool.ready(name))
+    async def _on_disk(
+        self, act: Callable[Concatenate[Spool, P], T], *given: P.args, **named: P.kwargs
+    ) -> T:
+        """Call a method of the spool."""
+        found: T = await self._driver.work(act, self._spool, *given, **named)
         return found
 
-    def close(self) -> Steps[None]:
+    async def _empty_spool(self, spool: Spool) -> None:
         """Send what is in the spool and give spare tickets back, if the service answers."""
-        spool = self.spool
-        if spool is None:
-            return
         try:
             if not self._is_away():
-                yield from self._ask_again(0)
-                yield Work(lambda: spool.give_back(inf))
-                yield from self._send_spooled(None)
-        except (*AWAY, AccessError):
+                await self._ask_again(0)
+                await self._on_disk(Spool.give_back, inf)
+                await self._send_spooled()
+        except UNDECIDED:
             pass  # they stay in the spool
         finally:
             spool.close()
 
-    def _tend(self, name: str) -> Steps[None]:
+    async def _tend(self, name: str) -> None:
         """After an answer: send what waits, and see that there are spares."""
-        spool = self.spool
-        if spool is None:
+        if self._spool is None:
             return
         try:
-            if (yield Work(spool.waiting)):
-                yield from self._send_spooled(None)
-            if self.spare and time.monotonic() >= self._refill_at.get(name, -inf):
-                yield from self._refill(name, self.spare)
+            if await self._on_disk(Spool.waiting):
+                await self._send_spooled()
+            if self._spare and time.monotonic() >= self._refill_at.get(name, -inf):
+                await self._refill(name, self._spare)
         except AWAY:
             self._is_gone()
         except TightropeError as error:  # the caller has a ticket all the same
             warnings.warn(f"campaign {name!r}: {error}", SpoolWarning, stacklevel=2)
 
-    def _send_spooled(self, number: int | None) -> Steps[None]:
+    async def _send_spooled(self, number: int | None = None) -> None:
         """Send entries in their order, up to one with this number, or all of them."""
-        spool = self.spool
-        assert spool is not None
-        yield Take(self._lock)
-        try:
+        async with self._driver.lock:
             while number is None or number not in self._verdicts:
-                some: list[Entry] = yield Work(lambda: spool.next_entries(MOST_TOGETHER))
+                some = await self._on_disk(Spool.next_entries, MOST_TOGETHER)
                 if not some:
                     return
-                yield from self._send_some(some)
-        finally:
-            self._lock.release()
+                await self._send_some(some)
 
-    def _send_some(self, some: Sequence[Entry]) -> Steps[None]:
-        spool, first = self.spool, some[0]
-        assert spool is not None
+    async def _send_some(self, some: Sequence[Entry]) -> None:
         bodies = [one.body for one in some]
         try:
-            found = yield from self.many(first.campaign, first.kind, bodies, self.patience)
+            found = await self._many(some[0].campaign, some[0].kind, bodies, self._patience)
         except InputError as wrong:  # the campaign is unknown, or one of them cannot be read
             if len(some) > 1:
                 for one in some:
-                    yield from self._send_some([one])
+                    await self._send_some([one])
                 return
             found = [wrong]
         done, refused, late = list[Entry](), list[tuple[Entry, str]](), list[str]()
-        failure: TightropeError | None = None
         for entry, result in zip(some, found, strict=True):
-            if isinstance(result, (*AWAY, AccessError)):
-                failure = failure or result
+            if isinstance(result, UNDECIDED):
                 continue
             done.append(entry)
             error = result if isinstance(result, TightropeError) else None
@@ -437,55 +355,55 @@ class Core:
                 self._verdicts[entry.number] = error
             elif error is not None and not entry.quiet:
                 late.append(f"campaign {entry.campaign!r}: {error}")
-        yield Work(lambda: spool.settle(done, refused))
+        await self._on_disk(Spool.settle, done, refused)
         for text in late:
             warnings.warn(text, SpoolWarning, stacklevel=2)
-        if failure is not None:
-            raise failure
+        for result in found:
+            if isinstance(result, UNDECIDED):
+                raise result
 
-    def _ask_again(self, most: int) -> Steps[None]:
+    async def _ask_again(self, most: int) -> None:
         """Find out about every decision whose answer did not come."""
-        spool = self.spool
-        assert spool is not None
-        for name in (yield Work(spool.campaigns)):
-            yield from self._refill(name, most, new=False)
+        for name in await self._on_disk(Spool.campaigns):
+            await self._refill(name, most, new=False)
 
-    def _refill(self, name: str, most: int, *, new: bool = True) -> Steps[None]:
+    async def _refill(self, name: str, most: int, *, new: bool = True) -> None:
         """Ask for spare tickets if ``new``, and again for decisions whose answer did not come."""
-        spool = self.spool
-        assert spool is not None
-        yield Take(self._lock)
-        try:
-            ageing = time.time() + self.spare_ttl / 2
+        async with self._driver.lock:
+            ageing = time.time() + self._spare_ttl / 2
             if most:
-                yield Work(lambda: spool.give_back(ageing))
-            wanted = yield Work(lambda: spool.wanted(name))
-            there: int = yield Work(lambda: spool.ready(name))
-            missing = most - there - sum(one.spare for one in wanted)
+                await self._on_disk(Spool.give_back, ageing)
+            wanted = await self._on_disk(Spool.wanted, name)
+            ready = await self._on_disk(Spool.ready, name)
+            missing = most - ready - sum(one.spare for one in wanted)
             if new and missing > 0:
-                made = [_asked(new_id(), None, self.spare_ttl) for _ in range(missing)]
-                yield Work(lambda: spool.want(name, made, spare=True))
-                wanted = yield Work(lambda: spool.wanted(name))
-            if not wanted:
-                return
-            bodies = [one.asked for one in wanted]
-            found = yield from self.many(name, "decisions", bodies, self.patience)
-            kept, voided, refused = list[tuple[Ticket, float]](), list[str](), list[str]()
-            for one, result in zip(wanted, found, strict=True):
-                if isinstance(result, (*AWAY, AccessError)):
-                    continue
-                if isinstance(result, TightropeError):
-                    refused.append(one.id)
-                    self._refill_at[name] = time.monotonic() + REFUSED_PAUSE
-                elif result.get("state", "open") != "open":
-                    refused.append(one.id)
-                elif one.spare and most and (until := one.at + one.asked["ttl_s"]) > ageing:
-                    kept.append((Ticket.of_table(result), until))
-                else:
-                    voided.append(one.id)
-            yield Work(lambda: spool.answered(name, kept, voided, refused))
-        finally:
-            self._lock.release()
+                made = [asked(new_id(), ttl=self._spare_ttl) for _ in range(missing)]
+                await self._on_disk(Spool.want, name, made, spare=True)
+                wanted = await self._on_disk(Spool.wanted, name)
+            if wanted:
+                bodies = [one.asked for one in wanted]
+                found = await self._many(name, "decisions", bodies, self._patience)
+                answers = zip(wanted, found, strict=True)
+                await self._keep(name, answers, ageing if most else inf)
+
+    async def _keep(
+        self, name: str, answers: Iterable[tuple[UnansweredDecision, Answer]], ageing: float
+    ) -> None:
+        """Keep the answers: as spares those that live longer than ``ageing``."""
+        kept, voided, refused = list[tuple[Ticket, float]](), list[str](), list[str]()
+        for one, result in answers:
+            if isinstance(result, UNDECIDED):
+                continue
+            if isinstance(result, TightropeError):
+                refused.append(one.id)
+                self._refill_at[name] = time.monotonic() + REFUSED_PAUSE
+            elif result.get("state", "open") != "open":
+                refused.append(one.id)
+            elif one.spare and (until := one.at + one.asked["ttl_s"]) > ageing:
+                kept.append((Ticket.of_table(result), until))
+            else:
+                voided.append(one.id)
+        await self._on_disk(Spool.answered, name, kept, voided, refused)
 
     # Whether the service is there.
 
@@ -500,24 +418,31 @@ class Core:
         self._away_until, self._away_pause = -inf, FIRST_AWAY
 
 
-def _asked(id: str, eligible: Sequence[int | str] | None, ttl: float | None) -> dict[str, Any]:
+def _pauses() -> Iterator[float]:
+    """Seconds between tries: they double, and half of each is at random."""
+    pause = FIRST_PAUSE
+    while True:
+        yield random.uniform(pause / 2, pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _given(table: Table) -> Table:
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def asked(
+    id: str | None = None, eligible: Sequence[int | str] | None = None, ttl: float | None = None
+) -> Table:
     """The body of a request for a decision."""
-    body: dict[str, Any] = {"id": id}
-    if eligible is not None:
-        body["eligible"] = list(eligible)
-    if ttl is not None:
-        body["ttl_s"] = ttl
-    return body
+    arms = None if eligible is None else list(eligible)
+    return _given({"id": id, "eligible": arms, "ttl_s": ttl})
 
 
-def _path(name: str, *parts: str) -> str:
+def path(name: str, *parts: str) -> str:
     """The path of a campaign, and of what is below it."""
     if not isinstance(name, str) or not name:
         raise InputError(f"name = {name!r}: must be a campaign's name")
     return "/".join(["/v1/campaigns", *(quote(one, safe="") for one in (name, *parts))])
-
-
-path = _path
 
 
 def _encoded(body: Any) -> bytes:

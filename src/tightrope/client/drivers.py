@@ -1,90 +1,91 @@
-"""Clients: ``Client`` for threads, ``AsyncClient`` for asyncio; both carry out ``core``'s steps."""
+"""Clients: ``Client`` for threads, ``AsyncClient`` for asyncio, from one description of methods.
+
+Each method is written once, as a coroutine. ``AsyncClient`` has it as it is. ``Client`` runs it to
+its end in the thread that calls, which waits where a task would be paused.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
+from types import MethodType
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 from urllib.parse import urlsplit
 
 import httpx
 
 from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning
-from tightrope.client.core import (
-    Core,
-    Penalty,
-    Send,
-    Sleep,
-    Step,
-    Steps,
-    Take,
-    Unreached,
-    path,
-)
+from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
+from tightrope.client.ids import new_id
+from tightrope.client.spool import Spool
 from tightrope.errors import InputError, TightropeError
 
 __all__ = ["AsyncClient", "AsyncDecision", "Client", "Decision"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
+Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 Arms: TypeAlias = Sequence[int | str] | None
-Table: TypeAlias = dict[str, Any]
 Action: TypeAlias = Literal["pause", "resume", "pin", "drain", "close", "budget", "arms", "change"]
 REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-def _headers(key: str | None) -> dict[str, str]:
-    made = {"accept": "application/json", "user-agent": "tightrope-client"}
-    if key is not None:
-        if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key:
-            raise InputError("key: must be a key that `tightrope keys` made")  # it is not shown
-        made["authorization"] = f"Bearer {key}"
-    return made
+class Operation(Generic[P, T]):
+    """A method of both clients, or of both decisions: a coroutine function, and its blocking form.
+
+    >>> import inspect
+    >>> inspect.iscoroutinefunction(AsyncClient.ask), inspect.iscoroutinefunction(Client.ask)
+    (True, False)
+    """
+
+    def __init__(self, written: Async[Concatenate[Any, P], T]) -> None:
+        @wraps(written)
+        def blocking(*given: Any, **named: Any) -> T:
+            return _finished(written(*given, **named))
+
+        self._written, self._blocking = written, blocking
+
+    @overload
+    def __get__(self, of: Client | Decision, kind: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, of: AsyncClient | AsyncDecision, kind: Any) -> Async[P, T]: ...
+    @overload
+    def __get__(
+        self, of: None, kind: type[Client | Decision]
+    ) -> Callable[Concatenate[Any, P], T]: ...
+    @overload
+    def __get__(self, of: None, kind: Any) -> Async[Concatenate[Any, P], T]: ...
+    def __get__(self, of: Any, kind: Any) -> Any:
+        made = self._blocking if issubclass(kind, Client | Decision) else self._written
+        return made if of is None else MethodType(made, of)
 
 
-def _options(core: Core, headers: dict[str, str]) -> dict[str, Any]:
-    """How httpx is to work; what is on loopback is not behind a proxy."""
-    hosts = {urlsplit(one).hostname for one in core.urls}
-    return {
-        "headers": headers,
-        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=64),
-        "trust_env": not hosts <= {"127.0.0.1", "::1", "localhost"},
-    }
+def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits in its thread, and so ends without a pause."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError(f"{coroutine!r} is paused")
 
 
-def _unreached(error: httpx.TransportError) -> Unreached:
-    if isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError):
-        raise InputError(f"{error}") from error
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return Unreached(text, sent=not isinstance(error, UNSENT))
+async def _result(found: T | Awaitable[T]) -> T:
+    """What a method of either client gives."""
+    return await found if isinstance(found, Awaitable) else found
 
 
-def _reply(answer: httpx.Response) -> Reply:
-    return Reply(answer.status_code, answer.headers, answer.content)
-
-
-def _request(step: Send) -> dict[str, Any]:
-    made: dict[str, Any] = {"method": step.method, "url": step.url, "timeout": step.timeout}
-    if step.content is not None:
-        made |= {"content": step.content, "headers": {"content-type": "application/json"}}
-    return made
-
-
-def _report(
-    id: str, cost: float | None, reward: float | None, penalty: Penalty, arm: int | str | None
-) -> Table:
-    return {"id": id, "cost": cost, "reward": reward, "penalty": penalty, "arm": arm}
-
-
-class _Decided:
+class DecisionMethods:
     """What decisions of both clients are: a ticket, and whether it was settled."""
 
-    def __init__(self, campaign: str) -> None:
-        self.campaign = campaign
+    def __init__(self, client: Any, campaign: str, asked: Mapping[str, Any]) -> None:
+        self._client: Client | AsyncClient = client
+        self.campaign, self._asked = campaign, asked
         self._ticket: Ticket | None = None
         self._settled = False
 
@@ -105,85 +106,7 @@ class _Decided:
         """The name of the arm to pull."""
         return self.ticket.arm
 
-    def _left(self, error: BaseException | None) -> bool:
-        """At the end of the block: whether the ticket is to be voided; warns if it is forgotten."""
-        if self._settled or self._ticket is None:
-            return False
-        if error is None:
-            warnings.warn(
-                f"ticket {self.id!r} of campaign {self.campaign!r} was left without a report: it"
-                f" stays in flight until {self.ticket.expires_at:%Y-%m-%d %H:%M:%S %Z}, then it is"
-                " charged in full",
-                UnreportedWarning,
-                stacklevel=3,
-            )
-        return isinstance(error, NotExecuted)
-
-
-def _not_voided(error: BaseException, why: TightropeError) -> None:
-    error.add_note(f"its ticket could not be voided, and stays in flight: {why}")
-
-
-class Decision(_Decided):
-    """A decision of :meth:`Client.decide`, inside its ``with`` block.
-
-    >>> with client.decide("spring") as decision:  # doctest: +SKIP
-    ...     decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
-    """
-
-    def __init__(self, client: Client, campaign: str, asked: Mapping[str, Any]) -> None:
-        super().__init__(campaign)
-        self._client, self._asked = client, asked
-
-    def __enter__(self) -> Decision:
-        self._ticket = self._client.ask(self.campaign, **self._asked)
-        return self
-
-    def report(
-        self,
-        cost: float | None = None,
-        reward: float | None = None,
-        penalty: Penalty = None,
-        *,
-        arm: int | str | None = None,
-    ) -> None:
-        """What came of it."""
-        self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm)
-        self._settled = True
-
-    def void(self) -> None:
-        """Nothing was done for it: what is reserved for it is free again."""
-        self._client.void(self.campaign, self.id)
-        self._settled = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._left(error):
-            try:
-                self.void()
-            except TightropeError as why:
-                _not_voided(error, why)  # type: ignore[arg-type]
-
-
-class AsyncDecision(_Decided):
-    """A decision of :meth:`AsyncClient.decide`, inside its ``async with`` block.
-
-    >>> async with client.decide("spring") as decision:  # doctest: +SKIP
-    ...     await decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
-    """
-
-    def __init__(self, client: AsyncClient, campaign: str, asked: Mapping[str, Any]) -> None:
-        super().__init__(campaign)
-        self._client, self._asked = client, asked
-
-    async def __aenter__(self) -> AsyncDecision:
-        self._ticket = await self._client.ask(self.campaign, **self._asked)
-        return self
-
+    @Operation
     async def report(
         self,
         cost: float | None = None,
@@ -192,29 +115,271 @@ class AsyncDecision(_Decided):
         *,
         arm: int | str | None = None,
     ) -> None:
-        """As :meth:`Decision.report`."""
-        await self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm)
+        """What came of it."""
+        await _result(self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm))
         self._settled = True
 
+    @Operation
     async def void(self) -> None:
-        """As :meth:`Decision.void`."""
-        await self._client.void(self.campaign, self.id)
+        """Nothing was done for it: what is reserved for it is free again."""
+        await _result(self._client.void(self.campaign, self.id))
         self._settled = True
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._left(error):
+    async def _begin(self) -> Self:
+        self._ticket = await _result(self._client.ask(self.campaign, **self._asked))
+        return self
+
+    async def _end(self, error: BaseException | None) -> None:
+        """At the end of the block: void the ticket if nothing was done."""
+        if isinstance(error, NotExecuted) and self._ticket is not None and not self._settled:
             try:
-                await self.void()
+                await DecisionMethods.void(self)
             except TightropeError as why:
-                _not_voided(error, why)  # type: ignore[arg-type]
+                error.add_note(f"its ticket could not be voided, and stays in flight: {why}")
+
+    def _warn(self, error: BaseException | None) -> None:
+        """At the end of the block: warn if its ticket is forgotten."""
+        if error is None and self._ticket is not None and not self._settled:
+            warnings.warn(
+                f"ticket {self.id!r} of campaign {self.campaign!r} was left without a report: it"
+                f" stays in flight until {self.ticket.expires_at:%Y-%m-%d %H:%M:%S %Z}, then it is"
+                " charged in full",
+                UnreportedWarning,
+                stacklevel=3,
+            )
 
 
-class Client:
+class Decision(DecisionMethods):
+    """A decision of :meth:`Client.decide`, inside its ``with`` block.
+
+    >>> with client.decide("spring") as decision:  # doctest: +SKIP
+    ...     decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
+    """
+
+    def __enter__(self) -> Self:
+        return _finished(self._begin())
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._warn(error)
+        _finished(self._end(error))
+
+
+class AsyncDecision(DecisionMethods):
+    """A decision of :meth:`AsyncClient.decide`, inside its ``async with`` block.
+
+    >>> async with client.decide("spring") as decision:  # doctest: +SKIP
+    ...     await decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
+    """
+
+    async def __aenter__(self) -> Self:
+        return await self._begin()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._warn(error)
+        await self._end(error)
+
+
+TransportT = TypeVar("TransportT")
+DecisionT = TypeVar("DecisionT", bound=DecisionMethods)
+
+
+class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
+    """The methods of both clients."""
+
+    _decision: type[DecisionT]
+
+    def decide(
+        self,
+        campaign: str,
+        id: str | None = None,
+        *,
+        eligible: Arms = None,
+        ttl: float | None = None,
+        wait: float | None = None,
+    ) -> DecisionT:
+        """A decision for a ``with`` block, which reports what came of it.
+
+        An exception leaves the ticket in flight, as a call that failed may still be billed. Only
+        ``void()``, or raising :class:`NotExecuted`, says that nothing was done.
+        """
+        asked = {"id": id, "eligible": eligible, "ttl": ttl, "wait": wait}
+        return self._decision(self, campaign, asked)
+
+    @Operation
+    async def ask(
+        self,
+        campaign: str,
+        id: str | None = None,
+        *,
+        eligible: Arms = None,
+        ttl: float | None = None,
+        wait: float | None = None,
+    ) -> Ticket:
+        """Which arm to pull now. The same ``id`` again gives the same ticket, and its state.
+
+        ``eligible``: the arms that may be pulled. ``ttl``: seconds until the ticket expires, if not
+        as the campaign's. ``wait``: seconds to wait while nothing can be decided.
+        """
+        return await self._ask(campaign, asked(id, eligible, ttl), wait)
+
+    @Operation
+    async def ask_many(
+        self,
+        campaign: str,
+        count: int | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        eligible: Arms = None,
+        ttl: float | None = None,
+    ) -> list[Ticket]:
+        """So many tickets, or one for each of ``ids``; fewer if the budget does not allow more."""
+        if ids is None:
+            if not isinstance(count, int) or count < 1:
+                raise InputError(f"count = {count!r}: must be a positive whole number, or give ids")
+            ids = [new_id() for _ in range(count)]
+        return await self._ask_many(campaign, [asked(one, eligible, ttl) for one in ids])
+
+    @Operation
+    async def report(
+        self,
+        campaign: str,
+        id: str,
+        cost: float | None = None,
+        reward: float | None = None,
+        penalty: Penalty = None,
+        *,
+        arm: int | str | None = None,
+    ) -> None:
+        """What came of a ticket. Reporting the same again is harmless."""
+        body = {"id": id, "cost": cost, "reward": reward, "penalty": penalty, "arm": arm}
+        await self._tell(campaign, "reports", body)
+
+    @Operation
+    async def report_many(
+        self, campaign: str, reports: Sequence[Mapping[str, Any]]
+    ) -> list[TightropeError]:
+        """Many reports, ``{"id": ..., "cost": ..., ...}``; returns the errors of those refused."""
+        return await self._tell_many(campaign, "reports", reports)
+
+    @Operation
+    async def void(self, campaign: str, id: str) -> None:
+        """Nothing was done for this ticket: what is reserved for it is free again."""
+        await self._tell(campaign, "voids", {"id": id})
+
+    @Operation
+    async def void_many(self, campaign: str, ids: Sequence[str]) -> list[TightropeError]:
+        """Void many tickets; returns the errors of those refused."""
+        return await self._tell_many(campaign, "voids", [{"id": one} for one in ids])
+
+    @Operation
+    async def amend(
+        self,
+        campaign: str,
+        id: str,
+        cost: float | None = None,
+        penalty: Mapping[str, float] | None = None,
+        *,
+        note: str | None = None,
+    ) -> None:
+        """Other money for a ticket that was reported, as from a bill."""
+        body = {"id": id, "cost": cost, "penalty": penalty, "note": note}
+        await self._tell(campaign, "amendments", body)
+
+    @Operation
+    async def ticket(self, campaign: str, id: str) -> Ticket:
+        """A ticket and its state, without any change."""
+        return Ticket.of_table(await self._json("GET", path(campaign, "decisions", id)))
+
+    @Operation
+    async def create(
+        self, /, campaign: str, task: Mapping[str, Any], budget: float, **more: Any
+    ) -> Table:
+        """Create a campaign, or go on with it; ``task`` as a task's TOML file has it.
+
+        ``more``: policy, seed, stop, expire_after, release, starts, ends, per_day, shadow.
+        """
+        body = {"task": task, "budget": budget, **more}
+        return await self._json("PUT", path(campaign), body)
+
+    @Operation
+    async def campaigns(self) -> list[Table]:
+        """The status of every campaign."""
+        found: list[Table] = (await self._json("GET", "/v1/campaigns"))["campaigns"]
+        return found
+
+    @Operation
+    async def status(self, campaign: str) -> Table:
+        """Where a campaign stands."""
+        return await self._json("GET", path(campaign))
+
+    @Operation
+    async def ledger(self, campaign: str) -> Table:
+        """A campaign's accounts."""
+        return await self._json("GET", path(campaign, "ledger"))
+
+    @Operation
+    async def outlook(self, campaign: str) -> Table:
+        """What can be said now about a campaign's end."""
+        return await self._json("GET", path(campaign, "outlook"))
+
+    @Operation
+    async def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:
+        """The log from number ``after`` + 1 on, so many events at most."""
+        target = f"{path(campaign, 'events')}?after={after:d}&limit={limit:d}"
+        reply = await self._call("GET", target)
+        return [json.loads(line) for line in reply.content.splitlines() if line]
+
+    @Operation
+    async def act(self, /, campaign: str, action: Action, **arguments: Any) -> Any:
+        """Pause, resume, pin, drain, close; more budget, a new arm, other limits or policy."""
+        repeat = action in REPEATABLE
+        return await self._json("POST", path(campaign, action), arguments, repeat=repeat)
+
+    @Operation
+    async def request(
+        self, method: str, target: str, body: Any = None, *, repeat: bool = True
+    ) -> Any:
+        """Any request of the API; ``repeat``: whether doing it twice is harmless."""
+        return await self._json(method, target, body, repeat=repeat)
+
+    @Operation
+    async def spares(self, campaign: str) -> int:
+        """Reserve spare tickets now; returns how many there are."""
+        if self._spool is None:
+            raise InputError("spares: must come with a spool, the path of a file")
+        await self._refill(campaign, self._spare)
+        await self._send_spooled()
+        self._is_back()
+        return await self._on_disk(Spool.ready, campaign)
+
+    @Operation
+    async def flush(self) -> int:
+        """Send what is in the spool; returns how many reports are left in it."""
+        if self._spool is None:
+            return 0
+        await self._ask_again(self._spare)
+        await self._send_spooled()
+        self._is_back()
+        return await self._on_disk(Spool.waiting)
+
+    def refused(self) -> list[Table]:
+        """Spooled reports that the service refused later, and does not keep either."""
+        return [] if self._spool is None else self._spool.refused()
+
+    @Operation
+    async def close(self) -> None:
+        """Send what is in the spool, give spare tickets back if the service answers, and end."""
+        try:
+            if self._spool is not None:
+                await self._empty_spool(self._spool)
+        finally:
+            await self._driver.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._urls)})"
+
+
+class Client(ClientMethods[httpx.BaseTransport, Decision]):
     """A client of a service; its methods may be called from threads.
 
     ``url``: the service's address, or several of services on one database: if one does not answer
@@ -234,208 +399,22 @@ class Client:
     0.25
     """
 
-    def __init__(
-        self,
-        url: str | Sequence[str] = "http://127.0.0.1:8321",
-        key: str | None = None,
-        *,
-        timeout: float = 5.0,
-        deadline: float = 15.0,
-        wait: float | None = None,
-        spare: int = 0,
-        spare_ttl: float = 3600.0,
-        spool: str | None = None,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        headers = _headers(key)
-        self._core = Core(
-            url, lock=threading.Lock(), timeout=timeout, deadline=deadline, wait=wait,
-            spare=spare, spare_ttl=spare_ttl, spool=spool,
-        )  # fmt: skip
-        self._http = httpx.Client(transport=transport, **_options(self._core, headers))
+    _decision = Decision
 
-    def _run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = self._do(step)
-                except BaseException as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    def _connect(self, key: str | None, transport: httpx.BaseTransport | None) -> Driver:
+        http = httpx.Client(transport=transport, **_options(self._urls, key))
+        send, sleep = _sent(_at_once(http.request)), _at_once(time.sleep)
+        work = _at_once(lambda act, *given, **named: act(*given, **named))
+        return Driver(send, sleep, work, _Lock(), _at_once(http.close))
 
-    def _do(self, step: Step) -> Any:
-        if isinstance(step, Send):
-            try:
-                return _reply(self._http.request(**_request(step)))
-            except httpx.TransportError as error:
-                raise _unreached(error) from error
-        if isinstance(step, Sleep):
-            return time.sleep(step.seconds)
-        if isinstance(step, Take):
-            return step.lock.acquire()
-        return step.act()
-
-    def decide(
-        self,
-        campaign: str,
-        id: str | None = None,
-        *,
-        eligible: Arms = None,
-        ttl: float | None = None,
-        wait: float | None = None,
-    ) -> Decision:
-        """A decision for a ``with`` block, which reports what came of it.
-
-        An exception leaves the ticket in flight, as a call that failed may still be billed. Only
-        ``void()``, or raising :class:`NotExecuted`, says that nothing was done.
-        """
-        return Decision(self, campaign, {"id": id, "eligible": eligible, "ttl": ttl, "wait": wait})
-
-    def ask(
-        self,
-        campaign: str,
-        id: str | None = None,
-        *,
-        eligible: Arms = None,
-        ttl: float | None = None,
-        wait: float | None = None,
-    ) -> Ticket:
-        """Which arm to pull now. The same ``id`` again gives the same ticket, and its state.
-
-        ``eligible``: the arms that may be pulled. ``ttl``: seconds until the ticket expires, if not
-        as the campaign's. ``wait``: seconds to wait while nothing can be decided.
-        """
-        return self._run(self._core.ask(campaign, id, eligible, ttl, wait))
-
-    def ask_many(
-        self,
-        campaign: str,
-        count: int | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        eligible: Arms = None,
-        ttl: float | None = None,
-    ) -> list[Ticket]:
-        """So many tickets, or one for each of ``ids``; fewer if the budget does not allow more."""
-        return self._run(self._core.ask_many(campaign, count, ids, eligible, ttl))
-
-    def report(
-        self,
-        campaign: str,
-        id: str,
-        cost: float | None = None,
-        reward: float | None = None,
-        penalty: Penalty = None,
-        *,
-        arm: int | str | None = None,
-    ) -> None:
-        """What came of a ticket. Reporting the same again is harmless."""
-        body = _report(id, cost, reward, penalty, arm)
-        self._run(self._core.tell(campaign, "reports", body))
-
-    def report_many(
-        self, campaign: str, reports: Sequence[Mapping[str, Any]]
-    ) -> list[TightropeError]:
-        """Many reports, ``{"id": ..., "cost": ..., ...}``; returns the errors of those refused."""
-        return self._run(self._core.tell_many(campaign, "reports", reports))
-
-    def void(self, campaign: str, id: str) -> None:
-        """Nothing was done for this ticket: what is reserved for it is free again."""
-        self._run(self._core.tell(campaign, "voids", {"id": id}))
-
-    def void_many(self, campaign: str, ids: Sequence[str]) -> list[TightropeError]:
-        """Void many tickets; returns the errors of those refused."""
-        return self._run(self._core.tell_many(campaign, "voids", [{"id": one} for one in ids]))
-
-    def amend(
-        self,
-        campaign: str,
-        id: str,
-        cost: float | None = None,
-        penalty: Mapping[str, float] | None = None,
-        *,
-        note: str | None = None,
-    ) -> None:
-        """Other money for a ticket that was reported, as from a bill."""
-        body = {"id": id, "cost": cost, "penalty": penalty, "note": note}
-        self._run(self._core.tell(campaign, "amendments", body))
-
-    def ticket(self, campaign: str, id: str) -> Ticket:
-        """A ticket and its state, without any change."""
-        return Ticket.of_table(self.request("GET", path(campaign, "decisions", id)))
-
-    def create(self, campaign: str, task: Mapping[str, Any], budget: float, **more: Any) -> Table:
-        """Create a campaign, or go on with it; ``task`` as a task's TOML file has it.
-
-        ``more``: policy, seed, stop, expire_after, release, starts, ends, per_day, shadow.
-        """
-        body = {"task": task, "budget": budget, **more}
-        return self.request("PUT", path(campaign), body)  # type: ignore[no-any-return]
-
-    def campaigns(self) -> list[Table]:
-        """The status of every campaign."""
-        return self.request("GET", "/v1/campaigns")["campaigns"]  # type: ignore[no-any-return]
-
-    def status(self, campaign: str) -> Table:
-        """Where a campaign stands."""
-        return self.request("GET", path(campaign))  # type: ignore[no-any-return]
-
-    def ledger(self, campaign: str) -> Table:
-        """A campaign's accounts."""
-        return self.request("GET", path(campaign, "ledger"))  # type: ignore[no-any-return]
-
-    def outlook(self, campaign: str) -> Table:
-        """What can be said now about a campaign's end."""
-        return self.request("GET", path(campaign, "outlook"))  # type: ignore[no-any-return]
-
-    def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:
-        """The log from number ``after`` + 1 on, so many events at most."""
-        target = f"{path(campaign, 'events')}?after={after:d}&limit={limit:d}"
-        return self._run(self._core.lines(target))
-
-    def act(self, campaign: str, action: Action, **arguments: Any) -> Any:
-        """Pause, resume, pin, drain, close; more budget, a new arm, other limits or policy."""
-        target = path(campaign, action)
-        return self.request("POST", target, arguments, repeat=action in REPEATABLE)
-
-    def request(self, method: str, target: str, body: Any = None, *, repeat: bool = True) -> Any:
-        """Any request of the API; ``repeat``: whether doing it twice is harmless."""
-        return self._run(self._core.json(method, target, body, repeat=repeat))
-
-    def spares(self, campaign: str) -> int:
-        """Reserve spare tickets now; returns how many there are."""
-        return self._run(self._core.spares(campaign))
-
-    def flush(self) -> int:
-        """Send what is in the spool; returns how many reports are left in it."""
-        return self._run(self._core.flush())
-
-    def refused(self) -> list[Table]:
-        """Spooled reports that the service refused later, and does not keep either."""
-        return [] if self._core.spool is None else self._core.spool.refused()
-
-    def close(self) -> None:
-        """Send what is in the spool, give spare tickets back if the service answers, and end."""
-        try:
-            self._run(self._core.close())
-        finally:
-            self._http.close()
-
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"Client({', '.join(self._core.urls)})"
 
-
-class AsyncClient:
+class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision]):
     """A client of a service for asyncio; arguments and methods as of :class:`Client`.
 
     >>> import asyncio
@@ -452,198 +431,69 @@ class AsyncClient:
     0.25
     """
 
-    def __init__(
-        self,
-        url: str | Sequence[str] = "http://127.0.0.1:8321",
-        key: str | None = None,
-        *,
-        timeout: float = 5.0,
-        deadline: float = 15.0,
-        wait: float | None = None,
-        spare: int = 0,
-        spare_ttl: float = 3600.0,
-        spool: str | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        headers = _headers(key)
-        self._core = Core(
-            url, lock=asyncio.Lock(), timeout=timeout, deadline=deadline, wait=wait,
-            spare=spare, spare_ttl=spare_ttl, spool=spool,
-        )  # fmt: skip
-        self._http = httpx.AsyncClient(transport=transport, **_options(self._core, headers))
+    _decision = AsyncDecision
 
-    async def _run(self, steps: Steps[T]) -> T:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = await self._do(step)
-                except BaseException as error:  # also if this task is cancelled
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    def _connect(self, key: str | None, transport: httpx.AsyncBaseTransport | None) -> Driver:
+        http = httpx.AsyncClient(transport=transport, **_options(self._urls, key))
+        work = asyncio.to_thread
+        return Driver(_sent(http.request), asyncio.sleep, work, asyncio.Lock(), http.aclose)
 
-    async def _do(self, step: Step) -> Any:
-        if isinstance(step, Send):
-            try:
-                return _reply(await self._http.request(**_request(step)))
-            except httpx.TransportError as error:
-                raise _unreached(error) from error
-        if isinstance(step, Sleep):
-            return await asyncio.sleep(step.seconds)
-        if isinstance(step, Take):
-            return await step.lock.acquire()
-        return await asyncio.to_thread(step.act)
-
-    def decide(
-        self,
-        campaign: str,
-        id: str | None = None,
-        *,
-        eligible: Arms = None,
-        ttl: float | None = None,
-        wait: float | None = None,
-    ) -> AsyncDecision:
-        """As :meth:`Client.decide`, for an ``async with`` block."""
-        asked = {"id": id, "eligible": eligible, "ttl": ttl, "wait": wait}
-        return AsyncDecision(self, campaign, asked)
-
-    async def ask(
-        self,
-        campaign: str,
-        id: str | None = None,
-        *,
-        eligible: Arms = None,
-        ttl: float | None = None,
-        wait: float | None = None,
-    ) -> Ticket:
-        """As :meth:`Client.ask`."""
-        return await self._run(self._core.ask(campaign, id, eligible, ttl, wait))
-
-    async def ask_many(
-        self,
-        campaign: str,
-        count: int | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        eligible: Arms = None,
-        ttl: float | None = None,
-    ) -> list[Ticket]:
-        """As :meth:`Client.ask_many`."""
-        return await self._run(self._core.ask_many(campaign, count, ids, eligible, ttl))
-
-    async def report(
-        self,
-        campaign: str,
-        id: str,
-        cost: float | None = None,
-        reward: float | None = None,
-        penalty: Penalty = None,
-        *,
-        arm: int | str | None = None,
-    ) -> None:
-        """As :meth:`Client.report`."""
-        body = _report(id, cost, reward, penalty, arm)
-        await self._run(self._core.tell(campaign, "reports", body))
-
-    async def report_many(
-        self, campaign: str, reports: Sequence[Mapping[str, Any]]
-    ) -> list[TightropeError]:
-        """As :meth:`Client.report_many`."""
-        return await self._run(self._core.tell_many(campaign, "reports", reports))
-
-    async def void(self, campaign: str, id: str) -> None:
-        """As :meth:`Client.void`."""
-        await self._run(self._core.tell(campaign, "voids", {"id": id}))
-
-    async def void_many(self, campaign: str, ids: Sequence[str]) -> list[TightropeError]:
-        """As :meth:`Client.void_many`."""
-        items = [{"id": one} for one in ids]
-        return await self._run(self._core.tell_many(campaign, "voids", items))
-
-    async def amend(
-        self,
-        campaign: str,
-        id: str,
-        cost: float | None = None,
-        penalty: Mapping[str, float] | None = None,
-        *,
-        note: str | None = None,
-    ) -> None:
-        """As :meth:`Client.amend`."""
-        body = {"id": id, "cost": cost, "penalty": penalty, "note": note}
-        await self._run(self._core.tell(campaign, "amendments", body))
-
-    async def ticket(self, campaign: str, id: str) -> Ticket:
-        """As :meth:`Client.ticket`."""
-        return Ticket.of_table(await self.request("GET", path(campaign, "decisions", id)))
-
-    async def create(
-        self, campaign: str, task: Mapping[str, Any], budget: float, **more: Any
-    ) -> Table:
-        """As :meth:`Client.create`."""
-        body = {"task": task, "budget": budget, **more}
-        return await self.request("PUT", path(campaign), body)  # type: ignore[no-any-return]
-
-    async def campaigns(self) -> list[Table]:
-        """As :meth:`Client.campaigns`."""
-        found = await self.request("GET", "/v1/campaigns")
-        return found["campaigns"]  # type: ignore[no-any-return]
-
-    async def status(self, campaign: str) -> Table:
-        """As :meth:`Client.status`."""
-        return await self.request("GET", path(campaign))  # type: ignore[no-any-return]
-
-    async def ledger(self, campaign: str) -> Table:
-        """As :meth:`Client.ledger`."""
-        return await self.request("GET", path(campaign, "ledger"))  # type: ignore[no-any-return]
-
-    async def outlook(self, campaign: str) -> Table:
-        """As :meth:`Client.outlook`."""
-        return await self.request("GET", path(campaign, "outlook"))  # type: ignore[no-any-return]
-
-    async def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:
-        """As :meth:`Client.events`."""
-        target = f"{path(campaign, 'events')}?after={after:d}&limit={limit:d}"
-        return await self._run(self._core.lines(target))
-
-    async def act(self, campaign: str, action: Action, **arguments: Any) -> Any:
-        """As :meth:`Client.act`."""
-        target = path(campaign, action)
-        return await self.request("POST", target, arguments, repeat=action in REPEATABLE)
-
-    async def request(
-        self, method: str, target: str, body: Any = None, *, repeat: bool = True
-    ) -> Any:
-        """As :meth:`Client.request`."""
-        return await self._run(self._core.json(method, target, body, repeat=repeat))
-
-    async def spares(self, campaign: str) -> int:
-        """As :meth:`Client.spares`."""
-        return await self._run(self._core.spares(campaign))
-
-    async def flush(self) -> int:
-        """As :meth:`Client.flush`."""
-        return await self._run(self._core.flush())
-
-    def refused(self) -> list[Table]:
-        """As :meth:`Client.refused`."""
-        return [] if self._core.spool is None else self._core.spool.refused()
-
-    async def close(self) -> None:
-        """As :meth:`Client.close`."""
-        try:
-            await self._run(self._core.close())
-        finally:
-            await self._http.aclose()
-
-    async def __aenter__(self) -> AsyncClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    def __repr__(self) -> str:
-        return f"AsyncClient({', '.join(self._core.urls)})"
+
+class _Lock:
+    """A lock of threads for ``async with``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    async def __aenter__(self) -> None:
+        self._lock.acquire()
+
+    async def __aexit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+def _at_once(act: Callable[P, T]) -> Async[P, T]:
+    """A coroutine function that waits in its thread."""
+
+    async def done(*given: P.args, **named: P.kwargs) -> T:
+        return act(*given, **named)
+
+    return done
+
+
+def _sent(request: Callable[..., Awaitable[httpx.Response]]) -> Send:
+    """How a request is sent by one of httpx's clients."""
+
+    async def send(method: str, url: str, content: bytes | None, timeout: float) -> Reply:
+        headers = None if content is None else {"content-type": "application/json"}
+        try:
+            answer = await request(method, url, content=content, headers=headers, timeout=timeout)
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+            raise InputError(f"{error}") from error
+        except httpx.TransportError as error:
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise Unreached(text, sent=not isinstance(error, UNSENT)) from error
+        return Reply(answer.status_code, answer.headers, answer.content)
+
+    return send
+
+
+def _options(urls: Sequence[str], key: str | None) -> dict[str, Any]:
+    """How httpx is to work; what is on loopback is not behind a proxy."""
+    headers = {"accept": "application/json", "user-agent": "tightrope-client"}
+    if key is not None:
+        if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key:
+            raise InputError("key: must be a key that `tightrope keys` made")  # it is not shown
+        headers["authorization"] = f"Bearer {key}"
+    hosts = {urlsplit(one).hostname for one in urls}
+    return {
+        "headers": headers,
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        "trust_env": not hosts <= {"127.0.0.1", "::1", "localhost"},
+    }

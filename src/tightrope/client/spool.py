@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from tightrope.client.answers import Ticket
 from tightrope.errors import InputError, StoreError
 
-__all__ = ["Entry", "Spool", "Wanted"]
+__all__ = ["Entry", "Spool", "UnansweredDecision"]
 
 LATEST = 1.0  # seconds before a spare expires in which it is not used
 TABLES = """
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
     quiet: bool  # nobody is told if it is refused
 
 
-class Wanted(NamedTuple):
+class UnansweredDecision(NamedTuple):
     """A decision that was, or will be, asked for without an answer so far."""
 
     id: str
@@ -110,6 +110,10 @@ class Spool:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
 
+    def _rows(self, query: str, *given: object) -> list[Any]:
+        with self._transaction() as file:
+            return file.execute(query, given).fetchall()
+
     # Reports and voids.
 
     def put(self, campaign: str, kind: str, body: dict[str, Any], waited: set[int]) -> int:
@@ -133,15 +137,13 @@ class Spool:
 
     def next_entries(self, most: int) -> list[Entry]:
         """The first that wait, all of one campaign and kind."""
-        with self._transaction() as file:
-            rows = file.execute("SELECT * FROM outbox ORDER BY number LIMIT ?", [most]).fetchall()
+        rows = self._rows("SELECT * FROM outbox ORDER BY number LIMIT ?", most)
         found = [Entry(n, name, kind, json.loads(body), bool(q)) for n, name, kind, body, q in rows]
         return list(takewhile(lambda one: one[1:3] == found[0][1:3], found))
 
     def waiting(self) -> int:
         """How many reports and voids wait to be sent."""
-        with self._transaction() as file:
-            return int(file.execute("SELECT count(*) FROM outbox").fetchone()[0])
+        return int(self._rows("SELECT count(*) FROM outbox")[0][0])
 
     def settle(self, entries: Sequence[Entry], refused: Sequence[tuple[Entry, str]] = ()) -> None:
         """Let go of what was answered; what the service would not keep is kept here."""
@@ -154,8 +156,7 @@ class Spool:
 
     def refused(self) -> list[dict[str, Any]]:
         """What was refused when it was sent, and is not in the service's quarantine either."""
-        with self._transaction() as file:
-            rows = file.execute("SELECT * FROM refused ORDER BY number").fetchall()
+        rows = self._rows("SELECT * FROM refused ORDER BY number")
         keys = ("number", "campaign", "kind", "body", "why")
         return [{**dict(zip(keys, row, strict=True)), "body": json.loads(row[3])} for row in rows]
 
@@ -169,13 +170,11 @@ class Spool:
                 [[one["id"], campaign, json.dumps(one), spare, time.time()] for one in bodies],
             )
 
-    def wanted(self, campaign: str) -> list[Wanted]:
+    def wanted(self, campaign: str) -> list[UnansweredDecision]:
         """Those of a campaign, oldest first."""
-        with self._transaction() as file:
-            rows = file.execute(
-                "SELECT id, asked, spare, at FROM wanted WHERE campaign = ? ORDER BY id", [campaign]
-            ).fetchall()
-        return [Wanted(name, json.loads(asked), bool(s), at) for name, asked, s, at in rows]
+        query = "SELECT id, asked, spare, at FROM wanted WHERE campaign = ? ORDER BY id"
+        rows = self._rows(query, campaign)
+        return [UnansweredDecision(n, json.loads(body), bool(s), at) for n, body, s, at in rows]
 
     def answered(
         self,
@@ -197,12 +196,8 @@ class Spool:
 
     def ready(self, campaign: str) -> int:
         """How many spares may be used now."""
-        with self._transaction() as file:
-            found = file.execute(
-                "SELECT count(*) FROM spares WHERE campaign = ? AND until > ?",
-                [campaign, time.time() + LATEST],
-            )
-            return int(found.fetchone()[0])
+        query = "SELECT count(*) FROM spares WHERE campaign = ? AND until > ?"
+        return int(self._rows(query, campaign, time.time() + LATEST)[0][0])
 
     def take(self, campaign: str) -> Ticket | None:
         """The spare that expires first, to be used now; None if there is none."""
@@ -230,8 +225,7 @@ class Spool:
 
     def campaigns(self) -> list[str]:
         """Those with decisions whose answer did not come."""
-        with self._transaction() as file:
-            return [name for (name,) in file.execute("SELECT DISTINCT campaign FROM wanted")]
+        return [name for (name,) in self._rows("SELECT DISTINCT campaign FROM wanted")]
 
     def close(self) -> None:
         """Close the file; what is in it stays."""
