@@ -561,6 +561,7 @@ class Task(Known):
     def at(self, budget: float) -> Task:
         """The task at a budget, in its units: a limit in total becomes one per unit of cost.
 
+        >>> from tightrope.problem.limits import Limit
         >>> Task(["mail"], {"complaints": Limit(total=500)}).at(10_000).limits
         {'complaints': 0.05}
         """
