@@ -660,3 +660,19 @@ def test_lyon_s_width_is_that_of_the_reward_alone_where_costs_are_known():
     sure = Task(["a"], {"bad": 0.3}, costs=0.5, known={"bad": {"a": 0.1}})
     constants = set_up(LyOn(), sure, 100.0).constants
     assert LyOn.penalty_terms(constants, 16.0, 8.0, 4.0)[1] == 0.0  # known too
+
+
+# Other numbers.
+
+
+def test_other_numbers_stay_per_what_they_were():
+    limits = {"bad": Limit(0.05, per="pull"), "late": Limit(total=9), "new": Share(["a"], 0.2)}
+    task = Task(["a", "b"], limits)
+    assert task.other_limits({"bad": 0.1, "late": 7, "new": 0.3}) == {
+        "bad": Limit(0.1, per="pull"),
+        "late": Limit(total=7),
+        "new": Share(["a"], at_least=0.3),
+    }
+    assert task.other_limits({"bad": {"at_most": 2, "per": "reward"}})["bad"].per == "reward"
+    with pytest.raises(InputError, match="limit 'bda' is unknown; did you mean 'bad'"):
+        task.other_limits({"bda": 0.1})

@@ -284,8 +284,7 @@ def theory(options: argparse.Namespace) -> int:
     from tightrope.theory.bounds import bounds, learning_bounds
 
     problem = at_budget(load_problem(options.problem), options.budget)
-    per_cost = not any(problem.bases)
-    if problem.penalty_count == 1 and per_cost:
+    if problem.penalty_count == 1 and not problem.not_per_cost:
         found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
     else:
         found = learning_bounds(problem, options.budget)
@@ -302,8 +301,8 @@ def theory(options: argparse.Namespace) -> int:
         print(line)
     if problem.penalty_count != 1:
         print(f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit")
-    elif not per_cost:
-        print(f"{problem.limit_text(0)}: the paper's bounds are for a limit per unit of cost")
+    elif problem.not_per_cost:
+        print(f"{problem.not_per_cost}: the paper's bounds are for a limit per unit of cost")
     return 0
 
 

@@ -23,7 +23,6 @@ from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
 from tightrope.problem import Known, Problem, Scales, Task, table_of
 from tightrope.problem.laws import shown
-from tightrope.problem.limits import PER_PULL, PER_REWARD
 from tightrope.problem.problem import MOST_INLINE
 from tightrope.problem.rows import Rows
 from tightrope.statistics import Estimate, estimate
@@ -155,20 +154,10 @@ class Results:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Results):
             return NotImplemented
-        mine, theirs = (
-            (
-                one.problem.outline,
-                one.budgets,
-                one.seed,
-                one.labels,
-                one.complete,
-                one.delay,
-                one.lost,
-            )
-            for one in (self, other)
-        )
+        facts = ("budgets", "seed", "labels", "complete", "delay", "lost")
         return (
-            mine == theirs
+            self.problem.outline == other.problem.outline
+            and all(getattr(self, one) == getattr(other, one) for one in facts)
             and np.array_equal(self.run_numbers, other.run_numbers)
             and all(
                 np.array_equal(
@@ -444,40 +433,29 @@ def _require(holds: bool, what: str) -> None:
 
 
 def limit_bases(problem: Problem, runs: Runs, budget: float) -> Floats:
-    """What each run's penalties are divided by, [R, M]: budget, pulls, reward, or 1 in total.
-
-    In the user's units; ``runs`` are normalised.
-    """
-    found = np.full(runs.penalty.shape, float(budget))
+    """What normalised runs' penalties are divided by, [R, M], in the user's units."""
+    found, pulls = np.empty(runs.penalty.shape), runs.pulls.sum(axis=1)
     for m, limit in enumerate(problem.limit_kinds):
-        if limit.total is not None:
-            found[:, m] = 1.0
-        elif limit.base == PER_PULL:
-            found[:, m] = runs.pulls.sum(axis=1)
-        elif limit.base == PER_REWARD:
-            found[:, m] = runs.reward * problem.scales.reward
+        found[:, m] = limit.base(budget, pulls, runs.reward * problem.scales.reward)
     return found
 
 
 def net_penalties(problem: Problem, runs: Runs) -> Floats:
     """Each run's total of Y - c (base - X), [R, M]; everything is normalised."""
-    if not any(problem.bases):
+    if not problem.not_per_cost:
         return runs.penalty
-    cost, moments = runs.arm_cost.sum(axis=1), problem.moments
-    totals = np.stack([cost, runs.pulls.sum(axis=1), runs.reward])[list(problem.bases)]  # [M, R]
-    return np.asarray(runs.penalty - moments.limits * (totals - cost).T)
+    cost, pulls = runs.arm_cost.sum(axis=1), runs.pulls.sum(axis=1)
+    totals = np.stack(
+        [k.unit.pick(cost, pulls, runs.reward) for k in problem.limit_kinds]
+    )  # [M, R]
+    return np.asarray(runs.penalty - problem.moments.limits * (totals - cost).T)
 
 
 def violations(problem: Problem, runs: Runs, budget: float) -> Floats:
-    """Each run's violation of each limit, [R, M], in the limit's own terms and the user's units.
-
-    It is the penalty per unit of budget, per pull or per reward, less the limit; of a limit in
-    total, the penalty less the limit.
-    """
+    """Each normalised run's violation of each limit, [R, M], in the user's units."""
     penalty = runs.penalty * np.asarray(problem.scales.penalties)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = penalty / limit_bases(problem, runs, budget)
-    return np.asarray(np.where(penalty == 0.0, 0.0, rates) - problem.limits)
+    reward = runs.reward * problem.scales.reward
+    return problem.violations(penalty, budget, runs.pulls.sum(axis=1), reward)
 
 
 def summarise(
@@ -518,12 +496,9 @@ def _optimum(problem: Problem, budget: float) -> float | None:
 
 
 def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> Record:
-    return Record(
-        label=records[0].label,
+    return replace(
+        records[0],
         normalised_runs=Runs.join([r.normalised_runs for r in records], axis=1)[:, order],
         seconds=tuple(np.sum([record.seconds for record in records], axis=0).tolist()),
         compile_seconds=sum(record.compile_seconds for record in records),
-        backend=records[0].backend,
-        knows=records[0].knows,
-        policy=records[0].policy,
     )

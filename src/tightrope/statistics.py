@@ -5,7 +5,8 @@ All reports and tables use these functions. Letters: R runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = [
     "NORMAL_95",
     "NORMAL_99",
     "Estimate",
+    "entries",
     "estimate",
     "mean_intervals",
     "quantile",
@@ -62,6 +64,24 @@ class Estimate:
         return {name: self.mean, f"{name}_se": self.error, f"{name}_interval": pair}
 
 
+def entries(row: Any, kind: Any = None, /, **own: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass as JSON-ready entries, in order; ``own`` replaces some fields'.
+
+    An estimate becomes three entries, see :meth:`Estimate.described`; a tuple becomes a list.
+    ``kind``: the class whose fields are taken; by default the row's own.
+    """
+    found: dict[str, Any] = {}
+    for name in (field.name for field in fields(kind or row)):
+        value = getattr(row, name)
+        if name in own:
+            found |= own[name]
+        elif isinstance(value, Estimate):
+            found |= value.described(name)
+        else:
+            found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
 def estimate(values: npt.ArrayLike) -> Estimate:
     """The mean and standard error of ``values`` [R], one value per run.
 
@@ -87,10 +107,11 @@ def mean_intervals(samples: Floats) -> Floats | None:
     return np.column_stack([mean - reach, mean + reach])
 
 
-def wilson(count: npt.ArrayLike, total: int) -> tuple[Floats, Floats]:
+def wilson(count: npt.ArrayLike, total: float) -> tuple[Floats, Floats]:
     """Wilson's 95 % interval for a probability, from ``count`` of ``total`` runs; any shape.
 
-    Unlike the normal interval, it has a positive width where the count is 0.
+    Neither needs to be a whole number. Unlike the normal interval, it has a positive width where
+    the count is 0.
 
     >>> [round(float(end), 4) for end in wilson(0, 100)]
     [0.0, 0.037]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tightrope.problem import channel_names
-from tightrope.statistics import Estimate
+from tightrope.statistics import Estimate, entries
 
 __all__ = ["SummaryRow"]
 
@@ -50,26 +50,16 @@ class SummaryRow:
         ``reward_rate_interval`` (95 %), None where unknown. Values per limit are a number if there
         is one limit and a list otherwise; ``violations`` maps each limit's name to its violation.
         """
-        regret = dict.fromkeys(("regret", "regret_se", "regret_interval"))
-        names = zip(self.limit_names, self.violation, strict=True)
-        return {
-            "policy": self.policy,
-            "knows": self.knows,
-            "budget": self.budget,
-            "runs": self.runs,
-            **self.reward_rate.described("reward_rate"),
-            **_of_limits("violation", self.violation),
-            "violations": {name: one.mean for name, one in names},
-            "pull_share": list(self.pull_share),
-            "cost_share": list(self.cost_share),
-            "pulls": self.pulls,
-            **(regret if self.regret is None else self.regret.described("regret")),
-            "queue_max": self.queue_max[0] if len(self.violation) == 1 else list(self.queue_max),
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "compile_seconds": self.compile_seconds,
-            "backend": self.backend,
-        }
+        unknown = dict.fromkeys(Estimate(0.0).described("regret"))
+        means, queues = [one.mean for one in self.violation], list(self.queue_max)
+        return entries(
+            self,
+            SummaryRow,
+            violation=_of_limits("violation", self.violation),
+            limit_names={"violations": dict(zip(self.limit_names, means, strict=True))},
+            regret=unknown if self.regret is None else self.regret.described("regret"),
+            queue_max={"queue_max": queues[0] if len(means) == 1 else queues},
+        )
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> SummaryRow:

@@ -39,7 +39,7 @@ def test_the_posterior_variance_of_a_mean_is_the_closed_form():
     rewards = np.random.default_rng(1).random(12)
     problem = Problem([unit_cost_arm("seen", rewards)], limit=0.5)
     draws = Draws.of(problem, 1500, seed=5)
-    found = draws.exact(lambda one: one.arms[0].reward.mean)
+    found = draws.spread(draws.values(lambda one: one.arms[0].reward.mean))
     assert found.mean == pytest.approx(rewards.mean())
     assert found.log == pytest.approx(np.sqrt(rewards.var() / 13), rel=0.08)
     assert found.simulation == 0.0
@@ -48,7 +48,7 @@ def test_the_posterior_variance_of_a_mean_is_the_closed_form():
 def test_rows_that_had_weights_keep_their_means():
     seen = unit_cost_arm("seen", np.array([0.0, 0.0, 1.0, 0.5])).weighted([5, 1, 3, 1])
     draws = Draws.of(Problem([seen], limit=0.5), 1000, seed=2)
-    means = draws.values(lambda one: one.arms[0].reward.mean)
+    means = draws.values(lambda one: one.arms[0].reward.mean)[1:]
     assert means.mean() == pytest.approx(0.35, abs=0.03)
     assert means.std() > 0.1
 
@@ -85,7 +85,8 @@ def test_the_oracles_interval_contains_the_truth_as_often_as_stated(paper):
     truth, inside, logs = oracle(paper).reward_rate, 0, 100
     for number in range(logs):
         log = log_of(paper, 200, np.random.default_rng(number))
-        found = Draws.of(log, 40, seed=number).exact(lambda one: oracle(one).reward_rate)
+        draws = Draws.of(log, 40, seed=number)
+        found = draws.spread(draws.values(lambda one: oracle(one).reward_rate))
         low, high = found.interval
         inside += low <= truth <= high
     assert 0.88 * logs <= inside <= logs

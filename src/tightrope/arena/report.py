@@ -272,7 +272,7 @@ def _unbroken(*texts: str) -> tuple[str, ...]:
 def _size(scene: Scene) -> str:
     problem = scene.problem
     named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
-    told = [f"{k.number:g}" + ("" if k.plain else f" {k.words}") for k in problem.limit_kinds]
+    told = [f"{k.number:g}" + k.suffix for k in problem.limit_kinds]
     limits = ", ".join(f"{a}{limit}" for a, limit in zip(named, told, strict=True))
     count = f"{problem.arm_count} arms, {problem.penalty_count} limit"
     size = f"{count}{'s' * (problem.penalty_count != 1)} ({limits})"

@@ -171,7 +171,8 @@ def _spreads(k: int, problem: Problem) -> Floats:
     drawn = np.array([cells.outcomes(uniforms) for cells in arm.cells()]) / scales[:, None]
     constant, found = np.zeros(POINTS), []
     for m, limit in enumerate(problem.moments.limits):
-        at, per = int(problem.columns[0][k, 2 + m]), (0, -1, 1)[problem.bases[m]]
+        per = problem.limit_kinds[m].unit.pick(0, -1, 1)
+        at = int(problem.columns[0][k, 2 + m])
         penalty, base = (drawn[one] if one >= 0 else constant for one in (at, per))
         together = 0.0
         if min(at, per) >= 0 and arm.sources[at] == arm.sources[per]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -38,7 +39,7 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Arm, Problem
 from tightrope.problem.laws import Empirical, shown
 from tightrope.results import Floats, Results, violations
-from tightrope.statistics import NORMAL_95, Interval, wilson
+from tightrope.statistics import Estimate, entries, wilson
 
 __all__ = [
     "Bootstrap",
@@ -59,8 +60,8 @@ BROKEN = 1e-9  # of a limit: what rounding may add to a run's rate
 
 
 @dataclass(frozen=True)
-class Split:
-    """A value and its two errors, all in its own unit.
+class Split(Estimate):
+    """A value and its two errors, all in its own unit; ``error`` is both together.
 
     ``simulation``: the standard error that the finite number of runs leaves, 0 if the value is
     exact. ``log``: the standard deviation that the finite number of rows leaves, 0 if the arms have
@@ -71,20 +72,12 @@ class Split:
     (0.005, 0.64)
     """
 
-    mean: float
+    error: float = field(init=False, repr=False)
     simulation: float = 0.0
     log: float = 0.0
 
-    @property
-    def error(self) -> float:
-        """Both parts together."""
-        return math.hypot(self.simulation, self.log)
-
-    @property
-    def interval(self) -> Interval:
-        """The 95 % interval from both parts."""
-        reach = NORMAL_95 * self.error
-        return self.mean - reach, self.mean + reach
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", math.hypot(self.simulation, self.log))
 
     @property
     def log_share(self) -> float:
@@ -93,13 +86,9 @@ class Split:
 
     def described(self, name: str) -> dict[str, Any]:
         """JSON-ready entries under ``name``: value, standard error, its parts, 95 % interval."""
-        return {
-            name: self.mean,
-            f"{name}_se": self.error,
-            f"{name}_se_simulation": self.simulation,
-            f"{name}_se_log": self.log,
-            f"{name}_interval": list(self.interval),
-        }
+        *whole, interval = super().described(name).items()
+        parts = {f"{name}_se_simulation": self.simulation, f"{name}_se_log": self.log}
+        return dict([*whole, *parts.items(), interval])
 
 
 def split(values: npt.ArrayLike) -> Split:
@@ -145,18 +134,12 @@ class Chance:
         parts = split(events)
         variance, spread = parts.error**2, parts.mean * (1.0 - parts.mean)
         runs = min(spread / variance, events.size) if variance > 0.0 else float(events.size)
-        low, high = _wilson(parts.mean, runs)
-        return cls(parts.mean, low, high, events.size)
+        low, high = wilson(parts.mean * runs, runs)
+        return cls(parts.mean, float(low), float(high), events.size)
 
     def as_dict(self) -> dict[str, Any]:
         """The share, its interval and the number of runs, for JSON."""
         return {"share": self.share, "interval": [self.low, self.high], "runs": self.runs}
-
-
-def _wilson(share: float, runs: float) -> Interval:
-    """Wilson's interval for a share of so many runs, not necessarily a whole number of them."""
-    low, high = wilson(share * runs, runs)  # type: ignore[arg-type]
-    return float(low) if share > 0.0 else 0.0, float(high) if share < 1.0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,27 +196,24 @@ class Draws:
         cells = [_rows(arm) * len(arm.outcomes) for arms in phases for arm in arms]
         return 1 + 32 * sum(cells) if self.vary else 1
 
-    def values(self, measure: Callable[[Problem], float]) -> Floats:
-        """A measure of every draw, [D]; nan where no mixture keeps the limits."""
-        found = np.full(self.count, np.nan)
-        for number, problem in enumerate(self.problems()):
-            try:
-                found[number] = measure(problem)
-            except InfeasibleError:
-                continue
+    def values(self, measure: Callable[[Problem], npt.ArrayLike]) -> Floats:
+        """A measure of the problem itself and of every draw, [1 + D, ...].
+
+        nan where no mixture keeps the limits of a draw; InfeasibleError if none does in the log.
+        """
+        own = np.asarray(measure(self.problem), np.float64)
+        found = np.full((1 + self.count, *own.shape), np.nan)
+        found[0] = own
+        for number, problem in enumerate(self.problems(), start=1):
+            with suppress(InfeasibleError):
+                found[number] = measure(problem) if self.vary else own
         return found
 
-    def exact(self, measure: Callable[[Problem], float]) -> Split | None:
-        """A measure without simulation, with the log's part; None where limits cannot be kept."""
-        try:
-            mean = measure(self.problem)
-        except InfeasibleError:
-            return None
-        if not self.vary:
-            return Split(mean)
-        values = self.values(measure)
-        kept = values[~np.isnan(values)]
-        return Split(mean, 0.0, float(kept.std(ddof=1)) if len(kept) > 1 else 0.0)
+    def spread(self, values: Floats) -> Split:
+        """The problem's own value, and the spread of the draws', of ``values`` [1 + D]."""
+        kept = values[1:][~np.isnan(values[1:])]
+        several = self.vary and len(kept) > 1
+        return Split(float(values[0]), 0.0, float(kept.std(ddof=1)) if several else 0.0)
 
 
 def arms_with_rows(problem: Problem) -> tuple[str, ...]:
@@ -377,20 +357,12 @@ class SureRow:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary; what belongs to a limit is by its name."""
-        names = self.limit_names
-        return {
-            "policy": self.policy,
-            "knows": self.knows,
-            "budget": self.budget,
-            "runs": self.runs,
-            **self.reward_rate.described("reward_rate"),
-            **({"regret": None} if self.regret is None else self.regret.described("regret")),
-            **self.pulls.described("pulls"),
-            "limits": {
-                name: {**one.described("violation"), "broken": chance.as_dict()}
-                for name, one, chance in zip(names, self.violation, self.broken, strict=True)
-            },
+        each = zip(self.limit_names, self.violation, self.broken, strict=True)
+        limits = {
+            name: {**one.described("violation"), "broken": chance.as_dict()}
+            for name, one, chance in each
         }
+        return entries(self, violation={}, broken={}, limit_names={"limits": limits})
 
 
 @dataclass(frozen=True, eq=False)
@@ -493,8 +465,8 @@ def bootstrap(
         draws=made.count if made.vary else 0,
         seed=made.seed,
         varied=arms_with_rows(problem),
-        oracle=_spread(rates, made),
-        optimum=tuple(_spread(best[budget], made) for budget in listed),
+        oracle=None if rates is None else made.spread(rates),
+        optimum=tuple(None if one is None else made.spread(one) for one in map(best.get, listed)),
         infeasible=0.0 if rates is None else float(np.isnan(rates[1:]).mean()),
         rows=tuple(_row(problem, one, best[one.budget]) for one in samples),
     )
@@ -508,14 +480,10 @@ def pi_star_rates(draws: Draws, budget: float) -> Floats | None:
     if draws.problem.changes:
         return None
 
-    def rate(problem: Problem) -> float:
-        return oracle(problem, budget).reward_rate
-
     try:
-        own = rate(draws.problem)
+        return draws.values(lambda one: oracle(one, budget).reward_rate)
     except InfeasibleError:
         return None
-    return np.append(own, draws.values(rate))
 
 
 def optima(draws: Draws, budget: float) -> Floats | None:
@@ -525,25 +493,15 @@ def optima(draws: Draws, budget: float) -> Floats | None:
     of the budget, worth about a pull. Computing it exactly takes a fifth of a second a draw where
     costs are not whole steps.
     """
+    rates = None
+    if draws.vary and not draws.problem.hard:
+        rates = pi_star_rates(draws, budget)
     try:
-        own = optimum(draws.problem, budget)
+        if rates is None:
+            return draws.values(lambda one: optimum(one, budget))
+        return np.asarray(optimum(draws.problem, budget) + budget * (rates - rates[0]))
     except InfeasibleError:
         return None
-    if not draws.vary:
-        return np.array([own, own])
-    rates = None if draws.problem.hard else pi_star_rates(draws, budget)
-    if rates is None:
-        return np.append(own, draws.values(lambda problem: optimum(problem, budget)))
-    return np.asarray(own + budget * (rates - rates[0]))
-
-
-def _spread(values: Floats | None, draws: Draws) -> Split | None:
-    """The log's own value, the first, and the spread of the draws' values."""
-    if values is None:
-        return None
-    kept = values[1:][~np.isnan(values[1:])]
-    several = draws.vary and len(kept) > 1
-    return Split(float(values[0]), 0.0, float(kept.std(ddof=1)) if several else 0.0)
 
 
 def _row(problem: Problem, one: Sample, best: Floats | None) -> SureRow:

@@ -25,7 +25,7 @@ from tightrope.data.log import Log
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
 from tightrope.problem.laws import Floats, shown
-from tightrope.statistics import Estimate
+from tightrope.statistics import Estimate, entries
 
 __all__ = [
     "METHODS",
@@ -60,12 +60,7 @@ class MixtureRow:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary."""
-        return {
-            "method": self.method,
-            "of": self.of,
-            "per": self.per,
-            **self.value.described("value"),
-        }
+        return entries(self)
 
 
 @dataclass(frozen=True)

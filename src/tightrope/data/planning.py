@@ -45,10 +45,9 @@ from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
 from tightrope.policies import Policy, Resolve, parse_policy
 from tightrope.problem import Limit, Problem
-from tightrope.problem.laws import number, shown
-from tightrope.problem.limits import PER_COST, PER_PULL
+from tightrope.problem.laws import number
 from tightrope.problem.task import Named
-from tightrope.statistics import quantile, quantile_error
+from tightrope.statistics import entries, quantile, quantile_error
 
 __all__ = [
     "QUANTILES",
@@ -120,20 +119,19 @@ class PlanRow:
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary; quantiles are by their percentage."""
         limits = zip(self.limit_names, self.rate, self.broken, strict=True)
-        return {
-            "policy": self.policy,
-            "knows": self.knows,
-            "budget": self.budget,
-            "runs": self.runs,
-            **self.mean.described("mean"),
-            "reward": _by_share(self.reward),
-            "pulls": _by_share(self.pulls),
-            "limits": {
-                name: {"rate": _by_share(rate), "broken": chance.as_dict()}
-                for name, rate, chance in limits
-            },
-            "any_broken": self.any_broken.as_dict(),
+        by_name = {
+            name: {"rate": _by_share(rate), "broken": chance.as_dict()}
+            for name, rate, chance in limits
         }
+        return entries(
+            self,
+            reward={"reward": _by_share(self.reward)},
+            pulls={"pulls": _by_share(self.pulls)},
+            rate={"limits": by_name},
+            broken={},
+            any_broken={"any_broken": self.any_broken.as_dict()},
+            limit_names={},
+        )
 
 
 def _by_share(values: Sequence[float]) -> dict[str, float]:
@@ -328,16 +326,7 @@ def change_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
     >>> change_limits(ready_problem("paper"), {"penalty": 0.7}).limits
     (0.7,)
     """
-    kinds: dict[str, Any] = dict(zip(problem.limit_names, problem.limit_kinds, strict=True))
-    for name, value in limits.items():
-        if name not in kinds:
-            raise InputError(f"limit {shown(name)} is unknown; {nearest(str(name), list(kinds))}")
-        kind = kinds[name]
-        if not isinstance(kind, Limit):
-            raise InputError(f"limit {name!r} is a share of arms; its number cannot be changed")
-        total = kind.total is not None
-        kinds[name] = replace(kind, total=value) if total else replace(kind, at_most=value)
-    return replace(problem, limit=Named(kinds))
+    return replace(problem, limit=Named(problem.other_limits(limits)))
 
 
 def plan(
@@ -384,14 +373,12 @@ def plan(
     warn_infeasible(problem, listed)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
     settings = Settings(seed=made.seed, backend=backend, title="planning")
-    stages = _Stages(
-        asked=sum(listed) * len(named) * runs,
-        fan=sum(grid) * len(named) * runs / FAN_SHARE,
-        earn=0.0 if target is None else _guess(problem, target, listed) * len(named) * runs,
-        promise=0.0 if promise is None else sum(listed) * PROMISE_RUNS / promise,
-    )
-    with _quiet(), reporting(progress, stages.total, "planning") as tell:
-        search = _Search(made, runs, settings, tell, silent=progress is False)
+    each = len(named) * runs
+    searched = 0.0 if target is None else _guess(problem, target, listed) * each
+    searched += 0.0 if promise is None else sum(listed) * PROMISE_RUNS / promise
+    work = (sum(listed) + sum(grid) / FAN_SHARE) * each + EXPECTED_ROUNDS * searched
+    with _quiet(), reporting(progress, work, "planning") as tell:
+        search = _Planner(made, runs, settings, tell, silent=progress is False)
         rows = [_row(one) for one in search.samples([(named, listed)], runs)]
         fan_rows: list[PlanRow] = []
         if grid:
@@ -510,37 +497,27 @@ def worth(draws: Draws, budget: float) -> Worth | None:
     in total costs when it is spread over more; a unit of a limit is worth its multiplier times what
     the limit is per: the budget, the pulls, the reward, or 1 for a limit in total.
     """
-    try:
-        own, best = _slopes(draws.problem, budget), optimum(draws.problem, budget)
+    try:  # [1 + D, 2 + 2 M]: pi*'s rate, budget, then limits, multipliers
+        slopes = draws.values(lambda one: _slopes(one, budget))
+        best = optimum(draws.problem, budget)
     except InfeasibleError:
         return None
-    slopes = [own]
-    for one in draws.problems() if draws.vary else ():
-        try:
-            slopes.append(_slopes(one, budget))
-        except InfeasibleError:
-            continue
-    table = np.array(slopes)  # [1 + D, 2 + 2 M]: pi*'s rate, budget, then limits, multipliers
-
-    def spread(column: int, factor: float = 1.0) -> Split:
-        values = table[1:, column] * factor
-        part = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        return Split(float(table[0, column] * factor), 0.0, part)
-
-    count = draws.problem.penalty_count
+    budget_unit, *each = (draws.spread(column) for column in slopes.T[1:])
+    problem, count = draws.problem, draws.problem.penalty_count
     limits = tuple(
         LimitWorth(
-            name=draws.problem.limit_names[m],
-            limit=draws.problem.limits[m],
+            name=problem.limit_names[m],
+            limit=problem.limits[m],
             words=kind.words,
-            multiplier=spread(2 + count + m),
-            per_unit=spread(2 + m),
-            step=_step(draws.problem.limits[m]),
+            multiplier=each[count + m],
+            per_unit=each[m],
+            step=_step(problem.limits[m]),
         )
-        for m, kind in enumerate(draws.problem.limit_kinds)
+        for m, kind in enumerate(problem.limit_kinds)
     )
-    lost = 1.0 - (len(slopes) - 1) / draws.count if draws.vary else 0.0
-    return Worth(budget, replace(spread(0, budget), mean=best), spread(1), limits, lost)
+    kept = np.count_nonzero(~np.isnan(slopes[1:, 0])) / draws.count
+    best_of_all = replace(draws.spread(slopes[:, 0] * budget), mean=best)
+    return Worth(budget, best_of_all, budget_unit, limits, 1.0 - kept)
 
 
 def _slopes(problem: Problem, budget: float) -> list[float]:
@@ -552,13 +529,8 @@ def _slopes(problem: Problem, budget: float) -> list[float]:
     budget_unit, by_limit = rate, []
     for kind, multiplier in zip(problem.limit_kinds, multipliers, strict=True):
         if kind.total is not None:
-            base = 1.0
             budget_unit -= multiplier * kind.total / budget
-        elif kind.base == PER_COST:
-            base = budget
-        else:
-            base = budget * (pulls if kind.base == PER_PULL else rate)
-        by_limit.append(multiplier * base)
+        by_limit.append(multiplier * kind.base(budget, budget * pulls, budget * rate))
     return [rate, budget_unit, *by_limit, *multipliers]
 
 
@@ -590,20 +562,6 @@ def _times(value: Split, factor: float) -> Split:
 
 
 # --- searches -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Stages:
-    """How much there is to do, in cost to spend, for the progress bar."""
-
-    asked: float
-    fan: float
-    earn: float
-    promise: float
-
-    @property
-    def total(self) -> float:
-        return self.asked + self.fan + EXPECTED_ROUNDS * (self.earn + self.promise)
 
 
 @contextmanager
@@ -669,7 +627,7 @@ class _Bracket:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class _Planner:
     """Simulations on all draws, with their progress."""
 
     draws: Draws
@@ -721,9 +679,7 @@ class _Search:
     def promise(self, m: int, risk: float, budget: float) -> Promise:
         """The tightest limit number ``m`` that is kept at the budget, but for the risk."""
         problem = self.draws.problem
-        rates = problem.at(budget).own_rates[:, m]
-        if problem.limit_kinds[m].total is not None:
-            rates = rates * budget
+        rates = problem.at(budget).own_rates[:, m] * problem.limit_kinds[m].spread(budget)
         trial = _Trial(self, m, risk, budget)
         least = float(rates.min())
         high = max(float(rates.max()), problem.limits[m])
@@ -794,7 +750,7 @@ class _Tested:
 class _Trial:
     """Runs of ``resolve`` with a risk under one limit after the other."""
 
-    search: _Search
+    search: _Planner
     m: int
     risk: float
     budget: float

@@ -19,6 +19,7 @@ from tightrope.names import in_table, listed
 from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Moments, Problem
 from tightrope.problem.laws import Floats
+from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
 from tightrope.statistics import Estimate, estimate
 
@@ -174,16 +175,15 @@ def _keeps(log: Log, problem: Problem, k: int, rows: Floats) -> str:
     It keeps a limit of c where the mean of y - c b is at most 0, with y the penalty of a row and b
     what the limit is per; that mean has a 95 % interval.
     """
-    ones, worst = np.ones(rows.shape[1]), "yes"
-    bases = {"cost": rows[0], "pull": ones, "reward": rows[1]}
+    totals, worst = (rows[0], np.ones(rows.shape[1]), rows[1]), "yes"
     for m, limit in enumerate(problem.limit_kinds):
         if limit.total is not None:
             continue
         if limit.of is None:
             penalty = rows[list(log.channels).index(problem.limit_names[m])]
         else:
-            penalty = bases[limit.of] * limit.weights(problem.names)[k]
-        excess = estimate(penalty - limit.number * bases[limit.per])
+            penalty = BASES[limit.of].of(*totals) * limit.weights(problem.names)[k]
+        excess = estimate(penalty - limit.number * limit.base(*totals))
         if excess.sign > 0:
             return "no"
         if excess.sign == 0 and excess.mean != 0.0:

@@ -31,8 +31,7 @@ from tightrope.live.controller import Controller
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
 from tightrope.problem.laws import Floats
-from tightrope.problem.limits import PER_PULL, PER_REWARD
-from tightrope.statistics import Estimate, estimate, quantile, wilson
+from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
 __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
 
@@ -44,7 +43,7 @@ Integers = npt.NDArray[np.int64]
 Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
 
 
-class Run(NamedTuple):
+class ReplayRun(NamedTuple):
     """One pass over the rows, in the user's units."""
 
     pulls: Integers  # [K]
@@ -91,21 +90,15 @@ class ReplayRow:
             )
         }
         levels = (f"{level:g}" for level in QUANTILES)
-        return {
-            "policy": self.policy,
-            "knows": self.knows,
-            "budget": self.budget,
-            "planned_budget": self.planned,
-            "orders": self.orders,
-            **self.reward_rate.described("reward_rate"),
-            "reward_rate_quantiles": dict(zip(levels, self.reward_quantiles, strict=True)),
-            "limits": limits,
-            "pull_share": list(self.pull_share),
-            "pulls": self.pulls,
-            "rows_used": self.rows_used,
-            "out_of_rows": self.out_of_rows,
-            "reached": self.reached,
-        }
+        quantiles = dict(zip(levels, self.reward_quantiles, strict=True))
+        return entries(
+            self,
+            planned={"planned_budget": self.planned},
+            reward_quantiles={"reward_rate_quantiles": quantiles},
+            violation={"limits": limits},
+            broken={},
+            limit_names={},
+        )
 
 
 @dataclass(frozen=True)
@@ -262,7 +255,7 @@ class _Passes:
         self._queues, self._again = method == "queues", with_replacement
         self._flat = _lines(data, task.task)
 
-    def run(self, policy: Policy, budget: float, until: float) -> list[Run]:
+    def run(self, policy: Policy, budget: float, until: float) -> list[ReplayRun]:
         """The policy's runs over every order, planned for ``budget``, as far as a cost."""
         known = self._task if isinstance(policy, InformedPolicy) else self._task.task
         streams = np.random.SeedSequence(self._seed).spawn(max(self._orders, 1))
@@ -270,7 +263,7 @@ class _Passes:
 
     def _once(
         self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any
-    ) -> Run:
+    ) -> ReplayRun:
         random = np.random.default_rng(stream)
         coins = int(random.integers(2**63))
         controller = Controller(known, policy, budget, seed=coins)
@@ -283,7 +276,7 @@ class _Passes:
         spent = np.cumsum(used[:, 0])
         below = spent[spent < spent[-1]] if len(spent) else spent
         reached = float(below[-1]) if len(below) else 0.0
-        return Run(
+        return ReplayRun(
             pulls=np.bincount(arms, minlength=known.arm_count),
             reward=float(used[:, 1].sum()),
             penalty=used[:, 2:].sum(axis=0),
@@ -391,27 +384,28 @@ def _summarised(
     label: str,
     policy: Policy,
     task: Task,
-    planned_runs: Sequence[Run],
-    runs: Sequence[Run],
+    planned_runs: Sequence[ReplayRun],
+    runs: Sequence[ReplayRun],
     budget: float,
     planned: float,
 ) -> ReplayRow:
     """The row of one policy; ``planned_runs`` went on to the planned budget, or the last row."""
-    rewards = np.array([run.reward for run in runs]) / budget
     pulls = np.array([run.pulls for run in runs])
-    above = violations(task, runs, budget, planned)
+    penalty = np.array([run.penalty for run in runs]).reshape(len(runs), task.penalty_count)
+    totals = pulls.sum(axis=1)
+    earned = np.array([run.reward for run in runs])
+    above = task.violations(penalty, budget, totals, earned, planned)
     broken = (above > 0.0).sum(axis=0)
     low, high = wilson(broken, len(runs))
     reached = [run.reached for run in planned_runs if run.reached is not None]
-    totals = pulls.sum(axis=1)
     return ReplayRow(
         policy=label,
         knows=policy.knows,
         budget=budget,
         planned=planned,
         orders=len(runs),
-        reward_rate=estimate(rewards),
-        reward_quantiles=tuple(quantile(rewards, level) for level in QUANTILES),
+        reward_rate=estimate(earned / budget),
+        reward_quantiles=tuple(quantile(earned / budget, level) for level in QUANTILES),
         violation=tuple(map(estimate, above.T)),
         broken=tuple(zip((broken / len(runs)).tolist(), low.tolist(), high.tolist(), strict=True)),
         limit_names=task.limit_names,
@@ -421,24 +415,3 @@ def _summarised(
         out_of_rows=len(reached),
         reached=min(reached, default=None),
     )
-
-
-def violations(task: Task, runs: Sequence[Run], budget: float, planned: float) -> Floats:
-    """Each run's violation of each limit, [R, M], in the limit's own terms.
-
-    It is the penalty per unit of budget, per pull or per reward, less the limit; of a limit in
-    total, which is for the ``planned`` budget, the penalty less that part of it.
-    """
-    found = np.array([run.penalty for run in runs]).reshape(len(runs), task.penalty_count)
-    for m, limit in enumerate(task.limit_kinds):
-        base, allowed = np.full(len(runs), float(budget)), task.limit_values[m]
-        if limit.total is not None:
-            base[:], allowed = 1.0, allowed * budget / planned
-        elif limit.base == PER_PULL:
-            base = np.array([float(run.pulls.sum()) for run in runs])
-        elif limit.base == PER_REWARD:
-            base = np.array([run.reward for run in runs])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rates = np.where(found[:, m] == 0.0, 0.0, found[:, m] / base)
-        found[:, m] = rates - allowed
-    return found

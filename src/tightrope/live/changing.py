@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
-from tightrope.errors import InputError, nearest
+from tightrope.errors import InputError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import Row, event_of
@@ -15,7 +15,6 @@ from tightrope.live.stores import Store
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
-from tightrope.problem.limits import Limit, as_limit
 
 __all__ = ["Relearning"]
 
@@ -73,17 +72,9 @@ class Relearning:
 
 
 def _with_limits(task: Task, limits: Mapping[str, Any]) -> Task:
-    """The task with other numbers for some of its limits."""
-    made: dict[str, Any] = dict(task.limits or {})
-    for name, limit in limits.items():
-        if name not in made:
-            raise InputError(f"limit {name!r}: is unknown; {nearest(name, made)}")
-        before = as_limit(made[name])
-        if isinstance(before, Limit) and isinstance(limit, int | float):  # still per what it was
-            total = before.total is not None
-            limit = replace(before, total=limit) if total else replace(before, at_most=limit)
-        after = as_limit(limit)
+    """The task with other limits, or other numbers for some of them."""
+    made = task.other_limits(limits)
+    for before, (name, after) in zip(task.limit_kinds, made.items(), strict=True):
         if (before.hard, before.of) != (after.hard, after.of):
             raise InputError(f"limit {name!r}: must stay {'hard' if before.hard else 'as it is'}")
-        made[name] = limit
     return replace(task, limits=made)

@@ -159,7 +159,8 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         raise InputError(f"doubt = {shown(doubt)}: must be a number between 0 and 1")
     task, state = controller.task.at(controller.budget), controller._state
     pulled = np.asarray(state["totals"], float)
-    totals, amounts = pulled[:, 1 : 3 + task.penalty_count], _base_amounts(task, pulled)
+    totals = pulled[:, 1 : 3 + task.penalty_count]
+    amounts = pulled[:, [kind.unit.pick(1, 0, 2) for kind in task.limit_kinds]]  # of the bases
     low, high = _rates(task, totals, amounts, doubt)
     limits = task.normal_limits
     used, budget = float(state.run.spent[0]), controller.budget / task.scales.cost
@@ -168,7 +169,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     lost = _impossible(task, low)
     for m in range(task.penalty_count):
         rest = _Rest(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
-        if task.bases[m]:
+        if not task.limit_kinds[m].per_cost:
             rest = _Open(*rest[:4], float(amounts[:, m].sum()))
         ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
         rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m]))
@@ -302,12 +303,6 @@ class _Open(_Rest):
         return (self.rate or 0.0) if self.over else 0.0
 
 
-def _base_amounts(task: Task, pulled: Any) -> Any:
-    """How much each arm has had so far of what each limit is per, [K, M]."""
-    columns = np.array([1, 0, 2])[np.array(task.bases, dtype=np.int64)]  # cost, pulls, reward
-    return pulled[:, columns]
-
-
 def _prices(rate: float) -> Any:
     return np.array([price_of(rate, tilt) for tilt in TILTS.tolist()])
 
@@ -320,7 +315,7 @@ def _rates(task: Task, totals: Any, amounts: Any, doubt: float) -> tuple[Any, An
     arms, limited = task.arm_count, task.penalty_count
     each = doubt / (4.0 * arms * max(limited, 1))
     cost = UNKNOWN if task.normal_smallest_cost is None else 1.0 / task.normal_smallest_cost
-    most = [(cost, 1.0, UNKNOWN)[base] for base in task.bases]
+    most = [kind.unit.pick(cost, 1.0, UNKNOWN) for kind in task.limit_kinds]
     low, high = np.zeros((arms, limited)), np.tile(most, (arms, 1)).reshape(arms, limited)
     for arm in np.flatnonzero(totals.any(axis=1)).tolist():
         for m in range(limited):
@@ -347,7 +342,7 @@ def _impossible(task: Task, rates: Any) -> Sequence[bool]:
     limits = task.normal_limits
     if not len(limits):
         return []
-    if len(set(task.bases)) > 1:
+    if not _alike(task):
         return [bool(one) for one in rates.min(axis=0) > limits]
     found = conflict(np.minimum(rates, UNKNOWN), limits)
     if found.excess <= 1.0:
@@ -360,7 +355,12 @@ def _keeps_all(task: Task, high: Any) -> bool:
     limits = task.normal_limits
     if not len(limits) or bool(np.any(np.all(high <= limits, axis=1))):
         return True
-    return len(set(task.bases)) == 1 and not any(_impossible(task, high))
+    return _alike(task) and not any(_impossible(task, high))
+
+
+def _alike(task: Task) -> bool:
+    """Whether all limits are per the same thing."""
+    return len({kind.unit.channel for kind in task.limit_kinds}) == 1
 
 
 def _row(
@@ -374,8 +374,7 @@ def _row(
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest."""
     task = controller.task
     unit = task.scales.penalties[m] / float(task.base_scales[m])
-    if task.limit_kinds[m].total is not None:
-        unit *= controller.budget
+    unit *= task.limit_kinds[m].spread(controller.budget)
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False

@@ -56,8 +56,7 @@ from tightrope.optimum.pi_star import (
     least_excess,
     limit_names,
 )
-from tightrope.problem import Problem, require_unchanging
-from tightrope.problem.limits import PER_COST
+from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import bounded_total
 
 __all__ = ["cost_of_a_run", "optimum"]
@@ -101,7 +100,7 @@ def optimum(problem: Problem, budget: float) -> float:
     elif step == costs.largest:
         reward = _for_unit_costs(task, step)
     else:
-        reward, _ = _Search(task, costs.grid(step, exact=True), gap=CLOSED).close()
+        reward, _ = _Corners(task, costs.grid(step, exact=True), gap=CLOSED).close()
     return reward * problem.scales.reward
 
 
@@ -113,15 +112,18 @@ def _fluid_bound(problem: Problem, budget: float) -> float:
     """
     require_unchanging(problem, "optimum: a bound under hard limits is for")
     moments, cost = problem.moments, budget / problem.scales.cost
-    rows, most = [moments.cost], [cost + 1.0]
-    for m, base in enumerate(problem.bases):
-        net = moments.penalty[:, m] - (0.0 if base == PER_COST else 1.0) * (
-            moments.limits[m] * moments.base[:, m]
-        )
-        allowed = moments.limits[m] * cost if base == PER_COST else 0.0
-        rows.append(net)
-        most.append(allowed + (1.0 if problem.hard[m] else 0.0))
-    return bounded_total(moments.reward, np.array(rows), np.array(most))
+    allowed = np.where(moments.per_cost, moments.limits * cost, 0.0) + np.array(problem.hard)
+    rows, most = np.vstack([moments.cost, _bounded(moments)]), np.append(cost + 1.0, allowed)
+    return bounded_total(moments.reward, rows, most)
+
+
+def _bounded(moments: Moments) -> Floats:
+    """What each limit bounds in all, of a pull of each arm, [M, K]; the limits' net penalties.
+
+    For a limit per pull or reward it is Y - c base, of which nothing is allowed.
+    """
+    excess = moments.penalty - moments.limits * moments.base
+    return np.where(moments.per_cost, moments.penalty, excess).T
 
 
 def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
@@ -163,9 +165,8 @@ class _Task:
 
     @classmethod
     def of(cls, problem: Problem, budget: float) -> _Task:
-        moments, per_cost = problem.moments, _per_cost(problem)
-        net = np.where(per_cost, moments.penalty, moments.penalty - moments.limits * moments.base)
-        outcomes = np.vstack([moments.reward, net.T])
+        moments, per_cost = problem.moments, problem.moments.per_cost
+        outcomes = np.vstack([moments.reward, _bounded(moments)])
         allowed = moments.limits * (budget / problem.scales.cost)
         allowance, shift = np.where(per_cost, allowed, 0.0), np.where(per_cost, 0.0, allowed)
         return cls(problem, budget, outcomes, allowance, shift, best_arms(problem))
@@ -173,11 +174,6 @@ class _Task:
     def infeasible(self, prices: Floats, least: float) -> InfeasibleError:
         """The error if the blamed penalties are at least ``least`` times their allowance."""
         return _infeasible(self.problem, self.budget, prices, least)
-
-
-def _per_cost(problem: Problem) -> npt.NDArray[np.bool_]:
-    """Which limits are per unit of cost, [M]."""
-    return np.asarray(np.array(problem.bases, dtype=np.int64) == PER_COST)
 
 
 def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -> InfeasibleError:
@@ -192,8 +188,8 @@ def _infeasible(problem: Problem, budget: float, prices: Floats, least: float) -
 def _over_phases(problem: Problem, budget: float) -> float:
     """OPT(B), normalised, if the arms change."""
     spent = _spent_in_phases(problem, budget) / problem.scales.cost
-    limits, totals = problem.moments.limits, (budget / problem.scales.cost, float(spent.sum()))
-    allowance = limits * np.where(_per_cost(problem), *totals)
+    moments, totals = problem.moments, (budget / problem.scales.cost, float(spent.sum()))
+    allowance = moments.limits * np.where(moments.per_cost, *totals)
     found = best_phases(problem, spent, allowance)
     if found is None:
         least, prices = least_excess(problem, spent, allowance)
@@ -216,7 +212,7 @@ def _for_unit_costs(task: _Task, step: float) -> float:
     """OPT(B) if every cost is 0 or one step, so that every run spends the same."""
     spent = _steps_cost(task.budget, step)
     moments = task.problem.moments
-    limits = moments.limits * np.where(_per_cost(task.problem), task.budget / spent, 1.0)
+    limits = moments.limits * np.where(moments.per_cost, task.budget / spent, 1.0)
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
     if mixture is None:
         found = conflict(moments.penalty_rate, limits)
@@ -252,10 +248,10 @@ def _first_step(costs: Costs, budget: float, most: float) -> float:
 def _on_grid(
     task: _Task, costs: Costs, step: float, starts: Sequence[Floats]
 ) -> tuple[float, list[Floats]]:
-    return _Search(task, costs.grid(step, exact=False), gap=REFINED / 10).close(starts)
+    return _Corners(task, costs.grid(step, exact=False), gap=REFINED / 10).close(starts)
 
 
-class _Search:
+class _Corners:
     """Corners found so far, [n, 1 + M] totals of reward and penalties, and the upper bound.
 
     ``gap``: the relative gap between the bounds at which the search ends.

@@ -255,7 +255,7 @@ def least_factor(moments: Moments) -> float:
 
     For limits per unit of cost that is the least excess; for others it is found by bisection.
     """
-    if not any(moments.bases):
+    if moments.per_cost.all():
         return conflict(moments.penalty_rate, moments.limits).excess
     with np.errstate(all="ignore"):
         alone = np.nan_to_num(moments.penalty / (moments.limits * moments.base), nan=0.0)

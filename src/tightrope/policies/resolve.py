@@ -145,7 +145,7 @@ class Resolve(ChoicePolicy):
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not any(known.bases) and not known.scales.grow
+        limited = known.penalty_count and not known.not_per_cost and not known.scales.grow
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -171,8 +171,7 @@ class Resolve(ChoicePolicy):
         )
         if self.risk is None or task.safe is None:
             return None
-        if any(task.bases):
-            which = task.limit_text(next(m for m, base in enumerate(task.bases) if base))
+        if which := task.not_per_cost:
             return (
                 f"policy resolve: {which}: the guard of a safe arm is for limits per unit of cost,"
                 f" so that risk = {self.risk:g} is aimed at only"

@@ -7,26 +7,150 @@ every pull, or the reward R. Everything inside is about limits per unit of cost 
 
 whose sum stays at most c times the cost exactly where the limit is kept. For a limit per unit of
 cost it is the penalty itself. A limit in total T is one per unit of cost at T over the budget.
+
+Nothing else knows what a limit is per: all other modules ask the limit, and kernels read the
+number that ``Known.net_bases`` writes. One more base is one more entry of ``BASES``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
 
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.laws import known_keys, number, shown
 
-__all__ = ["BASES", "PER_COST", "PER_PULL", "PER_REWARD", "Kind", "Limit", "Share", "as_limit"]
+__all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit"]
 
-PER_COST, PER_PULL, PER_REWARD = 0, 1, 2  # the codes of the bases, in this order
-BASES = ("cost", "pull", "reward")
+CHANNELS = ("cost", "pull", "reward")  # of which a base counts one
 OF = ("cost", "reward")  # channels that a limit may be on without a penalty of its own
+Value = TypeVar("Value")
+Own = TypeVar("Own", bound="_Based")
 
 
 @dataclass(frozen=True)
-class Limit:
+class Base:
+    """What a limit may be per: so much (``size``) of one ``channel``: cost, pull or reward.
+
+    ``words`` follow the number of a limit; ``divisor`` is the base's name in a quotient.
+    """
+
+    channel: str
+    words: str
+    divisor: str
+    size: float = 1.0
+
+    def pick(self, cost: Value, pull: Value, reward: Value) -> Value:
+        """That one of three values which is about its channel."""
+        return (cost, pull, reward)[CHANNELS.index(self.channel)]
+
+    def of(self, cost: Any, pulls: Any, reward: Any) -> Any:
+        """How much of it there is in these totals: numbers or arrays, in the user's units."""
+        return self.pick(cost, pulls, reward) / self.size
+
+
+BASES = {
+    "cost": Base("cost", "per unit of cost", "budget"),
+    "pull": Base("pull", "per pull", "pulls"),
+    "reward": Base("reward", "per unit of reward", "reward"),
+}
+
+
+class _Based:
+    """What a limit and a share have in common: a number, and what it is per."""
+
+    per: str
+    total: float | None
+
+    @property
+    def number(self) -> Any:
+        """What the penalty over its base is at most."""
+        raise NotImplementedError
+
+    @property
+    def words(self) -> str:
+        """It in words, without the number."""
+        raise NotImplementedError
+
+    @property
+    def plain(self) -> bool:
+        """Whether a number alone says as much: one per unit of cost."""
+        return False
+
+    @property
+    def unit(self) -> Base:
+        """What it is per; a limit in total is one per unit of cost."""
+        return BASES[self.per]
+
+    @property
+    def per_cost(self) -> bool:
+        """Whether it is per unit of cost or in total, so that the net penalty is the penalty."""
+        return self.unit.channel == "cost"
+
+    def base(self, cost: Any, pulls: Any, reward: Any) -> Any:
+        """What a penalty is divided by: numbers or arrays, in the user's units; 1 if in total.
+
+        >>> [one.base(cost=20, pulls=80, reward=9) for one in (Limit(0.05), Limit(total=5))]
+        [20.0, 1.0]
+        """
+        return 1.0 if self.total is not None else self.unit.of(cost, pulls, reward)
+
+    def violation(
+        self, penalty: Any, cost: Any, pulls: Any, reward: Any, planned: float | None = None
+    ) -> Any:
+        """The penalty over its base, less the number: above 0 where the limit is broken.
+
+        Numbers or arrays, in the user's units; ``cost`` is the budget of a run. ``planned``: the
+        budget that a limit in total is for, of which ``cost`` is a part; by default the same.
+
+        >>> Limit(0.5, per="pull").violation(penalty=60.0, cost=20, pulls=80, reward=9).item()
+        0.25
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate = np.where(penalty == 0.0, 0.0, np.divide(penalty, self.base(cost, pulls, reward)))
+        in_part = self.total is not None and planned is not None
+        return rate - (self.number * cost / planned if in_part else self.number)
+
+    def spread(self, budget: float) -> float:
+        """The cost that its number is for: the budget if it is in total, else 1."""
+        return 1.0 if self.total is None else budget
+
+    def at(self: Own, budget: float) -> Own:
+        """It at a budget: in total it becomes one per unit of cost."""
+        given: Any = {"at_most": self.number / budget, "total": None}
+        return self if self.total is None else replace(self, **given)  # type: ignore[type-var]
+
+    def with_number(self: Own, number: Any) -> Own:
+        """It with another number, per what it was."""
+        keys = ("at_most", "total", "at_least")
+        given = next(key for key in keys if getattr(self, key, None) is not None)
+        return replace(self, **{given: number})  # type: ignore[type-var]
+
+    @property
+    def short(self: Own) -> float | Own:
+        """The number alone if that says as much, else itself."""
+        return float(self.number) if self.plain else self
+
+    @property
+    def suffix(self) -> str:
+        """What follows its number where a limit per unit of cost is a number alone.
+
+        >>> Limit(0.05).suffix, Limit(0.05, per="pull").suffix
+        ('', ' per pull')
+        """
+        return "" if self.plain else f" {self.words}"
+
+    @property
+    def quotient(self) -> str:
+        """What follows the name of its penalty where it is a rate: " / pulls", " in total"."""
+        return " in total" if self.total is not None else f" / {self.unit.divisor}"
+
+
+@dataclass(frozen=True)
+class Limit(_Based):
     """At most ``at_most`` of a penalty ``per`` unit of cost, pull or unit of reward.
 
     ``total`` in place of ``at_most``: at most so much over the whole budget. ``hard`` makes what is
@@ -54,15 +178,14 @@ class Limit:
             raise ProblemError(f"hard = True: must be in total or per unit of cost, not {self.per}")
         if (self.at_most is None) == (self.total is None):
             raise ProblemError(f"{self!r}: must have either at_most or total")
-        if self.per not in BASES:
-            allowed = f"{', '.join(map(repr, BASES))}"
-            raise ProblemError(f"per = {shown(self.per)}: must be {allowed}")
+        if self.per not in list(BASES):
+            raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, BASES))}")
         if self.total is not None and self.per != "cost":
             raise ProblemError(f"per = {self.per!r}: must be left out beside total")
         if self.of is not None and self.of not in OF:
             allowed = " or ".join(map(repr, OF))
             raise ProblemError(f"of = {shown(self.of)}: must be {allowed}, or be left out")
-        if self.of is not None and self.of == self.per and self.total is None:
+        if self.of is not None and self.of == self.unit.channel and self.total is None:
             raise ProblemError(f"of = {self.of!r}: must not be what it is per")
         if self.of == "cost" and self.total is not None:
             raise ProblemError("of = 'cost': must not be limited in total; the budget does that")
@@ -77,7 +200,7 @@ class Limit:
 
     @property
     def number(self) -> Any:
-        """The number that was given."""
+        """The number that was given: ``at_most`` or ``total``."""
         return self.at_most if self.total is None else self.total
 
     def weights(self, names: Sequence[str]) -> list[float]:
@@ -85,13 +208,8 @@ class Limit:
         return [1.0] * len(names)
 
     @property
-    def base(self) -> int:
-        """The code of its base."""
-        return BASES.index(self.per)
-
-    @property
     def plain(self) -> bool:
-        """Whether a number alone says as much: one per unit of cost."""
+        """Whether it is a number per unit of cost, and nothing else."""
         return self.per == "cost" and self.of is None and self.total is None and not self.hard
 
     @property
@@ -101,10 +219,8 @@ class Limit:
         >>> Limit(0.05).words, Limit(0.05, per="pull").words, Limit(total=5).words
         ('per unit of cost', 'per pull', 'in total')
         """
-        if self.total is not None:
-            return "in total, hard" if self.hard else "in total"
-        hard = ", hard" if self.hard else ""
-        return "per pull" if self.per == "pull" else f"per unit of {self.per}{hard}"
+        words = self.unit.words if self.total is None else "in total"
+        return f"{words}{', hard' * self.hard}"
 
     def table(self) -> dict[str, object]:
         """It as a TOML table, which ``as_limit`` reads."""
@@ -115,7 +231,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(_Based):
     """At least, or at most, a share of the pulls, the cost or the reward is that of some arms.
 
     There is nothing to learn about it and nothing to tell: the penalty of a pull is its ``per`` if
@@ -142,8 +258,8 @@ class Share:
             raise ProblemError("arms = []: must name at least one arm")
         if (self.at_least is None) == (self.at_most is None):
             raise ProblemError(f"{self!r}: must have either at_least or at_most")
-        if self.per not in BASES:
-            raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, BASES))}")
+        if self.per not in CHANNELS:
+            raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, CHANNELS))}")
         name = "at_most" if self.at_least is None else "at_least"
         share = number(getattr(self, name), name)
         if not 0.0 < share < 1.0:
@@ -164,16 +280,6 @@ class Share:
     def of(self) -> str:
         """What its penalty is: a pull, the cost or the reward, of arms with a weight."""
         return self.per
-
-    @property
-    def base(self) -> int:
-        """The code of its base."""
-        return BASES.index(self.per)
-
-    @property
-    def plain(self) -> bool:
-        """A number alone does not say as much."""
-        return False
 
     @property
     def words(self) -> str:

@@ -146,26 +146,32 @@ class Phase(NamedTuple):
 class Moments:
     """Means and rates in normalised units; rates are per unit of cost.
 
-    ``bases`` [M]: what each limit is per, see ``limits``. Limits per pull or per reward are turned
-    into limits per unit of cost on the *net* penalty Y - c (base - X); per unit of cost, that is Y.
+    ``kinds`` [M] know what each limit is per. Limits per pull or per reward are turned into limits
+    per unit of cost on the *net* penalty Y - c (base - X); per unit of cost, that is Y.
     """
 
     cost: Floats  # [K] in (0, 1]
     reward: Floats  # [K] in [0, 1]
     penalty: Floats  # [K, M] in [0, 1]
     limits: Floats  # [M]
-    bases: tuple[int, ...] = ()
+    kinds: tuple[Kind, ...] = ()
 
     @cached_property
     def base(self) -> Floats:
         """The mean of what each limit is per, [K, M]."""
-        kinds = np.array([self.cost, np.ones_like(self.cost), self.reward])
-        return np.asarray(kinds[np.array(self.bases, dtype=np.int64)].T, np.float64)
+        means = (self.cost, np.ones_like(self.cost), self.reward)
+        columns = [kind.unit.pick(*means) for kind in self.kinds]
+        return np.array(columns, np.float64).reshape(len(columns), len(self.cost)).T
+
+    @cached_property
+    def per_cost(self) -> npt.NDArray[np.bool_]:
+        """Which limits are per unit of cost, [M]."""
+        return np.array([kind.per_cost for kind in self.kinds], np.bool_)
 
     @cached_property
     def net(self) -> Floats:
         """The mean net penalty of every arm and limit, [K, M]."""
-        if not any(self.bases):
+        if self.per_cost.all():
             return self.penalty
         return self.penalty - self.limits * (self.base - self.cost[:, np.newaxis])
 
@@ -347,18 +353,7 @@ class Problem(Known):
 
     def _with(self, arms: Sequence[Arm]) -> Problem:
         """The same task with other arms behind it, which do not change."""
-        return Problem(
-            arms,
-            self.limit,
-            self.scales,
-            self.name,
-            safe=self.safe,
-            safe_rates=self.safe_rates,
-            expected=self.expected,
-            costs=self.costs,
-            known=self.known,
-            skip=self.skip,
-        )
+        return replace(self, arms=arms, changes=(), absent=())
 
     def phase_starts(self, budget: float) -> Floats:
         """The cost spent when each phase starts, [J]; cost and ``budget`` are normalised.
@@ -422,8 +417,8 @@ class Problem(Known):
         columns, constants = self.columns
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
         penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
-        limits, bases = self._known.normal_limits, self._known.bases
-        return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, bases)
+        limits, kinds = self._known.normal_limits, self._known.limit_kinds
+        return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, kinds)
 
     @cached_property
     def columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -625,11 +620,12 @@ class Problem(Known):
         return problem_of(log, limits, **options)
 
     def __repr__(self) -> str:
-        limits = zip(self.limit_names, self.limit_kinds, strict=True)
+        named = zip(self.limit_names, self.limit_kinds, strict=True)
+        limits = [f"{name} <= {limit.number:g}{limit.suffix}" for name, limit in named]
         parts = [
             *filter(None, [in_table(self.name)]),
             f"{self.arm_count:,} arm{'s' * (self.arm_count != 1)}: {listed(self.names)}",
-            f"limits: {listed([_limit_words(*one) for one in limits]) or 'none'}",
+            f"limits: {listed(limits) or 'none'}",
         ]
         if self.changes:
             parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
@@ -809,11 +805,6 @@ def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
         replace(there[k % len(there)], name=arm.name) if k in away else arm
         for k, arm in enumerate(arms)
     )
-
-
-def _limit_words(name: str, limit: Kind) -> str:
-    words = "" if limit.plain else f" {limit.words}"
-    return f"{name} <= {limit.number:g}{words}"
 
 
 def _as_arms(arms: object) -> Sequence[Arm]:

@@ -21,7 +21,7 @@ from tightrope.problem.declared import (
     skip_of,
 )
 from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
-from tightrope.problem.limits import Kind, Limit, Share, as_limit
+from tightrope.problem.limits import Kind, Share, as_limit
 from tightrope.problem.toml import alone, entries_text, table_of
 
 __all__ = [
@@ -300,10 +300,30 @@ class Known:
         """The limits, [M], each with what it is per and of."""
         return tuple(map(as_limit, cast(Named[Any], self._known.limits).values()))
 
-    @cached_property
-    def bases(self) -> tuple[int, ...]:
-        """What each limit is per, [M]: see ``limits.BASES``."""
-        return tuple(limit.base for limit in self.limit_kinds)
+    @property
+    def not_per_cost(self) -> str:
+        """The first limit that is not per unit of cost, as messages show it; else ""."""
+        others = (m for m, limit in enumerate(self.limit_kinds) if not limit.per_cost)
+        return next(map(self.limit_text, others), "")
+
+    def violations(
+        self, penalty: Floats, cost: Any, pulls: Any, reward: Any, planned: float | None = None
+    ) -> Floats:
+        """By how much the penalties [R, M] of runs exceed each limit; see ``Limit.violation``."""
+        found = np.empty(penalty.shape)
+        for m, limit in enumerate(self.limit_kinds):
+            found[:, m] = limit.violation(penalty[:, m], cost, pulls, reward, planned)
+        return found
+
+    def other_limits(self, limits: Mapping[str, Any]) -> dict[str, Kind]:
+        """All limits by name; ``limits``: others for some, or other numbers per what they were."""
+        kinds: dict[str, Kind] = dict(zip(self.limit_names, self.limit_kinds, strict=True))
+        for name, limit in limits.items():
+            if name not in kinds:
+                raise InputError(f"limit {shown(name)} is unknown; {_known(str(name), [*kinds])}")
+            whole = isinstance(limit, Kind | Mapping)
+            kinds[name] = as_limit(limit) if whole else kinds[name].with_number(limit)
+        return kinds
 
     @cached_property
     def hard(self) -> tuple[bool, ...]:
@@ -367,7 +387,7 @@ class Known:
         """
         cost = min(self.normal_smallest_cost or USUAL_COST, 1.0)
         unit = 2.0 ** -math.ceil(-math.log2(cost) - 1e-9)
-        return tuple((0.0, unit, -unit)[base] for base in self.bases)
+        return tuple(limit.unit.pick(0.0, unit, -unit) for limit in self.limit_kinds)
 
     @cached_property
     def net_limits(self) -> Floats:
@@ -378,8 +398,8 @@ class Known:
     @property
     def base_scales(self) -> Floats:
         """The scale of what each limit is per, [M]; 1 for pulls."""
-        units = np.array([self.scales.cost, 1.0, self.scales.reward])
-        return np.asarray(units[np.array(self.bases, dtype=np.int64)])
+        scales = (self.scales.cost, 1.0, self.scales.reward)
+        return np.array([limit.unit.of(*scales) for limit in self.limit_kinds], np.float64)
 
     @property
     def depends_on_budget(self) -> bool:
@@ -393,9 +413,8 @@ class Known:
 
     def limit_text(self, m: int) -> str:
         """Limit number m, from 0, with its value, as messages show it."""
-        limit = self.limit_kinds[m]
-        words = "" if limit.plain else f" {limit.words}"
-        return f"{_limit_title(self.limit_names, m)} = {self._known.limit_values[m]!r}{words}"
+        title, limit = _limit_title(self.limit_names, m), self.limit_kinds[m]
+        return f"{title} = {limit.number!r}{limit.suffix}"
 
     def normal_budget(
         self, budget: object, place: str = "budget", most_pulls: float = MOST_PULLS
@@ -416,7 +435,7 @@ class Known:
         return value / unit
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Task(Known):
     """What is known before the first pull; no laws. All in the user's units.
 
@@ -528,19 +547,6 @@ class Task(Known):
         object.__setattr__(self, "expected", Named(expected))
 
     @property
-    def _values(self) -> tuple[Any, ...]:
-        """All that it is made of, in the order of the constructor."""
-        facts = (self.smallest_cost, self.slack)
-        declared = (self.safe, self.safe_rates, self.expected, self.costs, self.known, self.skip)
-        return (self.arms, self.limits, self.scales, self.name, *facts, *declared)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Task) and self._values == other._values
-
-    def __hash__(self) -> int:
-        return hash(self._values)
-
-    @property
     def task(self) -> Task:
         """Itself: what takes a task takes a problem too, and asks for its task."""
         return self
@@ -555,6 +561,7 @@ class Task(Known):
     def at(self, budget: float) -> Task:
         """The task at a budget, in its units: a limit in total becomes one per unit of cost.
 
+        >>> from tightrope.problem.limits import Limit
         >>> Task(["mail"], {"complaints": Limit(total=500)}).at(10_000).limits
         {'complaints': 0.05}
         """
@@ -562,18 +569,10 @@ class Task(Known):
             return self
         made = object.__new__(Task)
         own = {field.name: self.__dict__[field.name] for field in fields(self)}
-        made.__dict__.update(own, limits=Named(self._limits_at(budget)))
+        limits = [limit.at(budget).short for limit in self.limit_kinds]
+        made.__dict__.update(own, limits=Named(dict(zip(self.limit_names, limits, strict=True))))
         made._check_limits()
         return made
-
-    def _limits_at(self, budget: float) -> dict[str, float | Kind]:
-        given = zip(self.limit_names, self.limit_kinds, strict=True)
-        return {
-            name: _at_most(limit, limit.total / budget)
-            if isinstance(limit, Limit) and limit.total is not None
-            else limit
-            for name, limit in given
-        }
 
     @property
     def normal_smallest_cost(self) -> float | None:
@@ -802,14 +801,7 @@ def _read_limit(value: object, place: str) -> float | Kind:
         limit = as_limit(value)
     if isinstance(limit, Share):
         return limit
-    checked = quantity(limit.number, place)
-    return _at_most(limit, checked) if limit.total is None else replace(limit, total=checked)
-
-
-def _at_most(limit: Limit, number: float) -> float | Limit:
-    """The limit with another number; per unit of cost alone if it was in total."""
-    limit = replace(limit, at_most=number, total=None)
-    return number if limit.plain else limit
+    return limit.with_number(quantity(limit.number, place)).short
 
 
 def _check_limit_names(names: Sequence[object]) -> None:

@@ -225,11 +225,11 @@ def problem_html(problem: Problem) -> str:
     ]
     names = of_limits("penalty rate", problem.limit_names)
     for m, (name, kind) in enumerate(zip(names, problem.limit_kinds, strict=True)):
-        limit, words = kind.number, "" if kind.plain else f" {kind.words}"
+        limit = kind.number
         top = max(float(penalties[:, m].max()), limit)
         cells = _bars(penalties[shown, m], top, limit)
-        listed.append(HtmlColumn(f"{shortened(name)}, limit {limit:g}{words}", cells))
-    per = "cost, or per what the limit is per" if any(problem.bases) else "cost"
+        listed.append(HtmlColumn(f"{shortened(name)}, limit {limit:g}{kind.suffix}", cells))
+    per = "cost, or per what the limit is per" if problem.not_per_cost else "cost"
     notes = [f"Rates are per unit of {per}." + " Red: above the limit." * bool(problem.limits)]
     if problem.changes:
         starts = ", ".join(f"{change.at:g}" for change in problem.changes)

@@ -222,13 +222,8 @@ def _y_label(problem: Problem, metric: str) -> str:
     if metric != "violation":
         return METRICS[metric]
     name = problem.limit_names[0] if problem.penalty_count == 1 else "penalty"
-    return f"{name}{' or'.join(dict.fromkeys(_per(problem)))} − limit"
-
-
-def _per(problem: Problem) -> list[str]:
-    """What each limit divides its penalty by, as in a quotient."""
-    names = {"per pull": " / pulls", "per unit of reward": " / reward", "in total": " in total"}
-    return [names.get(limit.words, " / budget") for limit in problem.limit_kinds]
+    rates = dict.fromkeys(limit.quotient for limit in problem.limit_kinds)
+    return f"{name}{' or'.join(rates)} − limit"
 
 
 def _placed(panel: Panel) -> Panel:

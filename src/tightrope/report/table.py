@@ -180,9 +180,8 @@ def _limits(problem: Problem) -> str:
     """The limits with their names, and per what they are unless it is the cost."""
     told = []
     for name, limit in zip(problem.limit_names, problem.limit_kinds, strict=True):
-        words = "" if limit.plain else f" {limit.words}"
         named = f"{in_table(name)} " * problem.task.has_named_limits
-        told.append(f"{named}{limit.number:,.6g}{words}")
+        told.append(f"{named}{limit.number:,.6g}{limit.suffix}")
     return ", ".join(told)
 
 

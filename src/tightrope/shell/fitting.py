@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.shell.commands import whole
+from tightrope.shell.named import by_name
 from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import print_json, say
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tightrope.data.profile import Profile
     from tightrope.problem import Kind
 
-__all__ = ["add_fit", "limits_of", "number_or_column", "pairs_of"]
+__all__ = ["add_fit", "limits_of", "number_or_column"]
 
 MOST_ARMS = 40  # arms in the printed table
 
@@ -42,7 +43,7 @@ def fit(options: argparse.Namespace) -> int:
         reward=number_or_column(options.reward),
         penalty=options.penalty or None,
         limits=limits or None,
-        scales=_scales(options.scale) or None,
+        scales=by_name(options.scale, "--scale") or None,
         name=options.name,
         drop_missing=options.drop_missing,
         min_rows=options.min_rows,
@@ -92,33 +93,6 @@ def number_or_column(text: str | None) -> str | float | None:
         return text
 
 
-def _scales(texts: Sequence[str]) -> dict[str, float]:
-    found = {}
-    for name, value in pairs_of(texts, "--scale").items():
-        try:
-            found[name] = float(value)
-        except ValueError:
-            raise InputError(f"--scale {name}={value}: {value!r} must be a number") from None
-    return found
-
-
-def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
-    """Values by name, from ``NAME=VALUE`` each.
-
-    >>> pairs_of(["bad=0.05/pull"], "--limit")
-    {'bad': '0.05/pull'}
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.rpartition("=")
-        if not sign or not name or not value:
-            raise InputError(f"{option} {text!r}: must be NAME=VALUE")
-        if name in found:
-            raise InputError(f"{option} {text!r}: {name!r} is given twice; each must be different")
-        found[name] = value
-    return found
-
-
 def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
     """Limits by name, from ``NAME=NUMBER``, per unit of cost, or ``NAME=NUMBER/pull`` and so on.
 
@@ -128,7 +102,7 @@ def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
     from tightrope.problem.limits import BASES, Limit
 
     found: dict[str, float | Kind] = {}
-    for name, value in pairs_of(texts, "--limit").items():
+    for name, value in by_name(texts, "--limit", convert=str).items():
         amount, slash, per = value.partition("/")
         place = f"--limit {name}={value}"
         try:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tightrope.errors import InputError
 from tightrope.shell.commands import number, whole
+from tightrope.shell.named import by_name
 from tightrope.shell.saying import print_json, say
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem
 
 __all__ = ["add_plan"]
 
@@ -28,7 +25,7 @@ def plan(options: argparse.Namespace) -> int:
     from tightrope.shell.saving import after_the_work
 
     problem = load_problem(options.problem)
-    problem = change_limits(problem, _limits(options.limit, problem))
+    problem = change_limits(problem, by_name(options.limit, "--limit", problem.limit_names))
     for text in options.policy:
         if options.policy.count(text) > 1:
             raise InputError(f"--policy {text!r} is given twice; each must be different")
@@ -61,25 +58,6 @@ def plan(options: argparse.Namespace) -> int:
             files = found.write(options.out)
         say(f"wrote {files[-1]} and {len(files) - 1} files beside it")
     return 0
-
-
-def _limits(texts: Sequence[str], problem: Problem) -> dict[str, float]:
-    """Other numbers for limits: NAME=VALUE, or VALUE alone where there is one limit."""
-    found: dict[str, float] = {}
-    for text in texts:
-        name, given, value = text.rpartition("=")
-        if not given and len(problem.limit_names) != 1:
-            allowed = "be NAME=VALUE, such as bad=0.05"
-            raise InputError(f"--limit {text}: must {allowed}; {problem.title} has no single limit")
-        name = name if given else problem.limit_names[0]
-        try:
-            amount = float(value)
-        except ValueError:
-            raise InputError(f"--limit {text}: {value!r} must be a number") from None
-        if name in found:
-            raise InputError(f"--limit {text}: {name!r} is given twice")
-        found[name] = amount
-    return found
 
 
 def add_plan(commands: Any) -> None:

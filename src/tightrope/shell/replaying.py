@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tightrope.errors import InputError
 from tightrope.shell.commands import number, whole
 from tightrope.shell.fitting import limits_of, number_or_column
+from tightrope.shell.named import by_name
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def replay(options: argparse.Namespace) -> int:
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.data.replay import replay as run
 
-    policies, mixtures = _policies(options.policy), list(map(_shares, options.mixture))
+    policies = _policies(options.policy)
+    mixtures = [by_name(one.split(","), "--mixture") for one in options.mixture]
     limits = limits_of(options.limit)
     if not policies and not mixtures:
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
@@ -80,27 +82,6 @@ def _policies(texts: Sequence[str]) -> dict[str, Policy]:
         if texts.count(text) > 1:
             raise InputError(f"--policy {text!r} is given twice; each must be different")
     return {text: parse_policy(text) for text in texts}
-
-
-def _shares(text: str) -> dict[str, float]:
-    """``haiku=0.3,sonnet=0.7`` as shares by arm."""
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, share = _named_number("--mixture", part)
-        if name in found:
-            raise InputError(f"--mixture {text!r}: {name!r} is given twice")
-        found[name] = share
-    return found
-
-
-def _named_number(option: str, text: str) -> tuple[str, float]:
-    name, equals, value = text.rpartition("=")
-    try:
-        if name and equals:
-            return name, float(value)
-    except ValueError:
-        pass
-    raise InputError(f"{option} {text!r}: must be NAME=NUMBER")
 
 
 def _read(options: argparse.Namespace) -> Log | FullTable:

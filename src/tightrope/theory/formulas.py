@@ -100,9 +100,9 @@ def constants(problem: Problem) -> TheoryConstants:
         raise InputError(
             f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit"
         )
-    if any(problem.bases):
+    if problem.not_per_cost:
         raise InputError(
-            f"{problem.limit_text(0)}: the paper's bounds are for a limit per unit of cost"
+            f"{problem.not_per_cost}: the paper's bounds are for a limit per unit of cost"
         )
     require_unchanging(problem, "the paper's bounds are for")
     moments, best = problem.moments, oracle(problem)

@@ -108,7 +108,7 @@ def learning_limit(problem: Problem, smallest_cost: float | None = None) -> Lear
     gain = np.array([-price, 1.0, *-mixture.multiplier])  # of a unit of each channel, [J]
     terms = means * gain  # [K, J]
     loss = -terms.sum(axis=1)
-    if any(problem.bases):
+    if problem.not_per_cost:
         loss = price * moments.cost + moments.net @ mixture.multiplier - moments.reward
     loss[loss <= TIED * np.abs(terms).max(axis=1)] = 0.0
     loss[mixture.members] = 0.0
@@ -146,8 +146,7 @@ def _obstacle(problem: Problem, mixture: BestMixture) -> str:
     They are if as many arms as binding limits, and one, share the cost: then no arm can enter at
     their prices without earning more.
     """
-    if any(problem.bases):
-        which = problem.limit_text(next(m for m, base in enumerate(problem.bases) if base))
+    if which := problem.not_per_cost:
         return f"learning: {which}: C is known for limits per unit of cost only"
     rates = mixture.weights @ problem.moments.penalty_rate[mixture.members]
     limits = problem.moments.limits
@@ -215,7 +214,7 @@ def _bernoulli_divergence(odds: Floats, other: Floats) -> Floats:
 # --- other laws, arm by arm ---------------------------------------------------------------
 
 
-class Block(NamedTuple):
+class JointChannels(NamedTuple):
     """Channels of an arm that are drawn together: any joint law on their box is an alternative."""
 
     weights: Floats  # [N] sum to 1
@@ -224,7 +223,7 @@ class Block(NamedTuple):
     has_cost: bool  # the first channel is the cost
 
 
-def _blocks(problem: Problem, arm: Arm, gain: Floats) -> list[Block]:
+def _blocks(problem: Problem, arm: Arm, gain: Floats) -> list[JointChannels]:
     """The channels of an arm, those that share a draw in one block."""
     sources, scales = np.array(arm.sources), problem.scales.channels
     cells, laws, found = arm.cells(), arm.laws, []
@@ -236,7 +235,7 @@ def _blocks(problem: Problem, arm: Arm, gain: Floats) -> list[Block]:
             points = values[:, None] / scales[source]
         else:
             weights, points = _points([cells[j].divided_by(scales[j]) for j in channels])
-        found.append(Block(weights, points, gain[channels], source == 0))
+        found.append(JointChannels(weights, points, gain[channels], source == 0))
     return found
 
 
@@ -260,7 +259,7 @@ def _points(tables: Sequence[Cells]) -> tuple[Floats, Floats]:
     return weights[weights > 0.0], np.clip(points[weights > 0.0], 0.0, 1.0)
 
 
-def _divergence(blocks: Sequence[Block], least: float) -> float:
+def _divergence(blocks: Sequence[JointChannels], least: float) -> float:
     """The least divergence to laws whose gain is not negative and whose mean cost is ``least``."""
 
     def gain(price: float) -> float:
@@ -282,7 +281,7 @@ class Tilted(NamedTuple):
     divergence: float  # less price times gain: the divergence itself where all gains add up to 0
 
 
-def _tilted(block: Block, price: float, least: float) -> Tilted:
+def _tilted(block: JointChannels, price: float, least: float) -> Tilted:
     """A block at a price of the gain, its mean cost kept at ``least`` if it has a cost."""
     tilt = price * block.gain
     means, value = _tilted_means(block, tilt)
@@ -301,7 +300,7 @@ def _tilted(block: Block, price: float, least: float) -> Tilted:
     return Tilted(float(means @ block.gain), value)
 
 
-def _tilted_means(block: Block, tilt: Floats) -> tuple[Floats, float]:
+def _tilted_means(block: JointChannels, tilt: Floats) -> tuple[Floats, float]:
     """The means [D] of the G that minimises KL(F, G) - tilt . E_G[outcome], and that minimum.
 
     G has the density 1 / (eta - tilt . outcome), and the rest of its mass where tilt . outcome is

@@ -94,15 +94,9 @@ class Totals:
             pulls=pulls,
         )
 
-    def base(self, task: Task, m: int) -> Floats:
-        """What limit m is per: cost, pulls or reward so far; 1 where it is in total."""
-        if task.limit_kinds[m].total is not None:
-            return np.ones_like(self.spent)
-        return (self.spent, self.told, self.reward)[task.bases[m]]
-
     def rate(self, task: Task, m: int) -> Floats:
         """Penalty m so far per what its limit is per, [N]; nan before there is any."""
-        base = self.base(task, m)
+        base = task.limit_kinds[m].base(self.spent, self.told, self.reward)
         return np.where(base > 0, self.penalties[:, m] / np.where(base > 0, base, 1.0), np.nan)
 
 
@@ -111,16 +105,17 @@ def rate_band(task: Task, totals: Totals, m: int) -> tuple[Floats, Floats]:
 
     The penalty's band over that of what it is per; these share the doubt.
     """
-    scales, per_pull = task.scales, task.bases[m] == 1
-    pulls, penalty = totals.told, totals.penalties[:, m] / scales.penalties[m]
-    low, high = mean_band(penalty, pulls, DOUBT if per_pull else DOUBT / 2)
+    scales, limit, pulls = task.scales, task.limit_kinds[m], totals.told
+    certain = limit.unit.channel == "pull"  # how much there is of it
+    penalty = totals.penalties[:, m] / scales.penalties[m]
+    low, high = mean_band(penalty, pulls, DOUBT if certain else DOUBT / 2)
     low, high = low * scales.penalties[m], high * scales.penalties[m]
-    if task.limit_kinds[m].total is not None:
+    if limit.total is not None:
         return low * pulls, high * pulls
-    if per_pull:
-        return low, high
-    base, scale = (totals.spent, scales.cost) if task.bases[m] == 0 else (
-        totals.reward, scales.reward)  # fmt: skip
+    scale = limit.base(scales.cost, 1.0, scales.reward)
+    if certain:
+        return low / scale, high / scale
+    base = limit.base(totals.spent, pulls, totals.reward)
     least, most = mean_band(np.minimum(base / scale, pulls), pulls, DOUBT / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         return low / (most * scale), np.where(least > 0, high / (least * scale), np.inf)

@@ -400,10 +400,8 @@ def best_of(view: View) -> tuple[float, list[float]] | None:
     cost, reward, penalties = means[:, 0], means[:, 1], means[:, 2:]
     net = np.empty_like(penalties)
     for m, kind in enumerate(task.limit_kinds):
-        limit = float(task.limit_values[m])
-        limit /= view.status["budget"] if kind.total is not None else 1.0
-        base = (cost, np.ones_like(cost), reward)[task.bases[m]]
-        net[:, m] = (penalties[:, m] - limit * base) / cost
+        limit = kind.at(view.status["budget"])
+        net[:, m] = (penalties[:, m] - limit.number * limit.base(cost, 1.0, reward)) / cost
     shift = np.maximum(-net.min(axis=0), 0.0) + 1.0 if len(task.limit_kinds) else np.zeros(0)
     found = best_mixture(reward / cost, net + shift, shift)
     if found is None:

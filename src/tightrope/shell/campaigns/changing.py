@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tightrope.errors import InputError, nearest
+from tightrope.errors import InputError
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
-    Named,
     arm_of,
-    by_name,
     lasting,
     opened,
     print_status_after,
     require_campaign,
     stored,
 )
+from tightrope.shell.named import by_name
 from tightrope.shell.saying import print_json
 
 if TYPE_CHECKING:
@@ -149,25 +147,11 @@ def change(options: argparse.Namespace) -> int:
 
     def act(campaign: Campaign) -> None:
         if options.limit:
-            wanted["limits"] = _limits(campaign, options.limit)
+            names = campaign.refreshed().controller.task.limit_names
+            wanted["limits"] = by_name(options.limit, "--limit", names)
         campaign.change(**wanted)
 
     return changed(options, act, "changed")
-
-
-def _limits(campaign: Campaign, given: Sequence[Named]) -> dict[str, Any]:
-    """Limits with other numbers, per what they were."""
-    task = campaign.refreshed().controller.task
-    kinds = dict(zip(task.limit_names, task.limit_kinds, strict=True))
-    found = {}
-    for name, value in by_name(given, "--limit", task.limit_names).items():
-        if name not in kinds:
-            raise InputError(f"limit {name!r}: is unknown; {nearest(name, kinds)}")
-        kind: Any = kinds[name]
-        keys = ("at_most", "total", "at_least")
-        key = next(key for key in keys if getattr(kind, key, None) is not None)
-        found[name] = replace(kind, **{key: value})
-    return found
 
 
 # Keeping.

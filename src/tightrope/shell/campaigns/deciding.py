@@ -15,7 +15,6 @@ from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
     arm_of,
     brief,
-    by_name,
     lasting,
     money,
     opened,
@@ -23,6 +22,7 @@ from tightrope.shell.campaigns.opening import (
     print_status_after,
     stored,
 )
+from tightrope.shell.named import by_name
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import InputError
 from tightrope.names import in_text
+from tightrope.shell.named import by_name
 from tightrope.shell.saying import print_json
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
     from tightrope.live.stores import Store
 
 __all__ = [
-    "Named",
     "arm_of",
     "brief",
-    "by_name",
     "free",
     "lasting",
     "money",
@@ -35,8 +34,6 @@ __all__ = [
     "state",
     "stored",
 ]
-
-Named = tuple[str | None, float]  # a number, and its name if it was given one
 
 
 @contextmanager
@@ -95,27 +92,11 @@ def arm_of(campaign: Campaign, text: str) -> int | str:
     return int(text) if text.isdecimal() and text not in names else text
 
 
-def penalty_of(given: Sequence[Named]) -> float | dict[str, float] | None:
+def penalty_of(given: Sequence[str]) -> float | dict[str, float] | None:
     """Penalties by name; one alone may be without."""
-    if not given:
-        return None
-    if len(given) == 1 and given[0][0] is None:
-        return given[0][1]
-    return by_name(given, "--penalty")
-
-
-def by_name(given: Sequence[Named], option: str, alone: Sequence[str] = ()) -> dict[str, float]:
-    """Numbers by name; the name may be left out where there is one ``alone``."""
-    found: dict[str, float] = {}
-    for name, value in given:
-        if name is None and len(alone) == 1:
-            name = alone[0]
-        if name is None:
-            raise InputError(f"{option} {value:g}: must read NAME={value:g}")
-        if name in found:
-            raise InputError(f"{option} {name}={value:g}: must be given once for each name")
-        found[name] = value
-    return found
+    if len(given) == 1 and "=" not in given[0]:
+        return float(given[0])
+    return by_name(given, "--penalty") or None
 
 
 def lasting(policy: str | None) -> str | None:

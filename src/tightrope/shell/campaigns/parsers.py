@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tightrope.shell.campaigns import changing, deciding, looking
-from tightrope.shell.campaigns.opening import Named
 from tightrope.shell.commands import HelpOfCommands, number, whole
+from tightrope.shell.named import named
 
 __all__ = ["add_campaign"]
 
@@ -182,15 +182,6 @@ def _add_prices(parser: argparse.ArgumentParser, cost: str, penalty: str) -> Non
         metavar="NAME=X",
         help=f"{penalty}; may be repeated; X alone if there is one limit",
     )
-
-
-def named(text: str) -> Named:
-    """``NAME=X``, or a number alone."""
-    name, equals, value = text.rpartition("=")
-    try:
-        return (name if equals else None), float(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must read NAME=NUMBER") from None
 
 
 def _add_note(parser: argparse.ArgumentParser) -> None:

@@ -141,11 +141,10 @@ def _print_limits(status: Mapping[str, Any], task: Task) -> None:
     """Each limit, and the rate so far of what it is on."""
     if not task.limit_names:
         return
-    bases = (status["spent"], float(status["told"]), status["reward"])
+    totals = (status["spent"], status["told"], status["reward"])
     rows = []
     for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
-        penalty = status["penalties"][name]
-        base = 1.0 if kind.total is not None else bases[kind.base]
+        penalty, base = status["penalties"][name], kind.base(*totals)
         rate = f"{penalty / base:,.4g}" if base else NOTHING
         rows.append([name, f"{kind.number:,.6g} {kind.words}", rate, f"{penalty:,.6g}"])
     _print(["limit", "at most", "so far", "penalty"], rows, left=2)
