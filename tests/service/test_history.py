@@ -33,7 +33,7 @@ from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.service.pages import history as module
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
 from tightrope.service.pages.facts import best_of, facts_of, pace_of
-from tightrope.service.pages.history import Curve, History, Point, Watch, point_of
+from tightrope.service.pages.history import History, Point, SparseCurve, Watch, point_of
 
 NOW = 1_700_000_000.0
 
@@ -126,7 +126,7 @@ def test_a_curve_is_bounded_and_keeps_its_ends():
     def point(seq):
         return Point(seq, float(seq), 1.0, 0.0, 0.0, 0, 0, 0.0, (), (), ())
 
-    curve = Curve()
+    curve = SparseCurve()
     for seq in range(1, 50_001):
         if curve.due(seq):
             curve.add(point(seq))

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import (
     CampaignError,
@@ -38,7 +38,7 @@ from tightrope.errors import (
 from tightrope.live.arguments import as_policy, known_who, microseconds, own_name, positive
 from tightrope.live.changing import Relearning
 from tightrope.live.controller import Penalty
-from tightrope.live.core import Core, digest_of, when
+from tightrope.live.core import Core, digest_of
 from tightrope.live.events import Event, Row, event_of
 from tightrope.live.following import Follower, unknown_campaign
 from tightrope.live.outlook import Outlook
@@ -56,6 +56,9 @@ from tightrope.live.writing import Ticket, Writer
 from tightrope.policies.base import Policy
 from tightrope.problem.laws import shown
 from tightrope.version import __version__
+
+if TYPE_CHECKING:
+    from tightrope.live.describing import CampaignStatus, RefusedReport
 
 __all__ = ["Campaign", "Request", "unknown_campaign"]
 
@@ -424,7 +427,7 @@ class Campaign:
         with self._desk:
             return self._follower.refreshed()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> CampaignStatus:
         """Where the campaign stands, in the user's units."""
         from tightrope.live.describing import status_of
 
@@ -454,10 +457,10 @@ class Campaign:
 
     def ticket(self, id: str) -> Ticket:
         """A ticket and its state, without any change."""
-        from tightrope.live.describing import ticket_of
+        from tightrope.live.describing import events_of, ticket_of
 
         with self._desk:
-            return ticket_of(self.store, self.name, self.refreshed(), id)
+            return ticket_of(self.refreshed(), id, events_of(self.store, self.name, id))
 
     def why(self, id: str) -> Any:
         """Why a ticket's arm was chosen: what was known then."""
@@ -465,18 +468,13 @@ class Campaign:
 
         return why_of(self.store, self.name, self._follower.policy, id)
 
-    def quarantine(self) -> list[dict[str, Any]]:
+    def quarantine(self) -> list[RefusedReport]:
         """The refused reports that wait to be corrected or discarded."""
-        found = []
+        from tightrope.live.describing import refused_of
+
         with self._desk:
-            open_reports = dict(self.refreshed().ledger.quarantine)
-        for number, ticket in open_reports.items():
-            row = self.store.read(self.name, number - 1, 1)[0]
-            body = event_of(row).body
-            at = when(row.at).isoformat()
-            report = {"number": number, "ticket": ticket, "at": at, "why": body["why"]}
-            found.append({**report, "report": body["report"]})
-        return found
+            numbers = dict(self.refreshed().ledger.quarantine)
+        return refused_of(self.store, self.name, numbers)
 
     def _quarantined_ticket(self, number: int) -> str:
         found = self.refreshed().ledger.quarantine.get(number)

@@ -158,9 +158,9 @@ class Act:
 ACTS = {
     act.name: act
     for act in (
-        Act("decisions", wire.Decision, wire.Decisions, wire.DecisionAnswer, Asking, ("decide",),
-            "Which arm to pull now"),
-        Act("reports", wire.Report, wire.Reports, wire.ReportAnswer, Telling, ("report",),
+        Act("decisions", wire.DecisionRequest, wire.Decisions, wire.DecisionAnswer, Asking,
+            ("decide",), "Which arm to pull now"),
+        Act("reports", wire.ReportRequest, wire.Reports, wire.ReportAnswer, Telling, ("report",),
             "What came of a ticket", "told"),
         Act("voids", wire.Void, wire.Voids, wire.ReportAnswer, Voiding, ("decide", "report"),
             "Nothing was done for a ticket", "voided"),
@@ -263,5 +263,5 @@ def answers_to(
             results.append(wire.DecisionAnswer.of(ticket, 201 if new else 200))
         else:
             results.append(wire.ReportAnswer(item.id, act.state, 200))
-    outcomes["ok"] += sum(not isinstance(one, wire.Problem) for one in results)
+    outcomes["ok"] += sum(not isinstance(one, wire.ProblemDetails) for one in results)
     return 200, encode({"results": results}), None

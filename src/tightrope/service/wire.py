@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
+from tightrope.live.describing import AccountAmounts, RefusedReport
 from tightrope.live.writing import Ticket
 
 __all__ = [
@@ -22,21 +23,21 @@ __all__ = [
     "Amendment",
     "Amendments",
     "Answer",
-    "ArmFacts",
     "Budget",
-    "Campaign",
-    "Change",
+    "ChangeRequest",
     "Correction",
-    "Decision",
     "DecisionAnswer",
+    "DecisionRequest",
     "Decisions",
+    "NewArm",
+    "NewCampaign",
     "Note",
     "Pause",
     "Pin",
-    "Problem",
+    "ProblemDetails",
     "RefusalError",
-    "Report",
     "ReportAnswer",
+    "ReportRequest",
     "Reports",
     "Void",
     "Voids",
@@ -65,7 +66,7 @@ class RefusalError(TightropeError):
 # Requests. Unknown fields are refused: a misspelled one would be a silent default.
 
 
-class Decision(Struct, forbid_unknown_fields=True):
+class DecisionRequest(Struct, forbid_unknown_fields=True):
     """Which arm now? The same ``id`` again gives the same ticket."""
 
     id: str | None = None
@@ -76,10 +77,10 @@ class Decision(Struct, forbid_unknown_fields=True):
 class Decisions(Struct, forbid_unknown_fields=True):
     """Several decisions, each with a result of its own."""
 
-    decisions: list[Decision]
+    decisions: list[DecisionRequest]
 
 
-class Report(Struct, forbid_unknown_fields=True):
+class ReportRequest(Struct, forbid_unknown_fields=True):
     """What came of a ticket."""
 
     id: Any
@@ -92,7 +93,7 @@ class Report(Struct, forbid_unknown_fields=True):
 class Reports(Struct, forbid_unknown_fields=True):
     """Several reports, each with a result of its own."""
 
-    reports: list[Report]
+    reports: list[ReportRequest]
 
 
 class Void(Struct, forbid_unknown_fields=True):
@@ -122,7 +123,7 @@ class Amendments(Struct, forbid_unknown_fields=True):
     amendments: list[Amendment]
 
 
-class Campaign(Struct, forbid_unknown_fields=True):
+class NewCampaign(Struct, forbid_unknown_fields=True):
     """All that a new campaign keeps to."""
 
     task: dict[str, Any]  # the task's TOML as JSON
@@ -157,7 +158,7 @@ class Budget(Struct, forbid_unknown_fields=True):
     amount: float
 
 
-class ArmFacts(Struct, forbid_unknown_fields=True):
+class NewArm(Struct, forbid_unknown_fields=True):
     """A new arm, and what is known of it."""
 
     name: str
@@ -167,7 +168,7 @@ class ArmFacts(Struct, forbid_unknown_fields=True):
     penalty: dict[str, float] | None = None  # those that the task knows
 
 
-class Change(Struct, forbid_unknown_fields=True):
+class ChangeRequest(Struct, forbid_unknown_fields=True):
     """Other limits, another policy, another expiry from here on."""
 
     limits: dict[str, Any] | None = None
@@ -229,54 +230,29 @@ class Health(Struct):
     status: str
 
 
-class Status(Struct):
-    """Where a campaign stands, in its own units."""
+class HaltedCampaign(Struct):
+    """A campaign that cannot be followed here."""
 
     name: str
-    state: str  # open, paused, exhausted, closed; halted in a list
-    why: str | None  # it is paused
-    budget: float
-    spent: float
-    reserved: float
-    free: float
-    in_flight: int
-    asked: int
-    told: int
-    voided: int
-    expired: int
-    late: int
-    quarantined: int
-    refused: int
-    overruns: int
-    reward: float
-    penalties: dict[str, float]
-    limits: dict[str, str]
-    policy: str
-    pinned: str | None
-    arms: list[dict[str, Any]]
-    events: int
-    at: str
+    state: Literal["halted"]
+    why: str
 
 
 class StatusList(Struct):
-    """Campaigns; one that cannot be followed has a name, the state halted and why."""
+    """Campaigns: each a ``CampaignStatus``, or a ``HaltedCampaign``."""
 
-    campaigns: list[dict[str, Any]]
+    campaigns: list[dict[str, Any]]  # msgspec has no union of the two
 
 
-class AccountAnswer(Struct):
+class AccountAnswer(AccountAmounts):
     """The budget, or a hard limit: budget = spent + reserved + free."""
 
     name: str
-    budget: float
-    spent: float
-    reserved: float
-    free: float
     ticks: dict[str, int]
     tick: float  # the size of one
 
 
-class Ledger(Struct):
+class LedgerAnswer(Struct):
     """The money and the tickets of a campaign."""
 
     events: int
@@ -285,23 +261,13 @@ class Ledger(Struct):
     tickets: dict[str, int]
 
 
-class Kept(Struct):
-    """A refused report."""
-
-    number: int
-    ticket: str | None
-    at: str
-    why: str
-    report: str
-
-
 class Quarantine(Struct):
     """Refused reports."""
 
-    reports: list[Kept]
+    reports: list[RefusedReport]
 
 
-class Problem(Struct, omit_defaults=True):
+class ProblemDetails(Struct, omit_defaults=True):
     """An error, as RFC 9457 has it (problem+json)."""
 
     title: str
@@ -334,14 +300,15 @@ TITLES = {
 }
 
 
-def problem_of(error: BaseException) -> tuple[Problem, list[tuple[bytes, bytes]]]:
+def problem_of(error: BaseException) -> tuple[ProblemDetails, list[tuple[bytes, bytes]]]:
     """The answer to an error, and its headers."""
     headers: list[tuple[bytes, bytes]] = []
     if not isinstance(error, TightropeError):
         kind = type(error).__name__
-        return Problem(TITLES[500], 500, f"an error in the service: {kind}", "internal"), headers
+        text = f"an error in the service: {kind}"
+        return ProblemDetails(TITLES[500], 500, text, "internal"), headers
     status = error.status
-    found = Problem(TITLES.get(status, "failure"), status, one_line(error), error.code)
+    found = ProblemDetails(TITLES.get(status, "failure"), status, one_line(error), error.code)
     if isinstance(error, RefusalError):
         headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
     elif isinstance(error, WaitError):

@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
 from tightrope.live.core import Core, Settings
-from tightrope.live.describing import status_of
+from tightrope.live.describing import CampaignStatus, status_of
 from tightrope.live.events import START, Event, event_of
 from tightrope.live.ledger import Open
 from tightrope.live.outlook import Outlook
@@ -102,7 +102,7 @@ class View:
     name: str
     task: Task
     settings: Settings
-    status: dict[str, Any]
+    status: CampaignStatus
     outlook: Outlook
     points: tuple[Point, ...]  # by event; the last is of the moment
     generation: int  # of the points: as long as it is the same they are only added to
@@ -116,7 +116,7 @@ class View:
 
 
 @dataclass
-class Curve:
+class SparseCurve:
     """Points in order of their events, at least ``stride`` events apart."""
 
     points: list[Point] = field(default_factory=list)
@@ -172,7 +172,7 @@ class History:
     def reset(self) -> None:
         """Forget everything, and begin again with the next piece."""
         self.core: Core | None = None
-        self.curve = Curve(generation=time.monotonic_ns())  # unlike any before
+        self.curve = SparseCurve(generation=time.monotonic_ns())  # unlike any before
         self.troubles: list[Trouble] = []  # by event
         self.behind = True
         self._hash = START
