@@ -1,6 +1,6 @@
 """Decisions, reports, voids and amendments: one at a time, and in batches with a result per item.
 
-What is said here of one kind of act is used by the quick path (``connections``) and by ASGI.
+What is said here of one kind of act is used by the path without ASGI and by ASGI.
 """
 
 from __future__ import annotations

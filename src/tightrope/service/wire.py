@@ -17,6 +17,8 @@ from msgspec import UNSET, Struct, UnsetType
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
 from tightrope.live.describing import AccountAmounts, RefusedReport
 from tightrope.live.writing import Ticket
+from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
+from tightrope.service.http.answers import TITLES as HTTP_TITLES
 
 __all__ = [
     "BATCH",
@@ -51,16 +53,6 @@ __all__ = [
 
 BATCH = 1000  # items of one batch, at most
 encode = msgspec.json.encode
-
-
-class RefusalError(TightropeError):
-    """A request that the service itself refuses, before any campaign sees it."""
-
-    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status = status  # type: ignore[misc]
-        self.code = code
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 # Requests. Unknown fields are refused: a misspelled one would be a silent default.
@@ -279,23 +271,17 @@ class ProblemDetails(Struct, omit_defaults=True):
     quarantine: int | None = None
 
 
-TITLES = {
-    400: "malformed request",
+TITLES = HTTP_TITLES | {
     401: "no valid key",
     402: "budget exhausted",
     403: "not allowed",
     404: "not found",
     405: "method not allowed",
-    408: "request too slow",
     409: "conflict",
-    413: "too large",
     415: "media type not supported",
     422: "bad value",
     429: "no decision yet",
-    431: "headers too large",
-    500: "failure",
     501: "not implemented",
-    503: "not available",
     507: "storage full",
 }
 
@@ -304,13 +290,11 @@ def problem_of(error: BaseException) -> tuple[ProblemDetails, list[tuple[bytes, 
     """The answer to an error, and its headers."""
     headers: list[tuple[bytes, bytes]] = []
     if not isinstance(error, TightropeError):
-        kind = type(error).__name__
-        text = f"an error in the service: {kind}"
-        return ProblemDetails(TITLES[500], 500, text, "internal"), headers
+        error = failure_of(error)
     status = error.status
     found = ProblemDetails(TITLES.get(status, "failure"), status, one_line(error), error.code)
     if isinstance(error, RefusalError):
-        headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
+        headers += error.headers
     elif isinstance(error, WaitError):
         wait = 1
         if error.retry_at is not None:
@@ -322,11 +306,6 @@ def problem_of(error: BaseException) -> tuple[ProblemDetails, list[tuple[bytes, 
     if isinstance(error, ReportError):
         found.quarantine = error.quarantine
     return found, headers
-
-
-Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
-JSON = (b"content-type", b"application/json")
-PROBLEM = (b"content-type", b"application/problem+json")
 
 
 def answer_of(error: BaseException) -> Answer:
