@@ -46,7 +46,7 @@ from tightrope.live.sharing import (
     MOST_TOGETHER,
     BrokenError,
     Desk,
-    Request,
+    TurnRequest,
     UnexpectedError,
     act_all,
     fail,
@@ -60,7 +60,7 @@ from tightrope.version import __version__
 if TYPE_CHECKING:
     from tightrope.live.describing import CampaignStatus, RefusedReport
 
-__all__ = ["Campaign", "Request", "unknown_campaign"]
+__all__ = ["Campaign", "TurnRequest", "unknown_campaign"]
 
 SNAPSHOT_EVERY = 10_000  # events
 LONG_REPLAY = 1000  # events that were followed to open a campaign
@@ -113,21 +113,26 @@ class Campaign:
 
     def do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
         """Have something done in a turn; ``tickets`` are those that it will look at."""
-        request = Request(act, tickets)
-        self.perform([request])
+        request = TurnRequest(act, tickets)
+        self._desk.perform([request])
         if request.error is not None:
             raise request.error
         return request.result
 
-    def perform(self, requests: Sequence[Request]) -> None:
-        """Have requests done in a turn, together with those of other threads.
+    def work(self, requests: Sequence[TurnRequest]) -> None:
+        """Have requests done in one turn, now; for a caller that has a queue of its own.
 
         Each ends with its own ``result`` or ``error``; all that succeeded is committed by then.
         """
-        self._desk.perform(requests)
+        with self._desk:
+            self._work(requests)
 
-    def _work(self, batch: Sequence[Request]) -> None:
-        """Do a batch in one turn; each request ends with its result or its error."""
+    def _work(self, requests: Sequence[TurnRequest]) -> None:
+        while requests:  # more than one turn if a request breaks one
+            requests = self._turn(requests)
+
+    def _turn(self, batch: Sequence[TurnRequest]) -> Sequence[TurnRequest]:
+        """Do a batch in one turn; returns those that need another one, because it was broken."""
         writer: Writer | None = None
         try:
             with self.store.turn(self.name, self._catch_up) as turn:
@@ -140,12 +145,12 @@ class Campaign:
                     turn.drop(writer.drop)
         except BaseException as error:
             self._follower.forget()  # it may hold events that were not stored
-            self._end_failed(batch, writer, error)
-            return
+            return self._end_failed(batch, writer, error)
         self._follower.hash = writer.hash
         for request in batch:
             request.done = True
         self._keep_snapshot(writer)
+        return ()
 
     def _catch_up(self) -> int:
         """Follow what is committed while others have the turn, so that less is left to do in it."""
@@ -155,27 +160,29 @@ class Campaign:
         return 0
 
     def _end_failed(
-        self, batch: Sequence[Request], writer: Writer | None, error: BaseException
-    ) -> None:
-        """End the requests of a turn that failed; those that broke nothing have another one."""
+        self, batch: Sequence[TurnRequest], writer: Writer | None, error: BaseException
+    ) -> Sequence[TurnRequest]:
+        """End the requests of a turn that failed; returns those that another one broke."""
         if isinstance(error, BrokenError):
-            broken = error.request
-            self._desk.put_back([request for request in batch if request is not broken])
-            fail([broken], error.__cause__ or error, self.name)
-            return
+            fail([error.request], error.__cause__ or error, self.name)
+            left = [request for request in batch if request is not error.request]
+            for request in left:
+                request.error = None
+            return left
         if isinstance(error, StoreError) and writer is not None and writer.rows:
             try:
                 if self._is_stored(writer.rows[-1], error):
                     for request in batch:
                         request.done = True
-                    return
+                    return ()
             except StoreError as unknown:
                 error = unknown
         fail(batch, error, self.name)
         if not isinstance(error, Exception):
             raise error
+        return ()
 
-    def _writer(self, turn: Turn, batch: Sequence[Request]) -> Writer:
+    def _writer(self, turn: Turn, batch: Sequence[TurnRequest]) -> Writer:
         """A writer at the end of the log that knows the past of the tickets it will meet."""
         core = self._follower.current(turn)
         wanted = [one for request in batch for one in request.tickets]
@@ -306,8 +313,8 @@ class Campaign:
             try:
                 found = self.do(partial(_tell_all, some), [str(one[0]) for one in some])
             except UnexpectedError:  # one of them broke the turn: the others have their own
-                requests = [Request(_telling(one), (str(one[0]),)) for one in some]
-                self.perform(requests)
+                requests = [TurnRequest(_telling(one), (str(one[0]),)) for one in some]
+                self._desk.perform(requests)
                 found = [one.error for one in requests if one.error is not None]
             for error in found:
                 if not isinstance(error, ReportError):
@@ -400,27 +407,37 @@ class Campaign:
         The new policy learns again from every report in the log; limits keep their names.
         """
         with self._desk:
-            core = self.refreshed()
-            settings = core.settings
-            if expire_after is not None:
-                settings = replace(settings, expire_after=microseconds(expire_after))
-            if per_day is not None:
-                settings = replace(settings, per_day=positive(per_day, "per_day"))
-            chosen, text = as_policy(policy) if policy is not None else (None, core.policy_text)
-            learning = None
-            if limits is not None or chosen is not None:
-                first = next(self.events(0, 1))
-                learning = Relearning(core, limits, chosen, first.body.get("seed", 0))
-                learning.follow_log(self.store, self.name)
+            self.do(self.prepared_change(limits, policy, expire_after, per_day))
+
+    def prepared_change(
+        self,
+        limits: Mapping[str, Any] | None = None,
+        policy: Policy | str | None = None,
+        expire_after: timedelta | float | None = None,
+        per_day: float | None = None,
+    ) -> Callable[[Writer], None]:
+        """What makes a ``change`` in a turn, after it has learned from the log up to here."""
+        core, changes, learning = self.refreshed(), dict[str, Any](), None
+        if expire_after is not None:
+            changes["expire_after"] = microseconds(expire_after)
+        if per_day is not None:
+            changes["per_day"] = positive(per_day, "per_day")
+        chosen, text = as_policy(policy) if policy is not None else (None, None)
+        if limits is not None or chosen is not None:
+            first = next(self.events(0, 1))
+            learning = Relearning(core, limits, chosen, first.body.get("seed", 0))
+            learning.follow_log(self.store, self.name)
+
+        def act(writer: Writer) -> None:
+            now = writer.core
             if chosen is not None:
-                self._follower.policy = core.given = chosen
+                self._follower.policy = now.given = chosen
+            rest = [] if learning is None else writer.turn.read(learning.seq, 10**9)
+            changed = now.controller if learning is None else learning.controller
+            settings = replace(now.settings, **changes)
+            writer.change(learning, rest, text or now.policy_text, settings, digest_of(changed))
 
-            def act(writer: Writer) -> None:
-                rest = [] if learning is None else writer.turn.read(learning.seq, 10**9)
-                changed = core.controller if learning is None else learning.controller
-                writer.change(learning, rest, text, settings, digest_of(changed))
-
-            self.do(act)
+        return act
 
     def refreshed(self) -> Core:
         """The state after all events that are committed now."""

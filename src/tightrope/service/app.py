@@ -27,7 +27,7 @@ from tightrope.service.acts import (
     request_of,
 )
 from tightrope.service.campaigns import ROUTES, Asked, Route
-from tightrope.service.desk import Committer, Service, Work
+from tightrope.service.desk import Committer, Service, ServiceRequest
 from tightrope.service.http import HttpRequest
 from tightrope.service.http.answers import JSON
 from tightrope.service.http.requests import Sender, body_of, decoded_part, is_local
@@ -159,24 +159,23 @@ class App:
             items = items_of(act, body)
             together, errors = batch_of(act, items, grant.name)
 
-            def finish_all(work: Work | None) -> None:
-                done(answers_to(act, items, errors, together, outcomes))
+            def finish_all(request: ServiceRequest | None) -> None:
+                done(answers_to(act, items, errors, request, outcomes))
 
             if together is None:
                 finish_all(None)
             else:
-                committer.submit((together,), finish_all, len(items))
+                committer.submit(together, finish_all)
             return
         one = act.item() if not body and act.name == "decisions" else decoded(act.one, body)
-        request = request_of(act, one, grant.name)
 
-        def finish(work: Work) -> None:
+        def finish(request: ServiceRequest) -> None:
             answer = answer_to(act, one, request)
             error: Any = request.error
             outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
             done(answer)
 
-        committer.submit((request,), finish)
+        committer.submit(request_of(act, one, grant.name), finish)
 
     async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
         """As ``answer_directly``, where the campaign may have to be opened first."""

@@ -224,14 +224,13 @@ def _made(asked: Asked) -> bool:
     task = Task.from_table(given.pop("task"))
     new = asked.name not in service.names()
     try:
-        made = open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
+        open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
     except HaltedError:
         raise
     except InputError as error:
         if new:
             raise
         raise ConflictError(str(error)) from None
-    service.keep(made)
     return new
 
 
@@ -431,8 +430,7 @@ async def other(asked: Asked) -> Answer:
         raise InputError("body: must have limits, policy, expire_after or per_day")
     if "policy" in given:
         require_installed(given["policy"])
-    service = asked.app.service
-    await service.read(partial(service.change, asked.name, asked.grant.name, **given))
+    await asked.app.service.change(asked.name, asked.grant.name, **given)
     return await answer_status(asked)
 
 
