@@ -192,10 +192,11 @@ class Committer:
         self._mark(None)
         results: dict[Any, Any] = {}
         for look in looks:  # many who look for the same are answered by one look
+            function: Any = look.act
             try:
-                if look.act not in results:
-                    results[look.act] = look.act(core)
-                look.result = results[look.act]
+                if function not in results:
+                    results[function] = function(core)
+                look.result = results[function]
             except Exception as error:
                 look.error = error
 
@@ -323,6 +324,11 @@ class Service:
             self.store.close()
 
     # For any thread.
+
+    def look_now(self, seconds: float, name: str, function: Callable[[Core], Value]) -> Value:
+        """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
+        look = asyncio.run_coroutine_threadsafe(self.look(name, function), self.loop)
+        return look.result(seconds)
 
     def names(self) -> list[str]:
         """The campaigns of the store."""
