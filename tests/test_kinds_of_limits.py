@@ -23,10 +23,8 @@ from tightrope import (
     Limit,
     LyOn,
     Problem,
-    ProblemError,
     Resolve,
     Task,
-    UniformRandom,
     open_campaign,
     optimum,
     oracle,
@@ -34,7 +32,9 @@ from tightrope import (
     simulate,
 )
 from tightrope.data.planning import plan
+from tightrope.errors import ProblemError
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.policies import UniformRandom
 from tightrope.problem.limits import BASES, Base, as_limit
 from tightrope.report.panels import metric_panels
 from tightrope.report.rows import typed

@@ -122,10 +122,14 @@ class ExhaustedError(TightropeError):
 
 
 class CampaignError(TightropeError):
-    """A campaign cannot do what was asked for now: it is paused or closed."""
+    """A campaign cannot do what was asked for now: it is paused or closed, as ``code`` says."""
 
     status = 409
     code = "conflict"
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.code
 
 
 class WaitError(CampaignError):

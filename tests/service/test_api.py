@@ -307,7 +307,7 @@ def test_changes_of_a_campaign(api, path):
     assert api("DELETE", f"{path}/arms/nobody")[0] == 404
     found = api("POST", f"{path}/change", {"limits": {"bad": 0.5}, "expire_after": 60})
     assert found[0] == 200, found[1]
-    assert "0.5" in found[1]["limits"]["bad"]
+    assert found[1]["limits"] == {"bad": {"at_most": 0.5, "per": "pull"}}
     assert api("POST", f"{path}/change", {"policy": "resolve:risk=0.02"})[0] == 200
     assert api("GET", path)[1]["policy"] == "resolve:risk=0.02"
     assert api("POST", f"{path}/change", {})[0] == 422

@@ -9,6 +9,8 @@ import hypothesis
 import pytest
 
 from tests.service.conftest import TASK, Api
+from tightrope import Task, open_campaign
+from tightrope.live.stores.memory import MemoryStore
 from tightrope.service.acts import ACTS
 from tightrope.service.campaigns import TABLE
 from tightrope.service.openapi import document_of
@@ -53,6 +55,20 @@ def test_the_document_is_valid(api):
     served = api("GET", "/openapi.json")[1]
     assert served == DOCUMENT
     schemathesis.openapi.from_dict(served).validate()
+
+
+def test_the_document_has_every_field_of_a_status(api):
+    """The document, Python and the service give a status the same fields; limits are data."""
+    campaign = open_campaign(
+        MemoryStore(), "n", task=Task.from_table(TASK), budget=1, policy="lyon"
+    )
+    schemas = DOCUMENT["components"]["schemas"]
+    told = api.create("status")
+    known = schemas["CampaignStatus"]
+    assert set(told) == set(known["properties"]) == set(known["required"]) == set(campaign.status())
+    assert {"hard", "stop", "shadow", "epoch", "doubtful"} <= set(told)
+    assert told["limits"] == {"bad": {"at_most": 0.2, "per": "pull"}} == campaign.status()["limits"]
+    assert set(told["arms"][0]) == set(schemas["StatusArm"]["properties"])
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,9 @@ from tightrope.cli import main
 from tightrope.errors import InputError
 from tightrope.live import open_campaign
 from tightrope.live.stores import open_store
+from tightrope.service.http.server import is_loopback
 from tightrope.service.keys import made_key, write_keys
-from tightrope.service.server import Log, Running, is_loopback, serve, shown_store
+from tightrope.service.server import JsonLog, Running, serve, shown_store
 
 REPORT = {"cost": 0.5, "reward": 1, "penalty": {"bad": 0}}
 
@@ -281,7 +282,7 @@ def test_the_log_is_json_lines_and_a_store_is_shown_without_its_password():
         def flush(self):
             pass
 
-    log = Log(File())
+    log = JsonLog(File())
     log("serving", url="http://x", nothing=None)
     log.request("GET", b"/v1/campaigns/a%20b", 200, 0.00123456, "ops")
     log.warning(UserWarning("a\nb"))

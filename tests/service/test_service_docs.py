@@ -14,7 +14,7 @@ import pytest
 from tightrope.cli import _parser
 from tightrope.service.acts import ACTS
 from tightrope.service.campaigns import TABLE
-from tightrope.service.connections import Limits
+from tightrope.service.http import Limits
 from tightrope.service.openapi import REFUSALS
 
 ROOT = Path(__file__).parents[2]

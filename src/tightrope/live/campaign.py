@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import (
     CampaignError,
@@ -38,7 +38,7 @@ from tightrope.errors import (
 from tightrope.live.arguments import as_policy, known_who, microseconds, own_name, positive
 from tightrope.live.changing import Relearning
 from tightrope.live.controller import Penalty
-from tightrope.live.core import Core, digest_of, when
+from tightrope.live.core import Core, digest_of
 from tightrope.live.events import Event, Row, event_of
 from tightrope.live.following import Follower, unknown_campaign
 from tightrope.live.outlook import Outlook
@@ -46,7 +46,7 @@ from tightrope.live.sharing import (
     MOST_TOGETHER,
     BrokenError,
     Desk,
-    Request,
+    TurnRequest,
     UnexpectedError,
     act_all,
     fail,
@@ -57,7 +57,10 @@ from tightrope.policies.base import Policy
 from tightrope.problem.laws import shown
 from tightrope.version import __version__
 
-__all__ = ["Campaign", "Request", "unknown_campaign"]
+if TYPE_CHECKING:
+    from tightrope.live.describing import CampaignStatus, RefusedReport
+
+__all__ = ["Campaign", "TurnRequest", "unknown_campaign"]
 
 SNAPSHOT_EVERY = 10_000  # events
 LONG_REPLAY = 1000  # events that were followed to open a campaign
@@ -110,21 +113,26 @@ class Campaign:
 
     def do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
         """Have something done in a turn; ``tickets`` are those that it will look at."""
-        request = Request(act, tickets)
-        self.perform([request])
+        request = TurnRequest(act, tickets)
+        self._desk.perform([request])
         if request.error is not None:
             raise request.error
         return request.result
 
-    def perform(self, requests: Sequence[Request]) -> None:
-        """Have requests done in a turn, together with those of other threads.
+    def work(self, requests: Sequence[TurnRequest]) -> None:
+        """Have requests done in one turn, now; for a caller that has a queue of its own.
 
         Each ends with its own ``result`` or ``error``; all that succeeded is committed by then.
         """
-        self._desk.perform(requests)
+        with self._desk:
+            self._work(requests)
 
-    def _work(self, batch: Sequence[Request]) -> None:
-        """Do a batch in one turn; each request ends with its result or its error."""
+    def _work(self, requests: Sequence[TurnRequest]) -> None:
+        while requests:  # more than one turn if a request breaks one
+            requests = self._turn(requests)
+
+    def _turn(self, batch: Sequence[TurnRequest]) -> Sequence[TurnRequest]:
+        """Do a batch in one turn; returns those that need another one, because it was broken."""
         writer: Writer | None = None
         try:
             with self.store.turn(self.name, self._catch_up) as turn:
@@ -137,12 +145,12 @@ class Campaign:
                     turn.drop(writer.drop)
         except BaseException as error:
             self._follower.forget()  # it may hold events that were not stored
-            self._end_failed(batch, writer, error)
-            return
+            return self._end_failed(batch, writer, error)
         self._follower.hash = writer.hash
         for request in batch:
             request.done = True
         self._keep_snapshot(writer)
+        return ()
 
     def _catch_up(self) -> int:
         """Follow what is committed while others have the turn, so that less is left to do in it."""
@@ -152,27 +160,29 @@ class Campaign:
         return 0
 
     def _end_failed(
-        self, batch: Sequence[Request], writer: Writer | None, error: BaseException
-    ) -> None:
-        """End the requests of a turn that failed; those that broke nothing have another one."""
+        self, batch: Sequence[TurnRequest], writer: Writer | None, error: BaseException
+    ) -> Sequence[TurnRequest]:
+        """End the requests of a turn that failed; returns those that another one broke."""
         if isinstance(error, BrokenError):
-            broken = error.request
-            self._desk.put_back([request for request in batch if request is not broken])
-            fail([broken], error.__cause__ or error, self.name)
-            return
+            fail([error.request], error.__cause__ or error, self.name)
+            left = [request for request in batch if request is not error.request]
+            for request in left:
+                request.error = None
+            return left
         if isinstance(error, StoreError) and writer is not None and writer.rows:
             try:
                 if self._is_stored(writer.rows[-1], error):
                     for request in batch:
                         request.done = True
-                    return
+                    return ()
             except StoreError as unknown:
                 error = unknown
         fail(batch, error, self.name)
         if not isinstance(error, Exception):
             raise error
+        return ()
 
-    def _writer(self, turn: Turn, batch: Sequence[Request]) -> Writer:
+    def _writer(self, turn: Turn, batch: Sequence[TurnRequest]) -> Writer:
         """A writer at the end of the log that knows the past of the tickets it will meet."""
         core = self._follower.current(turn)
         wanted = [one for request in batch for one in request.tickets]
@@ -303,8 +313,8 @@ class Campaign:
             try:
                 found = self.do(partial(_tell_all, some), [str(one[0]) for one in some])
             except UnexpectedError:  # one of them broke the turn: the others have their own
-                requests = [Request(_telling(one), (str(one[0]),)) for one in some]
-                self.perform(requests)
+                requests = [TurnRequest(_telling(one), (str(one[0]),)) for one in some]
+                self._desk.perform(requests)
                 found = [one.error for one in requests if one.error is not None]
             for error in found:
                 if not isinstance(error, ReportError):
@@ -397,34 +407,44 @@ class Campaign:
         The new policy learns again from every report in the log; limits keep their names.
         """
         with self._desk:
-            core = self.refreshed()
-            settings = core.settings
-            if expire_after is not None:
-                settings = replace(settings, expire_after=microseconds(expire_after))
-            if per_day is not None:
-                settings = replace(settings, per_day=positive(per_day, "per_day"))
-            chosen, text = as_policy(policy) if policy is not None else (None, core.policy_text)
-            learning = None
-            if limits is not None or chosen is not None:
-                first = next(self.events(0, 1))
-                learning = Relearning(core, limits, chosen, first.body.get("seed", 0))
-                learning.follow_log(self.store, self.name)
+            self.do(self.prepared_change(limits, policy, expire_after, per_day))
+
+    def prepared_change(
+        self,
+        limits: Mapping[str, Any] | None = None,
+        policy: Policy | str | None = None,
+        expire_after: timedelta | float | None = None,
+        per_day: float | None = None,
+    ) -> Callable[[Writer], None]:
+        """What makes a ``change`` in a turn, after it has learned from the log up to here."""
+        core, changes, learning = self.refreshed(), dict[str, Any](), None
+        if expire_after is not None:
+            changes["expire_after"] = microseconds(expire_after)
+        if per_day is not None:
+            changes["per_day"] = positive(per_day, "per_day")
+        chosen, text = as_policy(policy) if policy is not None else (None, None)
+        if limits is not None or chosen is not None:
+            first = next(self.events(0, 1))
+            learning = Relearning(core, limits, chosen, first.body.get("seed", 0))
+            learning.follow_log(self.store, self.name)
+
+        def act(writer: Writer) -> None:
+            now = writer.core
             if chosen is not None:
-                self._follower.policy = core.given = chosen
+                self._follower.policy = now.given = chosen
+            rest = [] if learning is None else writer.turn.read(learning.seq, 10**9)
+            changed = now.controller if learning is None else learning.controller
+            settings = replace(now.settings, **changes)
+            writer.change(learning, rest, text or now.policy_text, settings, digest_of(changed))
 
-            def act(writer: Writer) -> None:
-                rest = [] if learning is None else writer.turn.read(learning.seq, 10**9)
-                changed = core.controller if learning is None else learning.controller
-                writer.change(learning, rest, text, settings, digest_of(changed))
-
-            self.do(act)
+        return act
 
     def refreshed(self) -> Core:
         """The state after all events that are committed now."""
         with self._desk:
             return self._follower.refreshed()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> CampaignStatus:
         """Where the campaign stands, in the user's units."""
         from tightrope.live.describing import status_of
 
@@ -454,10 +474,10 @@ class Campaign:
 
     def ticket(self, id: str) -> Ticket:
         """A ticket and its state, without any change."""
-        from tightrope.live.describing import ticket_of
+        from tightrope.live.describing import events_of, ticket_of
 
         with self._desk:
-            return ticket_of(self.store, self.name, self.refreshed(), id)
+            return ticket_of(self.refreshed(), id, events_of(self.store, self.name, id))
 
     def why(self, id: str) -> Any:
         """Why a ticket's arm was chosen: what was known then."""
@@ -465,18 +485,13 @@ class Campaign:
 
         return why_of(self.store, self.name, self._follower.policy, id)
 
-    def quarantine(self) -> list[dict[str, Any]]:
+    def quarantine(self) -> list[RefusedReport]:
         """The refused reports that wait to be corrected or discarded."""
-        found = []
+        from tightrope.live.describing import refused_of
+
         with self._desk:
-            open_reports = dict(self.refreshed().ledger.quarantine)
-        for number, ticket in open_reports.items():
-            row = self.store.read(self.name, number - 1, 1)[0]
-            body = event_of(row).body
-            at = when(row.at).isoformat()
-            report = {"number": number, "ticket": ticket, "at": at, "why": body["why"]}
-            found.append({**report, "report": body["report"]})
-        return found
+            numbers = dict(self.refreshed().ledger.quarantine)
+        return refused_of(self.store, self.name, numbers)
 
     def _quarantined_ticket(self, number: int) -> str:
         found = self.refreshed().ledger.quarantine.get(number)

@@ -264,9 +264,11 @@ class Core:
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
-            raise CampaignError("the campaign is closed; it takes reports, but makes no decisions")
+            text = "the campaign is closed; it takes reports, but makes no decisions"
+            raise CampaignError(text, "closed")
         if ledger.paused is not None:
-            raise CampaignError(f"the campaign is paused ({ledger.paused}); resume it first")
+            text = f"the campaign is paused ({ledger.paused}); resume it first"
+            raise CampaignError(text, "paused")
         allowed = self._affordable(now, eligible)
         if ledger.pinned is not None:
             arm = ledger.pinned

@@ -2,42 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from tightrope.errors import InputError
 from tightrope.live.core import Core, when
-from tightrope.live.events import event_of
+from tightrope.live.events import Row, event_of
 from tightrope.live.following import state_before
+from tightrope.live.ledger import Account
 from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.base import Policy
+from tightrope.problem import Task
 from tightrope.problem.laws import shown
 
-__all__ = ["Why", "status_of", "ticket_of", "why_of"]
+__all__ = [
+    "CampaignStatus",
+    "RefusedReport",
+    "Why",
+    "amounts_of",
+    "events_of",
+    "refused_of",
+    "status_of",
+    "ticket_of",
+    "why_of",
+]
 
 
-def status_of(name: str, core: Core) -> dict[str, Any]:
+class AccountAmounts(TypedDict):
+    """An account in its own unit: budget = spent + reserved + free."""
+
+    budget: float
+    spent: float
+    reserved: float
+    free: float
+
+
+class LimitNumbers(TypedDict, total=False):
+    """What a limit may say besides; see ``Limit`` and ``Share``."""
+
+    at_most: float
+    total: float
+    at_least: float
+    share: list[str]  # arms
+    of: str
+    hard: bool
+
+
+class StatusLimit(LimitNumbers):
+    """A limit, as a task's table has it."""
+
+    per: str
+
+
+class StatusArm(TypedDict):
+    """An arm: its pulls that were reported, and those in flight."""
+
+    arm: str
+    pulls: int
+    in_flight: int
+    retired: bool
+
+
+class CampaignStatus(AccountAmounts):
+    """Where a campaign stands, in the user's units."""
+
+    name: str
+    state: str  # open, paused, exhausted, closed
+    why: str | None  # it is paused
+    in_flight: int
+    asked: int
+    told: int
+    voided: int
+    expired: int
+    late: int
+    quarantined: int
+    refused: int
+    overruns: int
+    reward: float
+    penalties: dict[str, float]
+    limits: dict[str, StatusLimit]
+    hard: dict[str, AccountAmounts]
+    stop: str
+    shadow: bool
+    policy: str
+    pinned: str | None
+    arms: list[StatusArm]
+    epoch: int
+    doubtful: list[str]  # tickets
+    events: int
+    at: str
+
+
+class RefusedReport(TypedDict):
+    """A report in the quarantine."""
+
+    number: int
+    ticket: str | None
+    at: str
+    why: str
+    report: str
+
+
+def amounts_of(account: Account) -> AccountAmounts:
+    """An account in its own unit."""
+    amount = account.amount
+    return {
+        "budget": amount(account.budget),
+        "spent": amount(account.spent),
+        "reserved": amount(account.reserved),
+        "free": amount(account.free),
+    }
+
+
+def status_of(name: str, core: Core) -> CampaignStatus:
     """Where a campaign stands, in the user's units, as a JSON object has it."""
-    ledger, controller = core.ledger, core.controller
-    account, task = ledger.accounts[0], core.controller.task
-    state = "open"
-    if ledger.closed:
-        state = "closed"
-    elif ledger.paused is not None:
-        state = "paused"
-    elif core.exhausted:
-        state = "exhausted"
-    names, settings = task.limit_names, core.settings
+    ledger, controller, settings = core.ledger, core.controller, core.settings
+    task = controller.task
     return {
         "name": name,
-        "state": state,
+        "state": _state(core),
         "why": ledger.paused,
-        "budget": account.amount(account.budget),
-        "spent": account.amount(account.spent),
-        "reserved": account.amount(account.reserved),
-        "free": account.amount(account.free),
+        **amounts_of(ledger.accounts[0]),
         "in_flight": len(ledger.tickets),
         "asked": ledger.asked,
         "told": ledger.told,
@@ -48,30 +136,14 @@ def status_of(name: str, core: Core) -> dict[str, Any]:
         "refused": ledger.refused,
         "overruns": ledger.overruns,
         "reward": ledger.reward,
-        "penalties": dict(zip(names, ledger.penalties, strict=True)),
-        "limits": {limit: task.limit_text(m) for m, limit in enumerate(names)},
-        "hard": {
-            one.name: {
-                key: one.amount(getattr(one, key))
-                for key in ("budget", "spent", "reserved", "free")
-            }
-            for one in ledger.accounts[1:]
-        },
+        "penalties": dict(zip(task.limit_names, ledger.penalties, strict=True)),
+        "limits": _limits(task),
+        "hard": {one.name: amounts_of(one) for one in ledger.accounts[1:]},
         "stop": settings.stop,
         "shadow": settings.shadow,
         "policy": core.policy_text,
         "pinned": None if ledger.pinned is None else controller.arm_name(ledger.pinned),
-        "arms": [
-            {
-                "arm": arm,
-                "pulls": pulls,
-                "in_flight": flying,
-                "retired": arm in controller.retired,
-            }
-            for arm, pulls, flying in zip(
-                task.names, controller.pulls, controller.in_flight, strict=True
-            )
-        ],
+        "arms": _arms(core),
         "epoch": ledger.epoch,
         "doubtful": list(ledger.doubtful),
         "events": ledger.seq,
@@ -79,20 +151,60 @@ def status_of(name: str, core: Core) -> dict[str, Any]:
     }
 
 
-def ticket_of(store: Store, name: str, core: Core, ticket: str) -> Ticket:
-    """A ticket and its state."""
+def _state(core: Core) -> str:
+    if core.ledger.closed:
+        return "closed"
+    if core.ledger.paused is not None:
+        return "paused"
+    return "exhausted" if core.exhausted else "open"
+
+
+def _limits(task: Task) -> dict[str, StatusLimit]:
+    pairs = zip(task.limit_names, task.limit_kinds, strict=True)
+    return {name: cast(StatusLimit, {**one.table(), "per": one.per}) for name, one in pairs}
+
+
+def _arms(core: Core) -> list[StatusArm]:
+    controller = core.controller
+    columns = controller.task.names, controller.pulls, controller.in_flight
+    return [
+        {"arm": arm, "pulls": pulls, "in_flight": flying, "retired": arm in controller.retired}
+        for arm, pulls, flying in zip(*columns, strict=True)
+    ]
+
+
+def events_of(store: Store, name: str, ticket: str) -> list[Row]:
+    """The events of a ticket, in order."""
+    return store.read(name, tickets=[ticket]) if good_id(ticket) else []
+
+
+def ticket_of(core: Core, ticket: str, rows: Sequence[Row]) -> Ticket:
+    """A ticket and its state; ``rows``: its events, for one that is not in flight."""
     controller, account = core.controller, core.ledger.accounts[0]
-    if not good_id(ticket):
-        raise InputError(f"ticket = {shown(ticket)}: is unknown")
-    one = core.ledger.tickets.get(ticket)
-    past = None if one is not None else Past.of_rows(store.read(name, tickets=[ticket]))
-    found = one or past
+    flying = core.ledger.tickets.get(ticket) if good_id(ticket) else None
+    found = flying or Past.of_rows(rows)
     if found is None:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
-    state = past.state if past is not None else "open"
+    state = found.state if isinstance(found, Past) else "open"
     reserved = account.amount(found.reserved[0]) if found.reserved else 0.0
     arm = found.arm
     return Ticket(ticket, controller.arm_name(arm), arm, reserved, when(found.expires_at), state)
+
+
+def refused_of(
+    store: Store, name: str, quarantine: Mapping[int, str | None]
+) -> list[RefusedReport]:
+    """The reports of a quarantine, in its order; ``quarantine``: tickets by number."""
+    found: list[RefusedReport] = []
+    for number, ticket in quarantine.items():
+        rows = store.read(name, number - 1, 1)
+        if rows and rows[0].seq == number:
+            body, at = event_of(rows[0]).body, when(rows[0].at).isoformat()
+            why, report = str(body.get("why", "")), str(body.get("report", ""))
+            found.append(
+                {"number": number, "ticket": ticket, "at": at, "why": why, "report": report}
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -116,8 +228,7 @@ class Why:
 
 def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     """Follow the log up to the decision, and look."""
-    wanted = [ticket] if good_id(ticket) else []
-    rows = [row for row in store.read(name, tickets=wanted) if row.kind == "asked"]
+    rows = [row for row in events_of(store, name, ticket) if row.kind == "asked"]
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]

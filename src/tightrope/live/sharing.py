@@ -16,7 +16,7 @@ from typing import Any
 from tightrope.errors import HaltedError, PolicyError, StoreError, TightropeError
 from tightrope.live.writing import Writer
 
-__all__ = ["Desk", "Request", "UnexpectedError"]
+__all__ = ["Desk", "TurnRequest", "UnexpectedError"]
 
 MOST_TOGETHER = 256  # requests of one turn
 
@@ -25,13 +25,18 @@ class UnexpectedError(StoreError):
     """What was to be done failed in a way that is not ours; nothing was recorded."""
 
 
-class Request:
-    """Something to be done in a turn, and what came of it."""
+class TurnRequest:
+    """Something to be done in a turn, and what came of it.
 
-    __slots__ = ("act", "done", "error", "result", "tickets", "wake")
+    ``tickets``: those that it will look at. ``who`` asks for it, if not whoever has the campaign.
+    """
 
-    def __init__(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> None:
-        self.act, self.tickets = act, tickets
+    __slots__ = ("act", "done", "error", "result", "tickets", "wake", "who")
+
+    def __init__(
+        self, act: Callable[[Writer], Any], tickets: Sequence[str] = (), who: str | None = None
+    ) -> None:
+        self.act, self.tickets, self.who = act, tickets, who
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = False
@@ -41,14 +46,16 @@ class Request:
 class BrokenError(Exception):
     """A request failed within a turn, which cannot be gone on with; its cause is the failure."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: TurnRequest) -> None:
         super().__init__()
         self.request = request
 
 
-def act_all(requests: Iterable[Request], writer: Writer) -> None:
+def act_all(requests: Iterable[TurnRequest], writer: Writer) -> None:
     """Act for each request; one that is refused has its own error, and the others go on."""
+    own = writer.who
     for request in requests:
+        writer.who = request.who or own
         try:
             request.result = request.act(writer)
         except (HaltedError, StoreError):
@@ -59,9 +66,10 @@ def act_all(requests: Iterable[Request], writer: Writer) -> None:
             request.error = error
         except Exception as error:
             raise BrokenError(request) from error
+    writer.who = own
 
 
-def fail(requests: Iterable[Request], error: BaseException, name: str) -> None:
+def fail(requests: Iterable[TurnRequest], error: BaseException, name: str) -> None:
     """End requests of the campaign ``name`` with an error, as their threads will be told it."""
     told = error
     if not isinstance(error, Exception):
@@ -79,9 +87,9 @@ def fail(requests: Iterable[Request], error: BaseException, name: str) -> None:
 class Desk:
     """One thread at a time is at it, and does the work of all whose requests are in the queue."""
 
-    def __init__(self, name: str, work: Callable[[Sequence[Request]], None]) -> None:
-        """``work`` does requests of the campaign ``name`` in one turn, and marks them as done."""
-        self.queue: deque[Request] = deque()
+    def __init__(self, name: str, work: Callable[[Sequence[TurnRequest]], None]) -> None:
+        """``work`` does requests of the campaign ``name``, and marks them as done."""
+        self.queue: deque[TurnRequest] = deque()
         self._name, self._work = name, work
         self._lock = threading.RLock()
 
@@ -98,7 +106,7 @@ class Desk:
     def __exit__(self, *error: object) -> None:
         self.leave()
 
-    def perform(self, requests: Sequence[Request]) -> None:
+    def perform(self, requests: Sequence[TurnRequest]) -> None:
         """Have requests done, together with those of other threads, and wait for them."""
         last, wake = requests[-1], threading.Lock()
         for request in requests:
@@ -121,7 +129,7 @@ class Desk:
 
     def _serve(self, most: int) -> None:
         """Do what waits in the queue, in one turn, and call those whose work is done."""
-        batch: list[Request] = []
+        batch: list[TurnRequest] = []
         queue = self.queue
         try:
             while queue and len(batch) < most:
@@ -134,13 +142,7 @@ class Desk:
             for wake in {one.wake for one in batch if one.done}:
                 call(wake)
 
-    def put_back(self, requests: Sequence[Request]) -> None:
-        """Have requests done in another turn, before all that came later."""
-        for request in requests:
-            request.error = None
-        self.queue.extendleft(reversed(requests))
-
-    def _withdraw(self, requests: Sequence[Request]) -> None:
+    def _withdraw(self, requests: Sequence[TurnRequest]) -> None:
         """Take back what a thread no longer waits for."""
         for request in requests:
             with suppress(ValueError):

@@ -512,7 +512,7 @@ class Writer:
     def resume(self) -> None:
         """Decide again."""
         if self.ledger.closed:
-            raise CampaignError("the campaign is closed; it cannot be resumed")
+            raise CampaignError("the campaign is closed; it cannot be resumed", "closed")
         if self.ledger.paused is not None:
             self.now = max(self.now, self.clock)  # it stood still if the clock had jumped
             self.emit("resumed")

@@ -2,8 +2,8 @@
 
 ``desk`` opens the store and commits what requests ask for, ``wire`` has the shapes of requests and
 answers. ``acts`` are decisions and reports, ``campaigns`` all other routes; ``app`` finds them and
-asks ``keys`` who may do what. ``connections`` speak HTTP and keep the limits, ``server`` has the
-socket, the signals and the log; ``metrics`` and ``openapi`` are read by machines.
+asks ``keys`` who may do what. ``http`` is the HTTP server, which knows nothing of campaigns;
+``server`` has the signals and the log; ``metrics`` and ``openapi`` are read by machines.
 """
 
 from __future__ import annotations

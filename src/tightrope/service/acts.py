@@ -1,31 +1,30 @@
 """Decisions, reports, voids and amendments: one at a time, and in batches with a result per item.
 
-What is said here of one kind of act is used by the quick path (``connections``) and by ASGI.
+What is said here of one kind of act is used by the path without ASGI and by ASGI.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
 import msgspec
 
 from tightrope.errors import (
-    CampaignError,
     HaltedError,
     InputError,
     PolicyError,
     StoreError,
     TightropeError,
 )
-from tightrope.live.campaign import Request
-from tightrope.live.writing import Writer
+from tightrope.live.writing import Ticket, Writer
 from tightrope.problem.laws import shown
 from tightrope.service import wire
-from tightrope.service.desk import named_code
+from tightrope.service.desk import ServiceRequest
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded, encode, problem_of
 
 __all__ = ["ACTS", "Act", "answer_to", "answers_to", "batch_of", "items_of", "request_of"]
@@ -33,102 +32,40 @@ __all__ = ["ACTS", "Act", "answer_to", "answers_to", "batch_of", "items_of", "re
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
 
 
-class Doing:
-    """Something to be done in a turn, in the name of whoever asked for it."""
+def ask(one: wire.DecisionRequest, writer: Writer) -> tuple[Ticket, bool]:
+    """Decide, within a turn; the ticket, and whether it is new."""
+    before = writer.ledger.asked
+    ttl = None if one.ttl_s is None else round(one.ttl_s * 1e6)
+    ticket = writer.ask(one.id, one.eligible, ttl)
+    return ticket, writer.ledger.asked != before
 
-    __slots__ = ("one", "who")
 
-    def __init__(self, one: Any, who: str) -> None:
-        self.one, self.who = one, who
+def tell(one: wire.ReportRequest, writer: Writer) -> None:
+    """Take a report."""
+    writer.tell(one.id, one.cost, one.reward, one.penalty, one.arm)
 
-    def __call__(self, writer: Writer) -> Any:
-        """Do it, within a turn."""
-        before, writer.who = writer.who, self.who
+
+def void(one: wire.Void, writer: Writer) -> None:
+    """Take back a ticket that was not carried out."""
+    writer.void(one.id)
+
+
+def amend(one: wire.Amendment, writer: Writer) -> None:
+    """Move other money for a ticket."""
+    writer.amend(one.id, one.cost, one.penalty, one.note)
+
+
+def do_all(do: Callable[[Any, Writer], Any], items: Sequence[Any], writer: Writer) -> list[Any]:
+    """Do several of one kind in one turn; a list of results and errors."""
+    results: list[Any] = []
+    for item in items:
         try:
-            return self.done(writer)
-        except CampaignError as error:
-            named_code(error, writer.ledger)
-            raise
-        finally:
-            writer.who = before
-
-    def done(self, writer: Writer) -> Any:
-        """What it is."""
-        raise NotImplementedError
-
-
-class Asking(Doing):
-    """A decision; its result is the ticket, and whether it is new."""
-
-    __slots__ = ()
-
-    def done(self, writer: Writer) -> Any:
-        """Decide."""
-        one, before = self.one, writer.ledger.asked
-        ttl = None if one.ttl_s is None else round(one.ttl_s * 1e6)
-        ticket = writer.ask(one.id, one.eligible, ttl)
-        return ticket, writer.ledger.asked != before
-
-
-class Telling(Doing):
-    """A report."""
-
-    __slots__ = ()
-
-    def done(self, writer: Writer) -> Any:
-        """Take it."""
-        one = self.one
-        writer.tell(one.id, one.cost, one.reward, one.penalty, one.arm)
-
-
-class Voiding(Doing):
-    """A ticket that was not carried out."""
-
-    __slots__ = ()
-
-    def done(self, writer: Writer) -> Any:
-        """Take it back."""
-        writer.void(self.one.id)
-
-
-class Amending(Doing):
-    """Other money for a ticket."""
-
-    __slots__ = ()
-
-    def done(self, writer: Writer) -> Any:
-        """Move it."""
-        one = self.one
-        writer.amend(one.id, one.cost, one.penalty, one.note)
-
-
-class Together:
-    """Several of one kind in one turn; the result is a list of results and errors."""
-
-    __slots__ = ("doing", "items", "who")
-
-    def __init__(self, doing: type[Doing], items: Sequence[Any], who: str) -> None:
-        self.doing, self.items, self.who = doing, items, who
-
-    def __call__(self, writer: Writer) -> list[Any]:
-        """Do them, within a turn."""
-        before, writer.who = writer.who, self.who
-        doing = self.doing(None, self.who)
-        done, results = doing.done, list[Any]()
-        try:
-            for item in self.items:
-                doing.one = item
-                try:
-                    results.append(done(writer))
-                except (HaltedError, PolicyError, StoreError):
-                    raise  # as of one request: nothing of this turn is kept
-                except TightropeError as error:
-                    if isinstance(error, CampaignError):
-                        named_code(error, writer.ledger)
-                    results.append(error)
-        finally:
-            writer.who = before
-        return results
+            results.append(do(item, writer))
+        except (HaltedError, PolicyError, StoreError):
+            raise  # as of one request: nothing of this turn is kept
+        except TightropeError as error:
+            results.append(error)
+    return results
 
 
 @dataclass(frozen=True)
@@ -139,7 +76,7 @@ class Act:
     item: type[msgspec.Struct]
     batch: type[msgspec.Struct]
     answer: type[msgspec.Struct]
-    doing: type[Doing]
+    do: Callable[[Any, Writer], Any]  # within a turn
     roles: tuple[str, ...]
     summary: str
     state: str = ""
@@ -158,24 +95,24 @@ class Act:
 ACTS = {
     act.name: act
     for act in (
-        Act("decisions", wire.Decision, wire.Decisions, wire.DecisionAnswer, Asking, ("decide",),
-            "Which arm to pull now"),
-        Act("reports", wire.Report, wire.Reports, wire.ReportAnswer, Telling, ("report",),
+        Act("decisions", wire.DecisionRequest, wire.Decisions, wire.DecisionAnswer, ask,
+            ("decide",), "Which arm to pull now"),
+        Act("reports", wire.ReportRequest, wire.Reports, wire.ReportAnswer, tell, ("report",),
             "What came of a ticket", "told"),
-        Act("voids", wire.Void, wire.Voids, wire.ReportAnswer, Voiding, ("decide", "report"),
+        Act("voids", wire.Void, wire.Voids, wire.ReportAnswer, void, ("decide", "report"),
             "Nothing was done for a ticket", "voided"),
-        Act("amendments", wire.Amendment, wire.Amendments, wire.ReportAnswer, Amending, ("report",),
+        Act("amendments", wire.Amendment, wire.Amendments, wire.ReportAnswer, amend, ("report",),
             "Other money for a ticket that was told", "told"),
     )
 }  # fmt: skip
 
 
-def request_of(act: Act, one: Any, who: str) -> Request:
+def request_of(act: Act, one: Any, who: str) -> ServiceRequest:
     """What is to be done in a turn for one item."""
     id = one.id
-    if act.doing is Asking and one.ttl_s is not None:
+    if act.do is ask and one.ttl_s is not None:
         check_ttl(one.ttl_s)
-    return Request(act.doing(one, who), () if id.__class__ is not str else (id,))
+    return ServiceRequest(partial(act.do, one), () if id.__class__ is not str else (id,), who)
 
 
 def check_ttl(ttl: float) -> None:
@@ -209,21 +146,21 @@ def _item(act: Act, piece: bytes) -> Any:
         return error
 
 
-def batch_of(act: Act, items: Sequence[Any], who: str) -> tuple[Request | None, list[Any]]:
+def batch_of(act: Act, items: Sequence[Any], who: str) -> tuple[ServiceRequest | None, list[Any]]:
     """One request for all items that can be tried, and of each item its error, if it has one."""
     errors = [_error(act, item) for item in items]
     good = [item for item, error in zip(items, errors, strict=True) if error is None]
     if not good:
         return None, errors
     ids = [item.id for item in good if item.id.__class__ is str]
-    return Request(Together(act.doing, good, who), ids), errors
+    return ServiceRequest(partial(do_all, act.do, good), ids, who, len(items)), errors
 
 
 def _error(act: Act, item: Any) -> TightropeError | None:
     """Why an item cannot be tried."""
     if isinstance(item, TightropeError):
         return item
-    if act.doing is Asking and item.ttl_s is not None:
+    if act.do is ask and item.ttl_s is not None:
         try:
             check_ttl(item.ttl_s)
         except InputError as error:
@@ -231,11 +168,11 @@ def _error(act: Act, item: Any) -> TightropeError | None:
     return None
 
 
-def answer_to(act: Act, one: Any, request: Request) -> Answer:
+def answer_to(act: Act, one: Any, request: ServiceRequest) -> Answer:
     """The answer to one item."""
     if request.error is not None:
         return answer_of(request.error)
-    if act.doing is Asking:
+    if act.do is ask:
         ticket, new = request.result
         return (201 if new else 200), encode(wire.DecisionAnswer(*ticket)), None
     return 200, encode(wire.ReportAnswer(one.id, act.state)), None
@@ -245,7 +182,7 @@ def answers_to(
     act: Act,
     items: Sequence[Any],
     errors: Sequence[TightropeError | None],
-    request: Request | None,
+    request: ServiceRequest | None,
     outcomes: Counter[str],
 ) -> Answer:
     """The answer to a batch, a result per item; ``outcomes`` counts how they ended."""
@@ -258,10 +195,10 @@ def answers_to(
             problem = problem_of(result)[0]
             outcomes[problem.code] += 1
             results.append(problem)
-        elif act.doing is Asking:
+        elif act.do is ask:
             ticket, new = result
             results.append(wire.DecisionAnswer.of(ticket, 201 if new else 200))
         else:
             results.append(wire.ReportAnswer(item.id, act.state, 200))
-    outcomes["ok"] += sum(not isinstance(one, wire.Problem) for one in results)
+    outcomes["ok"] += sum(not isinstance(one, wire.ProblemDetails) for one in results)
     return 200, encode({"results": results}), None

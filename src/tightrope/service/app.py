@@ -1,7 +1,8 @@
 """The service as an ASGI application: who asks, what for, and which function answers.
 
 Paths under ``/v1`` are split by hand, before they are decoded: a campaign's name may hold a slash.
-Decisions and reports may also be answered ``at_once``, without ASGI; the pages are Starlette's.
+Decisions and reports are also answered without ASGI (``answer_directly``); the pages are
+Starlette's.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
@@ -26,36 +27,17 @@ from tightrope.service.acts import (
     request_of,
 )
 from tightrope.service.campaigns import ROUTES, Asked, Route
-from tightrope.service.connections import Unfinished
-from tightrope.service.desk import Committer, Service, Work
+from tightrope.service.desk import Committer, Service, ServiceRequest
+from tightrope.service.http import HttpRequest
+from tightrope.service.http.answers import JSON
+from tightrope.service.http.requests import Sender, body_of, decoded_part, is_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
 __all__ = ["App", "make_app"]
 
-BODY = 1 << 20  # bytes of a request, at most
 MOST_PATHS = 1000  # that are remembered
-LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
 OWN_PATHS = (b"/v1/", b"/v1", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")
-Headers = Sequence[tuple[bytes, bytes]]
-
-
-class Sender:
-    """Who sent a request, as its headers tell."""
-
-    __slots__ = ("authorization", "content_type", "host", "origin")
-
-    def __init__(self, headers: Headers) -> None:
-        self.authorization = self.content_type = self.host = self.origin = b""
-        for name, value in headers:
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-type":
-                self.content_type = value
-            elif name == b"host":
-                self.host = value
-            elif name == b"origin":
-                self.origin = value
 
 
 class Hot:
@@ -90,7 +72,7 @@ class App:
         """
         if self.keys is None:
             found: Grant | None = OPEN
-            if sender.host and host_name(sender.host) not in LOOPBACK:
+            if sender.host and not is_local(sender.host):
                 host = sender.host[:80].decode("latin-1")
                 text = f"Host {host!r}: must be localhost, 127.0.0.1 or [::1]"
                 raise RefusalError(403, "forbidden", text)
@@ -122,7 +104,7 @@ class App:
 
     # Decisions, reports, voids, amendments.
 
-    def at_once(self, request: Unfinished, done: Callable[[Answer], None]) -> bool:
+    def answer_directly(self, request: HttpRequest, done: Callable[[Answer], None]) -> bool:
         """Whether a request is answered by a call of ``done``, now or after its commit."""
         if request.method != b"POST":
             return False
@@ -177,27 +159,26 @@ class App:
             items = items_of(act, body)
             together, errors = batch_of(act, items, grant.name)
 
-            def finish_all(work: Work | None) -> None:
-                done(answers_to(act, items, errors, together, outcomes))
+            def finish_all(request: ServiceRequest | None) -> None:
+                done(answers_to(act, items, errors, request, outcomes))
 
             if together is None:
                 finish_all(None)
             else:
-                committer.submit((together,), finish_all, len(items))
+                committer.submit(together, finish_all)
             return
         one = act.item() if not body and act.name == "decisions" else decoded(act.one, body)
-        request = request_of(act, one, grant.name)
 
-        def finish(work: Work) -> None:
+        def finish(request: ServiceRequest) -> None:
             answer = answer_to(act, one, request)
             error: Any = request.error
             outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
             done(answer)
 
-        committer.submit((request,), finish)
+        committer.submit(request_of(act, one, grant.name), finish)
 
     async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
-        """As ``at_once``, where the campaign may have to be opened first."""
+        """As ``answer_directly``, where the campaign may have to be opened first."""
         committer = await self.service.committer(hot.name)
         waiter = self.service.loop.create_future()
 
@@ -234,7 +215,7 @@ class App:
             self.service.log("a request failed", path=raw.decode("latin-1"), error=repr(error))
             answer = answer_of(error)
         status, body, headers = answer
-        headers = [wire.JSON] if headers is None else headers
+        headers = [JSON] if headers is None else headers
         headers = [*headers, (b"content-length", str(len(body)).encode())]
         if self.access is not None:
             self.access(scope["method"], raw, status, time.perf_counter() - began, who[0])
@@ -270,20 +251,6 @@ class App:
         if route.changes:
             self.service.log("changed", what=route.path, campaign=name, who=grant.name)
         return answer
-
-
-def host_name(host: bytes) -> str:
-    """A Host header without its port."""
-    text = host.decode("latin-1").lower()
-    return text if text.endswith("]") or ":" not in text else text.rpartition(":")[0]
-
-
-def decoded_part(part: bytes) -> str:
-    """A part of a path as text."""
-    try:
-        return unquote(part.decode("ascii"), errors="strict")
-    except UnicodeDecodeError:
-        raise RefusalError(400, "malformed", "path: must be percent-encoded UTF-8") from None
 
 
 def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
@@ -324,18 +291,6 @@ def query_of(text: bytes, route: Route) -> dict[str, int | float]:
             given = wire.one_line(value)
             raise InputError(f"query {key} = {given!r}: must be {what} from {least:g} to {most:g}")
     return found
-
-
-async def body_of(receive: Any) -> bytes:
-    """The body of a request."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > BODY:
-            raise RefusalError(413, "too_large", f"body: must be at most {BODY} bytes")
-    return body
 
 
 def make_app(

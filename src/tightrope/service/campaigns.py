@@ -10,17 +10,24 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
 from tightrope.live.core import Core, when
-from tightrope.live.describing import status_of, why_of
-from tightrope.live.events import event_of
+from tightrope.live.describing import (
+    CampaignStatus,
+    Why,
+    amounts_of,
+    events_of,
+    refused_of,
+    status_of,
+    ticket_of,
+    why_of,
+)
 from tightrope.live.stores import Store
-from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.naming import known_policies
 from tightrope.problem.laws import shown
 from tightrope.service import metrics, wire
@@ -171,44 +178,34 @@ async def metrics_page(asked: Asked) -> Answer:
 # Campaigns.
 
 
-class Status:
-    """The status of a campaign; equal to others of the same name, so that one look serves all."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Status) and other.name == self.name
-
-    def __call__(self, core: Core) -> dict[str, Any]:
-        """Look."""
-        return status_of(self.name, core)
+@lru_cache(maxsize=1000)
+def status_look(name: str) -> Callable[[Core], CampaignStatus]:
+    """What looks at a campaign's status; one for each name, so that one look serves many."""
+    return partial(status_of, name)
 
 
 async def answer_status(asked: Asked, status: int = 200) -> Answer:
     """Where a campaign stands."""
-    return as_json(await asked.look(Status(asked.name)), status)
+    return as_json(await asked.look(status_look(asked.name)), status)
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
        answers=wire.StatusList, some=True)  # fmt: skip
 async def list_campaigns(asked: Asked) -> Answer:
     """A campaign that cannot be followed here is listed as halted."""
-    service, found = asked.app.service, []
+    service, found = asked.app.service, list[Any]()
     for name in await service.read(service.names):
         if asked.grant.allows(("read",), name):
             try:
-                found.append(await service.look(name, Status(name)))
+                found.append(await service.look(name, status_look(name)))
             except TightropeError as error:
-                found.append({"name": name, "state": "halted", "why": wire.one_line(error)})
+                found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
     return as_json({"campaigns": found})
 
 
 @route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or see that it agrees",
-       roles=("admin",), takes=wire.Campaign, answers=wire.Status, statuses=(200, 201))  # fmt: skip
+       roles=("admin",), takes=wire.NewCampaign, answers=CampaignStatus,
+       statuses=(200, 201))  # fmt: skip
 async def create(asked: Asked) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
     new = await asked.app.service.read(_made, asked)
@@ -227,14 +224,13 @@ def _made(asked: Asked) -> bool:
     task = Task.from_table(given.pop("task"))
     new = asked.name not in service.names()
     try:
-        made = open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
+        open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
     except HaltedError:
         raise
     except InputError as error:
         if new:
             raise
         raise ConflictError(str(error)) from None
-    service.keep(made)
     return new
 
 
@@ -246,13 +242,13 @@ def require_installed(policy: str) -> None:
         raise InputError(f"policy = {shown(policy)}: must be one of {known}")
 
 
-@route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=wire.Status)
+@route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)
 async def status(asked: Asked) -> Answer:
     """Money, tickets, limits and arms."""
     return await answer_status(asked)
 
 
-@route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=wire.Status)
+@route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=CampaignStatus)
 async def state(asked: Asked) -> Answer:
     """The same by another name."""
     return await answer_status(asked)
@@ -271,7 +267,7 @@ async def outlook(asked: Asked) -> Answer:
 
 
 @route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
-       answers=wire.Ledger)  # fmt: skip
+       answers=wire.LedgerAnswer)  # fmt: skip
 async def ledger(asked: Asked) -> Answer:
     """For each account budget = spent + reserved + free, exactly, in ticks."""
     return as_json(await asked.look(_ledger))
@@ -285,7 +281,7 @@ def _ledger(core: Core) -> dict[str, Any]:
         "accounts": [
             {
                 "name": account.name,
-                **{key: account.amount(getattr(account, key)) for key in keys},
+                **amounts_of(account),
                 "ticks": {key: getattr(account, key) for key in keys},
                 "tick": 10.0**-account.digits,
             }
@@ -332,33 +328,17 @@ def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
        roles=("read", "decide", "report"), answers=wire.DecisionAnswer)  # fmt: skip
 async def ticket(asked: Asked) -> Answer:
     """In flight, or as the log tells it."""
-    id = asked.place
-    found = await asked.look(partial(_flying, id))
-    if not isinstance(found, Ticket):
-        store = asked.app.service.store
-        rows = await asked.app.service.read(partial(store.read, asked.name, tickets=[id]))
-        past = Past.of_rows(rows) if good_id(id) else None
-        if past is None:
-            raise NotFoundError(f"ticket {shown(id)}: is unknown")
-        names, amount = found
-        reserved = amount(past.reserved[0]) if past.reserved else 0.0
-        expires = when(past.expires_at)
-        found = Ticket(id, names[past.arm], past.arm, reserved, expires, past.state)
+    service, id = asked.app.service, asked.place
+    rows = await service.read(events_of, service.store, asked.name, id)
+    try:
+        found = await asked.look(lambda core: ticket_of(core, id, rows))
+    except InputError as error:
+        raise NotFoundError(str(error)) from None
     return 200, encode(wire.DecisionAnswer(*found)), None
 
 
-def _flying(id: str, core: Core) -> Any:
-    """A ticket in flight; otherwise what a ticket of the log is described with."""
-    one, account = core.ledger.tickets.get(id), core.ledger.accounts[0]
-    if one is None:
-        return core.controller.task.names, account.amount
-    reserved = account.amount(one.reserved[0]) if one.reserved else 0.0
-    arm = core.controller.arm_name(one.arm)
-    return Ticket(id, arm, one.arm, reserved, when(one.expires_at), "open")
-
-
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}/why", "Why a ticket's arm was chosen",
-       answers=dict[str, Any])  # fmt: skip
+       answers=Why)  # fmt: skip
 async def why(asked: Asked) -> Answer:
     """What was known then; the log is followed up to the decision."""
     service = asked.app.service
@@ -374,21 +354,8 @@ async def why(asked: Asked) -> Answer:
        answers=wire.Quarantine)  # fmt: skip
 async def quarantine(asked: Asked) -> Answer:
     """Each with why it was refused."""
-    numbers = await asked.look(lambda core: dict(core.ledger.quarantine))
-    service = asked.app.service
-    return as_json({"reports": await service.read(_kept, service.store, asked.name, numbers)})
-
-
-def _kept(store: Store, name: str, numbers: dict[int, str | None]) -> list[dict[str, Any]]:
-    found = []
-    for number, id in numbers.items():
-        rows = store.read(name, number - 1, 1)
-        if rows and rows[0].seq == number:
-            body = event_of(rows[0]).body
-            at = when(rows[0].at).isoformat()
-            one = {"number": number, "ticket": id, "at": at, "why": body["why"]}
-            found.append({**one, "report": body["report"]})
-    return found
+    numbers, service = await _quarantined(asked), asked.app.service
+    return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
 
 
 # Changes.
@@ -399,7 +366,7 @@ def change(
 ) -> Callable[[Answering], Answering]:
     """A route that changes a campaign and answers with its status."""
     return route("POST", f"/v1/campaigns/{{campaign}}/{path}", summary, roles=("admin",),
-                 takes=takes, answers=wire.Status)  # fmt: skip
+                 takes=takes, answers=CampaignStatus)  # fmt: skip
 
 
 @change("pause", "Make no decisions until it is resumed; reports are taken", wire.Pause)
@@ -438,7 +405,7 @@ async def budget(asked: Asked) -> Answer:
     return await asked.do(lambda writer: writer.add_budget(asked.body.amount))
 
 
-@change("arms", "Add an arm", wire.ArmFacts)
+@change("arms", "Add an arm", wire.NewArm)
 async def arms(asked: Asked) -> Answer:
     """Nothing is known of it but what is said here."""
     facts = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
@@ -446,7 +413,7 @@ async def arms(asked: Asked) -> Answer:
 
 
 @route("DELETE", "/v1/campaigns/{campaign}/arms/{arm}", "Never pull an arm again",
-       roles=("admin",), answers=wire.Status)  # fmt: skip
+       roles=("admin",), answers=CampaignStatus)  # fmt: skip
 async def retire(asked: Asked) -> Answer:
     """By its name; its tickets in flight may still be told."""
     names = await asked.look(lambda core: list(core.controller.task.names))
@@ -455,7 +422,7 @@ async def retire(asked: Asked) -> Answer:
     return await asked.do(lambda writer: writer.retire_arm(asked.place))
 
 
-@change("change", "Other limits, another policy, another expiry from here on", wire.Change)
+@change("change", "Other limits, another policy, another expiry from here on", wire.ChangeRequest)
 async def other(asked: Asked) -> Answer:
     """A new policy learns again from every report in the log; decisions go on meanwhile."""
     given = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
@@ -463,8 +430,7 @@ async def other(asked: Asked) -> Answer:
         raise InputError("body: must have limits, policy, expire_after or per_day")
     if "policy" in given:
         require_installed(given["policy"])
-    service = asked.app.service
-    await service.read(partial(service.change, asked.name, asked.grant.name, **given))
+    await asked.app.service.change(asked.name, asked.grant.name, **given)
     return await answer_status(asked)
 
 

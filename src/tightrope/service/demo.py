@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from tightrope.client import AsyncClient, Ticket, UnreachableError
 from tightrope.errors import ExhaustedError, InputError, TightropeError
 from tightrope.service.app import make_app
-from tightrope.service.connections import Limits
 from tightrope.service.desk import Service
-from tightrope.service.server import PORT, Log, Server, checked_address
+from tightrope.service.http import Limits
+from tightrope.service.server import PORT, JsonLog, Server, checked_address
 
 __all__ = ["MODELS", "Model", "Traffic", "run_demo"]
 
@@ -148,7 +148,7 @@ class Traffic:
             self._say(f"half of ${BUDGET:g} is spent: sonnet gets worse")
 
 
-class Quiet(Log):
+class Quiet(JsonLog):
     """No log: a person watches."""
 
     def __call__(self, message: str, **facts: object) -> None:

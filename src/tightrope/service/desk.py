@@ -8,8 +8,7 @@ Promises kept here:
   that a request is refused, before anything is done for it. One that was taken is committed, or
   answered with its error; also while the service drains, and if its client has gone.
 - *A reader never waits for a disk, and no writer waits for a reader.* What is read of the state is
-  read by the committer between two turns, in microseconds; longer reads have threads and a replica
-  of their own.
+  read by the committer between two turns, in microseconds; longer reads have threads of their own.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tightrope.errors import CampaignError, HaltedError, NotFoundError, nearest
-from tightrope.live.campaign import Campaign, Request
+from tightrope.errors import HaltedError, NotFoundError, nearest
+from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
-from tightrope.live.ledger import Ledger
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writing import Writer
 from tightrope.service.metrics import Counts
 from tightrope.service.wire import RefusalError
 
-__all__ = ["By", "Committer", "Service", "named_code"]
+__all__ = ["Committer", "Service", "ServiceRequest"]
 
 MOST_WAITING = 10_000  # items of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # items of one turn
@@ -43,51 +41,27 @@ READY = 0.5  # seconds for which the store is believed to answer
 Value = TypeVar("Value")
 
 
-class By:
-    """Something to be done in a turn, in the name of whoever asked for it."""
+class ServiceRequest(TurnRequest):
+    """Something to be done in a turn, or a look at the state; ``finish`` is called after.
 
-    __slots__ = ("act", "who")
+    ``items``: how many things it does; none if it looks.
+    """
 
-    def __init__(self, act: Callable[[Writer], Any], who: str) -> None:
-        self.act, self.who = act, who
-
-    def __call__(self, writer: Writer) -> Any:
-        """Do it, within a turn."""
-        before, writer.who = writer.who, self.who
-        try:
-            return self.act(writer)
-        except CampaignError as error:
-            named_code(error, writer.ledger)
-            raise
-        finally:
-            writer.who = before
-
-
-def named_code(error: CampaignError, ledger: Ledger) -> None:
-    """Say in an error's code whether the campaign is closed or paused."""
-    if error.code == "conflict":
-        if ledger.closed:
-            error.code = "closed"
-        elif ledger.paused is not None:
-            error.code = "paused"
-
-
-class Work:
-    """Requests that were handed in together, or something to look at; ``done`` is called after."""
-
-    __slots__ = ("done", "error", "function", "items", "requests", "result", "since")
+    __slots__ = ("finish", "items", "since")
 
     def __init__(
         self,
-        requests: Sequence[Request],
-        done: Callable[[Work], None],
-        items: int,
-        function: Callable[[Core], Any] | None = None,
+        act: Callable[[Any], Any],
+        tickets: Sequence[str] = (),
+        who: str | None = None,
+        items: int = 1,
     ) -> None:
-        self.requests, self.done, self.items, self.function = requests, done, items, function
-        self.since = time.perf_counter()
-        self.result: Any = None
-        self.error: BaseException | None = None
+        super().__init__(act, tickets, who)
+        self.items, self.since = items, time.perf_counter()
+        self.finish: Callable[[ServiceRequest], None]
+
+
+Finish = Callable[[ServiceRequest], None]
 
 
 class Committer:
@@ -96,11 +70,11 @@ class Committer:
     def __init__(self, service: Service, name: str) -> None:
         self.name, self.counts = name, service.counts.of(name)
         self._service, self._loop = service, service.loop
-        self._queue: deque[Work] = deque()
-        self._looks: deque[Work] = deque()
+        self._queue: deque[ServiceRequest] = deque()
+        self._looks: deque[ServiceRequest] = deque()
         self.waiting = 0  # items that were taken and not answered; the loop's
         self.halted = False  # whether the log cannot be followed here
-        self._campaign: Campaign | None = None
+        self.campaign: Campaign | None = None  # before it is opened
         self._core: Core | None = None  # as it was last looked at; turns go on with it
         self._asleep, self._bell = False, threading.Lock()
         self._bell.acquire()
@@ -108,14 +82,9 @@ class Committer:
         self._thread = threading.Thread(target=self._run, name=f"committer {name}", daemon=True)
         self._thread.start()
 
-    def submit(
-        self, requests: Sequence[Request], done: Callable[[Work], None], items: int = 0
-    ) -> None:
-        """Have requests done; ``done`` is called in the loop, when each has a result or error.
-
-        ``items``: how many things they do, if not one each.
-        """
-        items = items or len(requests)
+    def submit(self, request: ServiceRequest, finish: Finish) -> None:
+        """Have a request done; ``finish`` is called in the loop, when it has a result or error."""
+        items = request.items
         if self._ending:
             raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
         if self.waiting + items > self._service.most_waiting:
@@ -127,12 +96,14 @@ class Committer:
                 retry_after="1",
             )
         self.waiting += items
-        self._queue.append(Work(requests, done, items))
+        request.finish = finish
+        self._queue.append(request)
         self._call()
 
-    def look(self, function: Callable[[Core], Any], done: Callable[[Work], None]) -> None:
+    def look(self, request: ServiceRequest, finish: Finish) -> None:
         """Have a short function look at the state after all that is committed."""
-        self._looks.append(Work((), done, 0, function))
+        request.finish = finish
+        self._looks.append(request)
         self._call()
 
     def _call(self) -> None:
@@ -168,40 +139,39 @@ class Committer:
                 if not self._queue and not self._looks and not self._ending:
                     self._bell.acquire()
                 continue
-            works = self._take()
-            if works:
-                self._commit(works)
+            requests = self._take()
+            if requests:
+                self._commit(requests)
             looks = [self._looks.popleft() for _ in range(len(self._looks))]
             if looks:
                 self._look(looks)
             with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                self._loop.call_soon_threadsafe(self._finish, works + looks)
+                self._loop.call_soon_threadsafe(self._finish, requests + looks)
 
-    def _take(self) -> list[Work]:
-        """What waits, up to the most requests of one turn."""
-        works: list[Work] = []
+    def _take(self) -> list[ServiceRequest]:
+        """What waits, up to the most items of one turn."""
+        requests: list[ServiceRequest] = []
         count = 0
         while self._queue and count < MOST_TOGETHER:
-            works.append(self._queue.popleft())
-            count += works[-1].items
-        return works
+            requests.append(self._queue.popleft())
+            count += requests[-1].items
+        return requests
 
     def _opened(self) -> Campaign:
-        if self._campaign is None:
-            self._campaign = Campaign(self._service.store, self.name, who=self._service.who)
-        return self._campaign
+        if self.campaign is None:
+            self.campaign = Campaign(self._service.store, self.name, who=self._service.who)
+        return self.campaign
 
-    def _commit(self, works: Sequence[Work]) -> None:
-        requests = [request for work in works for request in work.requests]
+    def _commit(self, requests: Sequence[ServiceRequest]) -> None:
         began = time.perf_counter()
         try:
-            self._opened().perform(requests)
+            self._opened().work(requests)
         except BaseException as error:
             for request in requests:
                 if not request.done:
                     request.error = error
         self._mark(requests[0].error)
-        self.counts.committed(sum(work.items for work in works), time.perf_counter() - began)
+        self.counts.committed(sum(one.items for one in requests), time.perf_counter() - began)
 
     def _mark(self, error: BaseException | None) -> None:
         """Remember whether the campaign is halted here, and say it when that changes."""
@@ -211,7 +181,7 @@ class Committer:
             message = "a campaign is halted" if halted else "a campaign goes on"
             self._service.log(message, campaign=self.name, why=str(error) if halted else None)
 
-    def _look(self, looks: Sequence[Work]) -> None:
+    def _look(self, looks: Sequence[ServiceRequest]) -> None:
         try:
             core = self._core = self._opened().refreshed()
         except BaseException as error:
@@ -222,8 +192,7 @@ class Committer:
         self._mark(None)
         results: dict[Any, Any] = {}
         for look in looks:  # many who look for the same are answered by one look
-            function = look.function
-            assert function is not None
+            function: Any = look.act
             try:
                 if function not in results:
                     results[function] = function(core)
@@ -231,15 +200,15 @@ class Committer:
             except Exception as error:
                 look.error = error
 
-    def _finish(self, works: Sequence[Work]) -> None:
+    def _finish(self, requests: Sequence[ServiceRequest]) -> None:
         """Answer what was done; in the loop."""
         now, waited = time.perf_counter(), self.counts.waited
-        for work in works:
-            if work.items:
-                self.waiting -= work.items
-                waited(now - work.since)
+        for request in requests:
+            if request.items:
+                self.waiting -= request.items
+                waited(now - request.since)
             try:
-                work.done(work)
+                request.finish(request)
             except Exception as error:
                 self._service.log("an answer failed", campaign=self.name, error=repr(error))
 
@@ -261,11 +230,9 @@ class Service:
         self._answered = -READY  # when the store was last seen to answer
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
-        self._replicas: dict[str, Campaign] = {}
-        self._opening = threading.Lock()
         self._readers = ThreadPoolExecutor(READERS, "reader")
         self.log: Callable[..., None] = lambda message, **facts: None
-        self._changing = threading.Lock()
+        self._changing = asyncio.Lock()
 
     # For the loop.
 
@@ -273,7 +240,7 @@ class Service:
         """Belong to the running loop, and begin to open campaigns: the newest of them."""
         self.loop = asyncio.get_running_loop()
         for name in (await self.read(self.store.names))[-OPENED:]:
-            self._committer(name).look(_nothing, lambda work: None)
+            self._committer(name).look(ServiceRequest(_nothing, items=0), _nothing)
 
     async def committer(self, name: str) -> Committer:
         """A campaign's committer; raises a ``NotFoundError`` if there is no such campaign."""
@@ -295,39 +262,38 @@ class Service:
             found = self._committers[name] = Committer(self, name)
         return found
 
-    async def perform(self, name: str, requests: Sequence[Request], who: str) -> None:
-        """Have requests done in a turn; each ends with its own ``result`` or ``error``."""
-        for request in requests:
-            request.act = By(request.act, who)
-        await self.performed(name, requests)
-
-    async def performed(self, name: str, requests: Sequence[Request]) -> None:
-        """As ``perform``, of requests that say by themselves in whose name they are."""
-        if not requests:
-            return
-        committer, waiter = await self.committer(name), self.loop.create_future()
-        committer.submit(requests, partial(_wake, waiter))
-        await asyncio.shield(waiter)
-
     async def do(self, name: str, act: Callable[[Writer], Any], who: str, *tickets: str) -> Any:
         """Have one thing done in a turn; returns its result, or raises its error."""
-        request = Request(By(act, who), tickets)
-        await self.performed(name, [request])
-        if request.error is not None:
-            raise request.error
-        return request.result
+        committer = await self.committer(name)
+        return await self._finished(committer.submit, ServiceRequest(act, tickets, who))
 
     async def look(self, name: str, function: Callable[[Core], Value]) -> Value:
         """What a short function sees in the state after all that is committed.
 
         It holds up the campaign's decisions while it runs: microseconds, and no waiting.
         """
-        committer, waiter = await self.committer(name), self.loop.create_future()
-        committer.look(function, partial(_wake, waiter))
-        work: Work = await asyncio.shield(waiter)
-        if work.error is not None:
-            raise work.error
-        return work.result  # type: ignore[no-any-return]
+        committer = await self.committer(name)
+        found = await self._finished(committer.look, ServiceRequest(function, items=0))
+        return found  # type: ignore[no-any-return]
+
+    async def _finished(
+        self, hand_in: Callable[[ServiceRequest, Finish], None], request: ServiceRequest
+    ) -> Any:
+        waiter = self.loop.create_future()
+        hand_in(request, partial(_wake, waiter))
+        await asyncio.shield(waiter)
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    async def change(self, name: str, who: str, **changes: Any) -> None:
+        """Other limits, another policy or expiry; decisions go on while the log is learned from."""
+        async with self._changing:
+            await self.look(name, _nothing)
+            campaign = self._committers[name].campaign
+            assert campaign is not None
+            act = await self.read(partial(campaign.prepared_change, **changes))
+            await self.do(name, act, who)
 
     async def read(self, function: Callable[..., Value], *arguments: Any) -> Value:
         """What a function returns that may take its time; it runs in one of a few threads."""
@@ -359,6 +325,11 @@ class Service:
 
     # For any thread.
 
+    def look_now(self, seconds: float, name: str, function: Callable[[Core], Value]) -> Value:
+        """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
+        look = asyncio.run_coroutine_threadsafe(self.look(name, function), self.loop)
+        return look.result(seconds)
+
     def names(self) -> list[str]:
         """The campaigns of the store."""
         return self.store.names()
@@ -369,35 +340,11 @@ class Service:
             hint = nearest(name, names) if names else "there is none yet"
             raise NotFoundError(f"campaign {name!r}: does not exist; {hint}")
 
-    def campaign(self, name: str) -> Campaign:
-        """A replica of a campaign for long reads, which no decision waits for; opened once."""
-        with self._opening:
-            found = self._replicas.get(name)
-            if found is None:
-                self.require(name)
-                found = self._replicas[name] = Campaign(self.store, name, who=self.who)
-            return found
-
     @property
     def halted(self) -> bool:
         """Whether there are campaigns, and none can be followed here: restart this process."""
         committers = list(self._committers.values())
         return bool(committers) and all(one.halted for one in committers)
-
-    def keep(self, campaign: Campaign) -> None:
-        """Take a campaign that was just opened for a replica, if there is none yet."""
-        with self._opening:
-            self._replicas.setdefault(campaign.name, campaign)
-
-    def change(self, name: str, who: str, **changes: Any) -> None:
-        """Other limits, another policy or expiry; decisions go on while the log is learned from."""
-        campaign = self.campaign(name)
-        with self._changing:
-            before, campaign.who = campaign.who, who
-            try:
-                campaign.change(**changes)
-            finally:
-                campaign.who = before
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -405,10 +352,10 @@ class Service:
         return {name: one.waiting for name, one in list(self._committers.items())}
 
 
-def _nothing(core: Core) -> None:
-    """A look that opens a campaign."""
+def _nothing(given: object) -> None:
+    """A look that opens a campaign, and what is done after it."""
 
 
-def _wake(waiter: asyncio.Future[Work], work: Work) -> None:
+def _wake(waiter: asyncio.Future[None], request: ServiceRequest) -> None:
     if not waiter.done():
-        waiter.set_result(work)
+        waiter.set_result(None)

@@ -16,12 +16,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tightrope.live.core import Core
+from tightrope.live.describing import status_of
 
 __all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 STARTED = time.time()
 PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_ARMS = 1000  # of a campaign
 
 
 class Counted:
@@ -60,36 +62,18 @@ class Counts:
 
 def facts_of(core: Core) -> dict[str, Any]:
     """What is shown of a campaign's state."""
-    ledger, controller = core.ledger, core.controller
-    account, task = ledger.accounts[0], core.controller.task
+    ledger = core.ledger
     oldest = next(iter(ledger.tickets.values()), None)
-    names = task.names[:1000]
     return {
-        "seq": ledger.seq,
-        "money": {
-            key: account.amount(getattr(account, key))
-            for key in ("budget", "spent", "reserved", "free")
-        },
-        "tickets": {
-            key: getattr(ledger, key)
-            for key in ("asked", "told", "voided", "expired", "late", "refused", "overruns")
-        },
-        "in_flight": len(ledger.tickets),
+        **status_of("", core),
         "oldest": None if oldest is None else oldest.asked_at,
-        "quarantined": len(ledger.quarantine),
         "paused": ledger.paused is not None,
         "closed": ledger.closed,
         "exhausted": core.exhausted,
-        "outcomes": {
-            "reward": ledger.reward,
-            **dict(zip(task.limit_names, ledger.penalties, strict=True)),
-        },
-        "pulls": dict(zip(names, controller.pulls, strict=False)),
-        "flying": dict(zip(names, controller.in_flight, strict=False)),
     }
 
 
-class Page:
+class MetricsPage:
     """The text as it grows: each metric with its help and type once."""
 
     def __init__(self) -> None:
@@ -135,7 +119,7 @@ def text_of(
     connections: int,
 ) -> str:
     """The page; the facts of a campaign that cannot be followed are None."""
-    page = Page()
+    page = MetricsPage()
     for name, found in facts.items():
         page.add("halted", "gauge", "1 if the campaign's log cannot be followed here",
                  found is None, campaign=name)  # fmt: skip
@@ -152,13 +136,14 @@ def text_of(
     return page.text()
 
 
-def _add_campaign(page: Page, name: str, found: Mapping[str, Any]) -> None:
-    for key, value in found["money"].items():
-        page.add(key, "gauge", f"{key}, in the campaign's own unit of cost", value, campaign=name)
-    for key, value in found["tickets"].items():
-        page.add("tickets_total", "counter", "tickets by what came of them", value,
+def _add_campaign(page: MetricsPage, name: str, found: Mapping[str, Any]) -> None:
+    for key in ("budget", "spent", "reserved", "free"):
+        text = f"{key}, in the campaign's own unit of cost"
+        page.add(key, "gauge", text, found[key], campaign=name)
+    for key in ("asked", "told", "voided", "expired", "late", "refused", "overruns"):
+        page.add("tickets_total", "counter", "tickets by what came of them", found[key],
                  campaign=name, outcome=key)  # fmt: skip
-    for key, value in found["outcomes"].items():
+    for key, value in {"reward": found["reward"], **found["penalties"]}.items():
         page.add("outcome_sum", "gauge", "reward and penalties so far, in their own units", value,
                  campaign=name, outcome=key)  # fmt: skip
     page.add("in_flight", "gauge", "tickets in flight", found["in_flight"], campaign=name)
@@ -169,15 +154,14 @@ def _add_campaign(page: Page, name: str, found: Mapping[str, Any]) -> None:
              campaign=name)  # fmt: skip
     for key in ("paused", "closed", "exhausted"):
         page.add(key, "gauge", f"1 if the campaign is {key}", found[key], campaign=name)
-    page.add("events_total", "counter", "events in the log", found["seq"], campaign=name)
-    for arm, pulls in found["pulls"].items():
-        page.add("pulls_total", "counter", "pulls told, by arm", pulls, campaign=name, arm=arm)
-    for arm, flying in found["flying"].items():
-        page.add("pulls_in_flight", "gauge", "pulls in flight, by arm", flying,
-                 campaign=name, arm=arm)  # fmt: skip
+    page.add("events_total", "counter", "events in the log", found["events"], campaign=name)
+    for arm in found["arms"][:MOST_ARMS]:
+        labels = {"campaign": name, "arm": arm["arm"]}
+        page.add("pulls_total", "counter", "pulls told, by arm", arm["pulls"], **labels)
+        page.add("pulls_in_flight", "gauge", "pulls in flight, by arm", arm["in_flight"], **labels)
 
 
-def _add_process(page: Page, name: str, found: Counted, waiting: int) -> None:
+def _add_process(page: MetricsPage, name: str, found: Counted, waiting: int) -> None:
     for outcome, value in sorted(found.outcomes.items()):
         page.add("requests_total", "counter", "items answered here, by how they ended", value,
                  campaign=name, outcome=outcome)  # fmt: skip
@@ -188,7 +172,7 @@ def _add_process(page: Page, name: str, found: Counted, waiting: int) -> None:
              found.turn_seconds, campaign=name)  # fmt: skip
 
 
-def _add_machine(page: Page, connections: int) -> None:
+def _add_machine(page: MetricsPage, connections: int) -> None:
     page.add("connections", "gauge", "open connections", connections)
     used = resource.getrusage(resource.RUSAGE_SELF)
     page.add("process_cpu_seconds_total", "counter", "processor time of this process",

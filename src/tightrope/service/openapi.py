@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tightrope.live.describing import CampaignStatus
 from tightrope.service import wire
 from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import TABLE, Route
@@ -92,14 +93,16 @@ def document_of() -> dict[str, Any]:
 
 def schemas() -> dict[str, Any]:
     """The shapes by name."""
-    kinds: list[Any] = [wire.Problem]
+    kinds: list[Any] = [wire.ProblemDetails]
     for one in TABLE:
         kinds += [kind for kind in (one.takes, one.answers) if isinstance(kind, type)]
     for act in ACTS.values():
         kinds += [act.item, act.batch, act.answer]
-    structs = [one for one in dict.fromkeys(kinds) if issubclass(one, msgspec.Struct)]
-    _, found = msgspec.json.schema_components(structs, ref_template=REFS)
-    decision, report, batch = found["Decision"], found["Report"], {"minItems": 1}
+    kinds.append(wire.HaltedCampaign)
+    _, found = msgspec.json.schema_components(list(dict.fromkeys(kinds)), ref_template=REFS)
+    listed = {"anyOf": [ref(CampaignStatus), ref(wire.HaltedCampaign)]}
+    found["StatusList"]["properties"]["campaigns"]["items"] = listed
+    decision, report = found["DecisionRequest"], found["ReportRequest"]
     decision["properties"]["id"] = {"anyOf": [ID, {"type": "null"}], "default": None}
     ttl = {"type": "number", "exclusiveMinimum": 0, "maximum": 3_153_600_000}
     decision["properties"]["ttl_s"] = {"anyOf": [ttl, {"type": "null"}], "default": None}
@@ -108,7 +111,7 @@ def schemas() -> dict[str, Any]:
     for name in ("Void", "Amendment"):
         found[name]["properties"]["id"] = ID
     for act in ACTS.values():
-        found[act.batch.__name__]["properties"][act.name] |= batch | {"maxItems": wire.BATCH}
+        found[act.batch.__name__]["properties"][act.name] |= {"minItems": 1, "maxItems": wire.BATCH}
     found["Budget"]["properties"]["amount"]["exclusiveMinimum"] = 0
     return found
 
@@ -121,7 +124,7 @@ def parameters(path: str) -> list[dict[str, Any]]:
 
 def refusals(*more: int) -> dict[str, Any]:
     """The errors that any route may answer with, and some more."""
-    content = {"application/problem+json": {"schema": ref(wire.Problem)}}
+    content = {"application/problem+json": {"schema": ref(wire.ProblemDetails)}}
     return {
         str(status): {"description": REFUSALS[status], "content": content}
         for status in sorted({*COMMON, *more})
@@ -143,7 +146,7 @@ def answers(statuses: Any, schema: dict[str, Any], media: str = "application/jso
 def operation_of(one: Route) -> dict[str, Any]:
     """A route of the table."""
     schema: dict[str, Any] = {}
-    if isinstance(one.answers, type) and issubclass(one.answers, msgspec.Struct):
+    if isinstance(one.answers, type):
         schema = ref(one.answers)
     elif one.answers is not None:
         schema = {"type": "object"}
@@ -192,7 +195,7 @@ def act_of(act: Act) -> dict[str, Any]:
 def batch_of(act: Act) -> dict[str, Any]:
     """Several of them, each with a result of its own."""
     path = f"/v1/campaigns/{{campaign}}/{act.name}/batch"
-    each = {"anyOf": [ref(act.answer), ref(wire.Problem)]}
+    each = {"anyOf": [ref(act.answer), ref(wire.ProblemDetails)]}
     results = {"type": "array", "items": each}
     schema = {"type": "object", "required": ["results"], "properties": {"results": results}}
     return {

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import json
 import os
-import resource
 import signal
 import socket
 import ssl
@@ -32,20 +30,20 @@ import uvloop
 
 from tightrope.errors import InputError
 from tightrope.service.app import App, make_app
-from tightrope.service.connections import Limits, Sockets
 from tightrope.service.desk import Service
+from tightrope.service.http import HttpServer, Limits
+from tightrope.service.http.server import is_loopback, tls_context
 from tightrope.service.keys import KeyRing
 from tightrope.service.wire import one_line
 
-__all__ = ["Log", "Running", "serve"]
+__all__ = ["JsonLog", "Running", "serve"]
 
 PORT = 8321
 DRAIN = 25.0  # seconds that answers may take after a signal
-BACKLOG = 1024
 SWITCH = 0.0005  # seconds after which a thread that computes lets another one: answers come first
 
 
-class Log:
+class JsonLog:
     """Lines of JSON: when, what, and facts; never a key, a body or a query."""
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -71,15 +69,6 @@ class Log:
              who=who or None)  # fmt: skip
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise InputError(f"--host {host!r}: is no address here ({error.strerror})") from None
-    return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
-
-
 def checked_address(host: str, port: int, keys: object) -> None:
     """Raise unless the server may be bound to an address."""
     if not 0 <= port <= 65535:
@@ -91,22 +80,6 @@ def checked_address(host: str, port: int, keys: object) -> None:
             f"--host {host}: can be reached from other machines, and must have --keys FILE; make"
             " one with tightrope keys add FILE NAME --role admin"
         )
-
-
-def tls_context(certificate: str | None, private_key: str | None) -> ssl.SSLContext | None:
-    """How connections are encrypted; None if they are not."""
-    if certificate is None:
-        if private_key is not None:
-            raise InputError("--private-key: must come with --certificate")
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, private_key)
-    except (OSError, ssl.SSLError) as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"--certificate {certificate!r}: cannot be used ({reason})") from None
-    return context
 
 
 def serve(
@@ -133,7 +106,7 @@ def serve(
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
-    service, log = Service(store, most_waiting=most_waiting), Log()
+    service, log = Service(store, most_waiting=most_waiting), JsonLog()
     service.log = log
     app = make_app(service, ring, unit=unit)
     if access_log:
@@ -149,12 +122,12 @@ def serve(
 
 
 class Server:
-    """One listening socket and its connections."""
+    """The service behind one listening socket, until a signal."""
 
-    def __init__(self, app: App, log: Log, limits: Limits, grace: float) -> None:
+    def __init__(self, app: App, log: JsonLog, limits: Limits, grace: float) -> None:
         self._app, self._log, self._grace = app, log, grace
-        self._sockets = Sockets(app, limits)
-        app.connections = lambda: len(self._sockets.open)
+        self._http = HttpServer(app, limits)
+        app.connections = lambda: len(self._http.open)
 
     async def run(
         self,
@@ -169,22 +142,12 @@ class Server:
             with suppress(RuntimeError, ValueError):  # not in the main thread
                 loop.add_signal_handler(number, stop.set)
         await service.start()
-        allow_files(self._sockets.limits.connections)
         try:
-            server = await loop.create_server(
-                self._sockets.made,
-                host,
-                port,
-                ssl=tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=None if tls is None else self._sockets.limits.request_time,
-            )
+            url = await self._http.start(host, port, tls)
         except OSError as error:
             await service.drain()
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise InputError(f"--port {port}: cannot be listened at on {host} ({reason})") from None
-        watch = loop.create_task(self._sockets.watch())
-        url = address(server.sockets[0], tls is not None)
         sys.setswitchinterval(SWITCH)
         gc.collect()
         gc.freeze()  # what is there now stays; it need not be looked at again
@@ -196,33 +159,15 @@ class Server:
         self._log("draining", waiting=sum(service.waiting.values()))
         service.draining = True
         await asyncio.sleep(self._grace)
-        server.close()
-        done = await self._sockets.end(DRAIN)
-        watch.cancel()
+        done = await self._http.end(DRAIN)
         await service.drain()
         self._log("ended", complete=done)
-
-
-def address(listening: Any, encrypted: bool) -> str:
-    """Where a socket listens, as a browser takes it."""
-    host, port = listening.getsockname()[:2]
-    return f"http{'s' * encrypted}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def shown_store(url: str) -> str:
     """A store's address without what is secret in it."""
     scheme, found, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else url
-
-
-def allow_files(connections: int) -> None:
-    """Have as many open files as connections need, if the system allows it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 200
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Running:

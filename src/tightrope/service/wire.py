@@ -9,34 +9,37 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
+from tightrope.live.describing import AccountAmounts, RefusedReport
 from tightrope.live.writing import Ticket
+from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
+from tightrope.service.http.answers import TITLES as HTTP_TITLES
 
 __all__ = [
     "BATCH",
     "Amendment",
     "Amendments",
     "Answer",
-    "ArmFacts",
     "Budget",
-    "Campaign",
-    "Change",
+    "ChangeRequest",
     "Correction",
-    "Decision",
     "DecisionAnswer",
+    "DecisionRequest",
     "Decisions",
+    "NewArm",
+    "NewCampaign",
     "Note",
     "Pause",
     "Pin",
-    "Problem",
+    "ProblemDetails",
     "RefusalError",
-    "Report",
     "ReportAnswer",
+    "ReportRequest",
     "Reports",
     "Void",
     "Voids",
@@ -52,20 +55,10 @@ BATCH = 1000  # items of one batch, at most
 encode = msgspec.json.encode
 
 
-class RefusalError(TightropeError):
-    """A request that the service itself refuses, before any campaign sees it."""
-
-    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status = status  # type: ignore[misc]
-        self.code = code
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-
-
 # Requests. Unknown fields are refused: a misspelled one would be a silent default.
 
 
-class Decision(Struct, forbid_unknown_fields=True):
+class DecisionRequest(Struct, forbid_unknown_fields=True):
     """Which arm now? The same ``id`` again gives the same ticket."""
 
     id: str | None = None
@@ -76,10 +69,10 @@ class Decision(Struct, forbid_unknown_fields=True):
 class Decisions(Struct, forbid_unknown_fields=True):
     """Several decisions, each with a result of its own."""
 
-    decisions: list[Decision]
+    decisions: list[DecisionRequest]
 
 
-class Report(Struct, forbid_unknown_fields=True):
+class ReportRequest(Struct, forbid_unknown_fields=True):
     """What came of a ticket."""
 
     id: Any
@@ -92,7 +85,7 @@ class Report(Struct, forbid_unknown_fields=True):
 class Reports(Struct, forbid_unknown_fields=True):
     """Several reports, each with a result of its own."""
 
-    reports: list[Report]
+    reports: list[ReportRequest]
 
 
 class Void(Struct, forbid_unknown_fields=True):
@@ -122,7 +115,7 @@ class Amendments(Struct, forbid_unknown_fields=True):
     amendments: list[Amendment]
 
 
-class Campaign(Struct, forbid_unknown_fields=True):
+class NewCampaign(Struct, forbid_unknown_fields=True):
     """All that a new campaign keeps to."""
 
     task: dict[str, Any]  # the task's TOML as JSON
@@ -157,7 +150,7 @@ class Budget(Struct, forbid_unknown_fields=True):
     amount: float
 
 
-class ArmFacts(Struct, forbid_unknown_fields=True):
+class NewArm(Struct, forbid_unknown_fields=True):
     """A new arm, and what is known of it."""
 
     name: str
@@ -167,7 +160,7 @@ class ArmFacts(Struct, forbid_unknown_fields=True):
     penalty: dict[str, float] | None = None  # those that the task knows
 
 
-class Change(Struct, forbid_unknown_fields=True):
+class ChangeRequest(Struct, forbid_unknown_fields=True):
     """Other limits, another policy, another expiry from here on."""
 
     limits: dict[str, Any] | None = None
@@ -229,54 +222,29 @@ class Health(Struct):
     status: str
 
 
-class Status(Struct):
-    """Where a campaign stands, in its own units."""
+class HaltedCampaign(Struct):
+    """A campaign that cannot be followed here."""
 
     name: str
-    state: str  # open, paused, exhausted, closed; halted in a list
-    why: str | None  # it is paused
-    budget: float
-    spent: float
-    reserved: float
-    free: float
-    in_flight: int
-    asked: int
-    told: int
-    voided: int
-    expired: int
-    late: int
-    quarantined: int
-    refused: int
-    overruns: int
-    reward: float
-    penalties: dict[str, float]
-    limits: dict[str, str]
-    policy: str
-    pinned: str | None
-    arms: list[dict[str, Any]]
-    events: int
-    at: str
+    state: Literal["halted"]
+    why: str
 
 
 class StatusList(Struct):
-    """Campaigns; one that cannot be followed has a name, the state halted and why."""
+    """Campaigns: each a ``CampaignStatus``, or a ``HaltedCampaign``."""
 
-    campaigns: list[dict[str, Any]]
+    campaigns: list[dict[str, Any]]  # msgspec has no union of the two
 
 
-class AccountAnswer(Struct):
+class AccountAnswer(AccountAmounts):
     """The budget, or a hard limit: budget = spent + reserved + free."""
 
     name: str
-    budget: float
-    spent: float
-    reserved: float
-    free: float
     ticks: dict[str, int]
     tick: float  # the size of one
 
 
-class Ledger(Struct):
+class LedgerAnswer(Struct):
     """The money and the tickets of a campaign."""
 
     events: int
@@ -285,23 +253,13 @@ class Ledger(Struct):
     tickets: dict[str, int]
 
 
-class Kept(Struct):
-    """A refused report."""
-
-    number: int
-    ticket: str | None
-    at: str
-    why: str
-    report: str
-
-
 class Quarantine(Struct):
     """Refused reports."""
 
-    reports: list[Kept]
+    reports: list[RefusedReport]
 
 
-class Problem(Struct, omit_defaults=True):
+class ProblemDetails(Struct, omit_defaults=True):
     """An error, as RFC 9457 has it (problem+json)."""
 
     title: str
@@ -313,37 +271,30 @@ class Problem(Struct, omit_defaults=True):
     quarantine: int | None = None
 
 
-TITLES = {
-    400: "malformed request",
+TITLES = HTTP_TITLES | {
     401: "no valid key",
     402: "budget exhausted",
     403: "not allowed",
     404: "not found",
     405: "method not allowed",
-    408: "request too slow",
     409: "conflict",
-    413: "too large",
     415: "media type not supported",
     422: "bad value",
     429: "no decision yet",
-    431: "headers too large",
-    500: "failure",
     501: "not implemented",
-    503: "not available",
     507: "storage full",
 }
 
 
-def problem_of(error: BaseException) -> tuple[Problem, list[tuple[bytes, bytes]]]:
+def problem_of(error: BaseException) -> tuple[ProblemDetails, list[tuple[bytes, bytes]]]:
     """The answer to an error, and its headers."""
     headers: list[tuple[bytes, bytes]] = []
     if not isinstance(error, TightropeError):
-        kind = type(error).__name__
-        return Problem(TITLES[500], 500, f"an error in the service: {kind}", "internal"), headers
+        error = failure_of(error)
     status = error.status
-    found = Problem(TITLES.get(status, "failure"), status, one_line(error), error.code)
+    found = ProblemDetails(TITLES.get(status, "failure"), status, one_line(error), error.code)
     if isinstance(error, RefusalError):
-        headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
+        headers += error.headers
     elif isinstance(error, WaitError):
         wait = 1
         if error.retry_at is not None:
@@ -355,11 +306,6 @@ def problem_of(error: BaseException) -> tuple[Problem, list[tuple[bytes, bytes]]
     if isinstance(error, ReportError):
         found.quarantine = error.quarantine
     return found, headers
-
-
-Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
-JSON = (b"content-type", b"application/json")
-PROBLEM = (b"content-type", b"application/problem+json")
 
 
 def answer_of(error: BaseException) -> Answer:

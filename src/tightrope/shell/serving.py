@@ -35,7 +35,7 @@ def serve(options: argparse.Namespace) -> int:
     from tightrope.service import require_extra
 
     require_extra()
-    from tightrope.service.connections import Limits
+    from tightrope.service.http import Limits
     from tightrope.service.server import serve as run
 
     for option in ("connections", "body_bytes", "waiting"):

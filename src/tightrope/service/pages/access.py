@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tightrope.service.http.requests import is_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.wire import RefusalError
 
@@ -24,7 +25,6 @@ __all__ = ["Access"]
 COOKIE = "tightrope_session"
 LASTS = 12 * 3600  # seconds
 MOST_SESSIONS = 1000
-LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
 
 
 class Access:
@@ -42,8 +42,7 @@ class Access:
         """
         if self.keys is None:
             host = request.headers.get("host", "")
-            name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-            if name not in LOOPBACK:
+            if not is_local(host.encode("latin-1")):
                 raise RefusalError(403, "forbidden", f"host {host[:80]!r}: must be localhost")
             return OPEN
         self.keys.refresh()

@@ -13,14 +13,14 @@ from tightrope.problem.laws import shown
 from tightrope.service.pages.formats import Money
 from tightrope.service.pages.history import View
 
-__all__ = ["ACTIONS", "Action", "Field", "Form"]
+__all__ = ["ACTIONS", "Action", "Form", "FormField"]
 
 LONGEST = 500  # characters of what is typed
 Values = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """Something to fill in."""
 
     name: str
@@ -40,7 +40,7 @@ class Form:
     title: str
     text: str
     button: str
-    fields: list[Field] = field(default_factory=list)
+    fields: list[FormField] = field(default_factory=list)
     tone: str = ""  # bad: it cannot be undone
 
 
@@ -104,7 +104,7 @@ def _left(view: View) -> list[str]:
 
 
 def _pause_form(view: View, values: Values, money: Money) -> Form:
-    why = Field("why", "Reason", values.get("why", "by hand"), hint="Kept in the log.")
+    why = FormField("why", "Reason", values.get("why", "by hand"), hint="Kept in the log.")
     text = "No decisions are made until it is resumed. Reports are still taken."
     return Form("pause", f"Pause {view.name}?", text, "Pause", [why])
 
@@ -115,7 +115,7 @@ def _resume_form(view: View, values: Values, money: Money) -> Form:
 
 
 def _pin_form(view: View, values: Values, money: Money) -> Form:
-    arms = Field("arm", "Arm", values.get("arm", ""), "select", options=_left(view))
+    arms = FormField("arm", "Arm", values.get("arm", ""), "select", options=_left(view))
     text = "Every decision is this arm until it is unpinned. The limits are not looked after."
     return Form("pin", "Pin an arm?", text, "Pin", [arms])
 
@@ -126,13 +126,13 @@ def _unpin_form(view: View, values: Values, money: Money) -> Form:
 
 
 def _budget_form(view: View, values: Values, money: Money) -> Form:
-    amount = Field("amount", "Amount", values.get("amount", ""), "number", required=True)
+    amount = FormField("amount", "Amount", values.get("amount", ""), "number", required=True)
     text = f"The budget is {money(view.status['budget'])} now. It cannot be taken back."
     return Form("budget", "Add budget?", text, "Add budget", [amount])
 
 
 def _retire_form(view: View, values: Values, money: Money) -> Form:
-    arm = Field("arm", "Arm", values.get("arm", ""), "select", options=_left(view))
+    arm = FormField("arm", "Arm", values.get("arm", ""), "select", options=_left(view))
     text = (
         "It is never pulled again, and this cannot be undone."
         " Reports of its tickets in flight are taken."
@@ -140,7 +140,7 @@ def _retire_form(view: View, values: Values, money: Money) -> Form:
     return Form("retire", "Retire an arm?", text, "Retire", [arm], "bad")
 
 
-def _outcome_fields(view: View, values: Values, given: Mapping[str, Any]) -> list[Field]:
+def _outcome_fields(view: View, values: Values, given: Mapping[str, Any]) -> list[FormField]:
     """Cost, reward and penalties, with what was reported before."""
 
     def before(name: str, value: Any) -> str:
@@ -151,14 +151,14 @@ def _outcome_fields(view: View, values: Values, given: Mapping[str, Any]) -> lis
 
     penalty = given.get("penalty")
     fields = [
-        Field("cost", "Cost", before("cost", given.get("cost")), "number"),
-        Field("reward", "Reward", before("reward", given.get("reward")), "number"),
+        FormField("cost", "Cost", before("cost", given.get("cost")), "number"),
+        FormField("reward", "Reward", before("reward", given.get("reward")), "number"),
     ]
     for m, name in zip(view.task.told, view.task.told_names, strict=True):
         value = penalty.get(name) if isinstance(penalty, dict) else penalty
         if isinstance(value, list):
             value = None
-        fields.append(Field(f"penalty-{m}", name, before(f"penalty-{m}", value), "number"))
+        fields.append(FormField(f"penalty-{m}", name, before(f"penalty-{m}", value), "number"))
     return fields
 
 
@@ -170,8 +170,8 @@ def _correct_form(view: View, values: Values, money: Money) -> Form:
         given = {}
     ticket = values.get("ticket") or view.quarantine[number] or ""
     fields = [
-        Field("number", "", str(number), "hidden"),
-        Field("ticket", "Ticket", ticket, required=True),
+        FormField("number", "", str(number), "hidden"),
+        FormField("ticket", "Ticket", ticket, required=True),
         *_outcome_fields(view, values, given if isinstance(given, dict) else {}),
     ]
     text = f"Report {number} was refused. It is taken as it stands here, and its ticket settled."
@@ -181,8 +181,8 @@ def _correct_form(view: View, values: Values, money: Money) -> Form:
 def _discard_form(view: View, values: Values, money: Money) -> Form:
     number = _number(view, values)
     fields = [
-        Field("number", "", str(number), "hidden"),
-        Field("note", "Note", values.get("note", ""), hint="Kept beside the log; optional."),
+        FormField("number", "", str(number), "hidden"),
+        FormField("note", "Note", values.get("note", ""), hint="Kept beside the log; optional."),
     ]
     text = "Nobody will correct it. If its ticket was charged in full, it stays charged."
     return Form("discard", f"Discard report {number}?", text, "Discard", fields, "bad")
@@ -190,7 +190,7 @@ def _discard_form(view: View, values: Values, money: Money) -> Form:
 
 def _tell_form(view: View, values: Values, money: Money) -> Form:
     fields = [
-        Field("ticket", "Ticket", values.get("ticket", ""), required=True),
+        FormField("ticket", "Ticket", values.get("ticket", ""), required=True),
         *_outcome_fields(view, values, {}),
     ]
     text = "A ticket that expired was charged in full. What is told now corrects that, once."
@@ -199,12 +199,12 @@ def _tell_form(view: View, values: Values, money: Money) -> Form:
 
 def _amend_form(view: View, values: Values, money: Money) -> Form:
     fields = [
-        Field("ticket", "Ticket", values.get("ticket", ""), required=True),
-        Field("cost", "Cost", values.get("cost", ""), "number", "Empty leaves it as it is."),
+        FormField("ticket", "Ticket", values.get("ticket", ""), required=True),
+        FormField("cost", "Cost", values.get("cost", ""), "number", "Empty leaves it as it is."),
     ]
     for m, name in enumerate(view.task.limit_names):
-        fields.append(Field(f"amount-{m}", name, values.get(f"amount-{m}", ""), "number"))
-    fields.append(Field("note", "Note", values.get("note", ""), hint="Kept beside the log."))
+        fields.append(FormField(f"amount-{m}", name, values.get(f"amount-{m}", ""), "number"))
+    fields.append(FormField("note", "Note", values.get("note", ""), hint="Kept beside the log."))
     text = "Other money for a ticket that was told, from a bill. What was learned from it stays."
     return Form("amend", "Amend a ticket", text, "Amend", fields)
 

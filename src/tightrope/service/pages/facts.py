@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from math import isfinite, isnan
-from typing import Any
 
 import numpy as np
 
+from tightrope.live.describing import AccountAmounts, CampaignStatus
 from tightrope.live.outlook import LimitOutlook
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
@@ -27,7 +27,7 @@ TONES = ("bad", "warn", "open", "good", "quiet")  # the worst first
 
 
 @dataclass(frozen=True)
-class Standing:
+class Badge:
     """A state in a word, with a tone (one of ``TONES``) and a sentence."""
 
     tone: str
@@ -42,7 +42,7 @@ class LimitFacts:
     index: int
     name: str
     limit: str  # in words
-    standing: Standing
+    standing: Badge
     rate: str
     band: str
     bound: str  # on the chance of ending above
@@ -77,9 +77,9 @@ class Facts:
 
     view: View
     money: Money
-    state: Standing
-    promise: Standing
-    alerts: list[Standing]
+    state: Badge
+    promise: Badge
+    alerts: list[Badge]
     limits: list[LimitFacts]
     arms: list[ArmFacts]
     more_arms: int
@@ -112,7 +112,7 @@ class Facts:
     announce: str
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> CampaignStatus:
         """As a campaign gives it."""
         return self.view.status
 
@@ -174,7 +174,7 @@ def facts_of(view: View, now: float, unit: str = "") -> Facts:
     )  # fmt: skip
 
 
-def money_of(account: dict[str, float], unit: str) -> Money:
+def money_of(account: AccountAmounts, unit: str) -> Money:
     """The amounts of an account."""
     return Money(account["budget"])
 
@@ -186,52 +186,52 @@ def _width(part: float, whole: float) -> str:
 # States.
 
 
-def _state(view: View) -> Standing:
+def _state(view: View) -> Badge:
     """What a campaign does now."""
     status = view.status
     if view.error is not None:
-        return Standing("bad", "Halted", view.error)
+        return Badge("bad", "Halted", view.error)
     state, why = status["state"], status["why"]
     if state == "paused":
-        return Standing("bad" if why != "by hand" else "warn", "Paused", str(why))
+        return Badge("bad" if why != "by hand" else "warn", "Paused", str(why))
     if state == "exhausted":
-        return Standing("quiet", "Budget used up")
+        return Badge("quiet", "Budget used up")
     if state == "closed":
-        return Standing("quiet", "Closed")
+        return Badge("quiet", "Closed")
     if status["pinned"] is not None:
-        return Standing("warn", f"Pinned to {status['pinned']}")
-    return Standing("good", "Shadow" if status["shadow"] else "Running")
+        return Badge("warn", f"Pinned to {status['pinned']}")
+    return Badge("good", "Shadow" if status["shadow"] else "Running")
 
 
-def limit_standing(one: LimitOutlook, over: bool = False) -> Standing:
+def limit_standing(one: LimitOutlook, over: bool = False) -> Badge:
     """Whether a limit is kept, and at what bound; its name comes before the text.
 
     ``over``: nothing more is decided.
     """
     bound = f"ends above its limit with a chance of at most {chance(one.chance)}"
     if one.broken:
-        return Standing("bad", "Broken", "has exceeded its limit, whatever comes")
+        return Badge("bad", "Broken", "has exceeded its limit, whatever comes")
     if one.infeasible and not over:
         need = "" if one.least is None else f"; at least {number(one.least)} is needed"
         text = f"is kept by no mixture of the arms, as far as is known{need}"
-        return Standing("bad", "Cannot be kept", text)
+        return Badge("bad", "Cannot be kept", text)
     far = None if one.rate is None else one.rate / one.limit - 1.0 if one.limit else 0.0
     if over and far is not None:
         if far > 0:
-            return Standing("bad", "Broken", f"ended {percent(far)} above its limit")
-        return Standing("good", "Kept", f"ended {percent(-far)} below its limit")
+            return Badge("bad", "Broken", f"ended {percent(far)} above its limit")
+        return Badge("good", "Kept", f"ended {percent(-far)} below its limit")
     if one.promised:
-        return Standing("good", "Promised", bound)
+        return Badge("good", "Promised", bound)
     if one.chance <= SURE:
-        return Standing("good", "Kept", bound)
+        return Badge("good", "Kept", bound)
     if far is None:
-        return Standing("open", "No data yet", "has no reports yet")
+        return Badge("open", "No data yet", "has no reports yet")
     side = "above" if far > 0 else "below"
     then = "nothing can be promised yet" if one.chance >= 1.0 else f"it {bound}"
     text = f"is {percent(abs(far))} {side} its limit so far; {then}"
     if far > NEAR:
-        return Standing("warn", "Above the limit", text)
-    return Standing("open", "At the limit" if far > -NEAR / 2 else "Kept so far", text)
+        return Badge("warn", "Above the limit", text)
+    return Badge("open", "At the limit" if far > -NEAR / 2 else "Kept so far", text)
 
 
 def _is_over(view: View) -> bool:
@@ -240,33 +240,33 @@ def _is_over(view: View) -> bool:
     return status["state"] in ("closed", "exhausted") and not status["in_flight"]
 
 
-def _promise(view: View, limits: list[LimitFacts]) -> Standing:
+def _promise(view: View, limits: list[LimitFacts]) -> Badge:
     """The state of the promise: that of the limit that is worst."""
     over = view.status["overruns"]
     if view.status["free"] < 0:
-        return Standing("bad", "Overspent", "more was spent than the budget")
+        return Badge("bad", "Overspent", "more was spent than the budget")
     if not limits:
         word = "Within budget"
         text = "no limits" if not over else f"no limits; {count(over)} overruns"
-        return Standing("good" if not over else "warn", word, text)
+        return Badge("good" if not over else "warn", word, text)
     worst = min(limits, key=lambda one: TONES.index(one.standing.tone))
     found = worst.standing
     if len(limits) == 1 or found.tone != "good":
-        return Standing(found.tone, found.word, f"{worst.name} {found.text}")
+        return Badge(found.tone, found.word, f"{worst.name} {found.text}")
     if _is_over(view):
-        return Standing("good", "Kept", "every rate ended below its limit")
+        return Badge("good", "Kept", "every rate ended below its limit")
     most = max(one.chance for one in view.outlook.limits)
     all_promised = all(one.promised for one in view.outlook.limits)
     word = "Promised" if all_promised else "Kept"
     text = f"each rate ends above its limit with a chance of at most {chance(most)}"
-    return Standing("good", word, text)
+    return Badge("good", word, text)
 
 
-def _alerts(view: View) -> list[Standing]:
+def _alerts(view: View) -> list[Badge]:
     """What needs a hand, the worst first."""
     status, found = view.status, []
     if view.error is not None:
-        found.append(Standing("bad", "Halted", f"{view.error}. What is shown is from before."))
+        found.append(Badge("bad", "Halted", f"{view.error}. What is shown is from before."))
     if status["state"] == "paused":
         why = {
             "overrun": "A report was above what was reserved for it. See it below, then resume.",
@@ -275,19 +275,17 @@ def _alerts(view: View) -> list[Standing]:
             " since. Check them, then resume.",
         }.get(str(status["why"]), "No decisions are made; reports are taken.")
         tone = "warn" if status["why"] == "by hand" else "bad"
-        found.append(Standing(tone, f"Paused: {status['why']}", why))
+        found.append(Badge(tone, f"Paused: {status['why']}", why))
     if status["doubtful"]:
         some = ", ".join(status["doubtful"][:5]) + (" …" if len(status["doubtful"]) > 5 else "")
-        found.append(Standing("warn", f"{len(status['doubtful'])} tickets in doubt", some))
+        found.append(Badge("warn", f"{len(status['doubtful'])} tickets in doubt", some))
     if status["quarantined"]:
         plural = "report" if status["quarantined"] == 1 else "reports"
         text = "Their tickets are charged in full until they are corrected or discarded."
-        found.append(
-            Standing("warn", f"{count(status['quarantined'])} {plural} in quarantine", text)
-        )
+        found.append(Badge("warn", f"{count(status['quarantined'])} {plural} in quarantine", text))
     if status["refused"]:
         text = "The quarantine was full: these reports are lost. Settle those that are kept."
-        found.append(Standing("bad", f"{count(status['refused'])} reports refused", text))
+        found.append(Badge("bad", f"{count(status['refused'])} reports refused", text))
     return sorted(found, key=lambda one: TONES.index(one.tone))
 
 

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -20,7 +21,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from tightrope.errors import InputError, NotFoundError, TightropeError
-from tightrope.live.describing import why_of
+from tightrope.live.describing import refused_of, why_of
 from tightrope.live.events import Row, event_of
 from tightrope.problem.laws import shown
 from tightrope.service.desk import Service
@@ -29,9 +30,9 @@ from tightrope.service.pages import formats
 from tightrope.service.pages.access import Access, require_own_page
 from tightrope.service.pages.actions import ACTIONS, Form
 from tightrope.service.pages.curves import Chart, as_json, charts_of
-from tightrope.service.pages.facts import TONES, Facts, Standing, best_of, facts_of, pace_of
+from tightrope.service.pages.facts import TONES, Badge, Facts, best_of, facts_of, pace_of
 from tightrope.service.pages.formats import Money
-from tightrope.service.pages.history import NotYetError, Trouble, View, Watch
+from tightrope.service.pages.history import LOOK, NotYetError, Trouble, View, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -67,7 +68,8 @@ class Pages:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
         self.access = Access(keys)
-        self.watch = Watch(service.store, ending=lambda: service.draining)
+        look = partial(service.look_now, LOOK)
+        self.watch = Watch(service.store, look, ending=lambda: service.draining)
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
@@ -89,7 +91,6 @@ class Pages:
             login=keys is not None,
             **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
         )
-        self.watch.want(service.names())  # so that the first page need not wait
         self._under: dict[str, Handler] = {
             "": self.campaign,
             "now": self.campaign_now,
@@ -222,9 +223,9 @@ class Pages:
                 view = await self.service.read(self.watch.look, name, left)
                 rows.append(facts_of(view, now, self.unit))
             except NotYetError:
-                rows.append(Broken(name, Standing("open", "Opening", "a moment")))
+                rows.append(Broken(name, Badge("open", "Opening", "a moment")))
             except TightropeError as error:
-                rows.append(Broken(name, Standing("bad", "Halted", str(error))))
+                rows.append(Broken(name, Badge("bad", "Halted", str(error))))
         rows.sort(key=_urgency)
         halted = sum(row.state.tone == "bad" or row.promise.tone == "bad" for row in rows)
         return {"campaigns": rows, "loud": halted, "who": grant.name}
@@ -282,22 +283,10 @@ class Pages:
         store, seq = self.service.store, view.status["events"]
         rows = store.read(view.name, max(seq - NEWEST, 0), NEWEST)
         newest = [EventRow(row, view) for row in reversed(rows)]
-        kept = []
-        for number in list(view.quarantine)[-most:][::-1]:
-            found = store.read(view.name, number - 1, 1)
-            if found and found[0].seq == number:
-                body = event_of(found[0]).body
-                report = str(body.get("report", ""))
-                kept.append(
-                    {
-                        "number": number,
-                        "ticket": view.quarantine[number],
-                        "at": found[0].at / 1e6,
-                        "why": str(body.get("why", "")),
-                        "report": report,
-                    }
-                )
-        return newest, kept
+        numbers = list(view.quarantine)[-most:][::-1]
+        kept = refused_of(store, view.name, {number: view.quarantine[number] for number in numbers})
+        times = [datetime.fromisoformat(one["at"]).timestamp() for one in kept]
+        return newest, [{**one, "at": at} for one, at in zip(kept, times, strict=True)]
 
     async def campaign(self, request: Request, name: str) -> Response:
         """One campaign."""
@@ -472,8 +461,8 @@ DONE = {
 class Broken:
     """A campaign in the list that is not, or cannot be, opened."""
 
-    def __init__(self, name: str, state: Standing) -> None:
-        self.name, self.state, self.promise = name, state, Standing(state.tone, "Unknown")
+    def __init__(self, name: str, state: Badge) -> None:
+        self.name, self.state, self.promise = name, state, Badge(state.tone, "Unknown")
 
 
 class EventRow:

@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from math import isfinite
@@ -241,7 +241,7 @@ def list_campaigns(options: argparse.Namespace) -> int:
     """List the campaigns of a store."""
     from tightrope.live import open_campaign
 
-    found = []
+    found: list[Mapping[str, Any]] = []
     with stored(options) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:

@@ -1,7 +1,7 @@
 """HTTP on one connection: httptools parses, limits are kept, answers are written.
 
-A decision or a report goes from the parser to its campaign's committer, and back, without a task
-or a framework between them; everything else becomes an ASGI call. Measured with 64 connections
+A request that the application answers directly goes from the parser to it, and back, without a
+task or a framework between them; every other one becomes an ASGI call. Measured with 64 connections
 (docs/service.md): less than half of the processor time of uvicorn's connection for such a request.
 
 Limits kept here: connections, bytes of headers and of a body, the time that a request may take to
@@ -13,17 +13,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httptools
 
-from tightrope.service.wire import Answer, RefusalError, answer_of
+from tightrope.service.http.answers import Answer, RefusalError, failure_of, refusal_of
+from tightrope.service.http.requests import HttpRequest
 
-__all__ = ["Application", "Connection", "Limits", "Sockets", "Unfinished"]
+if TYPE_CHECKING:
+    from tightrope.service.http.server import HttpServer
+
+__all__ = ["HttpConnection"]
 
 STATUS = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
 JSON_HEAD = b"content-type: application/json\r\ncontent-length: "
@@ -33,95 +36,15 @@ FOREVER = float("inf")
 HIGH_WATER = 1 << 18  # bytes of answers that a client has not read, before more are made
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a client may take; times in seconds."""
-
-    connections: int = 1000
-    header_bytes: int = 16_384
-    headers: int = 64
-    body_bytes: int = 1 << 20
-    request_time: float = 10.0  # from its first byte to its last
-    idle_time: float = 75.0  # between two requests
-    read_time: float = 30.0  # for an answer to be read
-
-
-@dataclass(slots=True)
-class Unfinished:
-    """A request that was read, and how it is answered."""
-
-    method: bytes
-    url: bytes
-    headers: list[tuple[bytes, bytes]]  # names in lower case
-    body: bytes
-    keep_alive: bool
-    version: str
-
-    def header(self, name: bytes) -> bytes | None:
-        """A header's value, by its name in lower case; of several the first."""
-        for one, value in self.headers:
-            if one == name:
-                return value
-        return None
-
-
-class Application(Protocol):
-    """What answers requests."""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer as ASGI has it."""
-
-    def at_once(self, request: Unfinished, done: Callable[[Answer], None]) -> bool:
-        """Whether this request is answered by a call of ``done``, now or later."""
-
-
-class Sockets:
-    """The connections of a server, and what is common to them."""
-
-    def __init__(self, app: Application, limits: Limits | None = None) -> None:
-        self.app, self.limits = app, limits or Limits()
-        self.open: set[Connection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.ending = False
-        self.refused = 0  # connections beyond the most
-
-    def made(self) -> Connection:
-        """A protocol for a new connection."""
-        return Connection(self)
-
-    async def watch(self) -> None:
-        """Close connections that take too long, until this is cancelled."""
-        while True:
-            await asyncio.sleep(0.5)
-            now = time.monotonic()
-            for one in [one for one in self.open if one.deadline < now]:
-                one.late()
-
-    async def end(self, seconds: float) -> bool:
-        """Close every connection after its answer; whether all were done by then."""
-        self.ending = True
-        for one in list(self.open):
-            one.end()
-        until = time.monotonic() + seconds
-        while (self.open or self.tasks) and time.monotonic() < until:
-            await asyncio.sleep(0.01)
-        done = not self.open and not self.tasks
-        for one in list(self.open):
-            one.abort()
-        for task in list(self.tasks):
-            task.cancel()
-        return done
-
-
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client's connection. Its requests are answered one after the other."""
 
-    def __init__(self, sockets: Sockets) -> None:
-        self._sockets, self._limits = sockets, sockets.limits
+    def __init__(self, server: HttpServer) -> None:
+        self._server, self._limits = server, server.limits
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._waiting: deque[Unfinished] = deque()  # read, behind the one that is answered
-        self._busy: Unfinished | None = None
+        self._waiting: deque[HttpRequest] = deque()  # read, behind the one that is answered
+        self._busy: HttpRequest | None = None
         self._paused = self._closed = self._ended = self._in_next = False
         self._in_head = self._reading = self._begun = False
         self._head_bytes = 0
@@ -137,19 +60,19 @@ class Connection(asyncio.Protocol):
         """Begin, or refuse a connection beyond the most."""
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(HIGH_WATER)
-        sockets = self._sockets
-        if len(sockets.open) >= self._limits.connections or sockets.ending:
-            sockets.refused += 1
+        server = self._server
+        if len(server.open) >= self._limits.connections or server.ending:
+            server.refused += 1
             most = self._limits.connections
             text = f"the service has {most} connections; come back in a second"
             self._refuse(RefusalError(503, "overloaded", text, retry_after="1"))
             return
-        sockets.open.add(self)
+        server.open.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget it; what its requests have begun is finished without it."""
         self._closed = True
-        self._sockets.open.discard(self)
+        self._server.open.discard(self)
         self._waiting.clear()
         self._parser = None
         if self._writable is not None:
@@ -249,7 +172,7 @@ class Connection(asyncio.Protocol):
         self._reading = False
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._waiting.append(
-            Unfinished(
+            HttpRequest(
                 parser.get_method(),
                 self._url,
                 self._headers,
@@ -278,12 +201,12 @@ class Connection(asyncio.Protocol):
                 break  # not before the client has read what it has
             request = self._busy = self._waiting.popleft()
             self.deadline = FOREVER
-            if not self._sockets.app.at_once(request, self._answered):
+            if not self._server.app.answer_directly(request, self._answered):
                 self._start(request)
         self._in_next = False
         if self._busy is not None or self._closed or self._writable is not None:
             return
-        if self._ended or self._sockets.ending:
+        if self._ended or self._server.ending:
             self._transport.close()
             return
         if self._paused:
@@ -299,7 +222,7 @@ class Connection(asyncio.Protocol):
         if self._closed or request is None:
             return
         status, body, headers = answer
-        keep = request.keep_alive and not self._sockets.ending
+        keep = request.keep_alive and not self._server.ending
         head = [STATUS[status]]
         if headers is None:
             head += (JSON_HEAD, str(len(body)).encode(), b"\r\n")
@@ -334,8 +257,8 @@ class Connection(asyncio.Protocol):
             self._waiting.clear()
             self._busy.keep_alive = False
             return
-        self._busy = Unfinished(b"", b"", [], b"", False, "1.1")
-        self._answered(answer_of(error))
+        self._busy = HttpRequest(b"", b"", [], b"", False, "1.1")
+        self._answered(refusal_of(error))
 
     def _close(self) -> None:
         self._ended = True
@@ -362,25 +285,25 @@ class Connection(asyncio.Protocol):
         """Close it now."""
         self._transport.abort()
 
-    # Everything but decisions and reports, as ASGI.
+    # What is not answered directly, as ASGI.
 
-    def _start(self, request: Unfinished) -> None:
+    def _start(self, request: HttpRequest) -> None:
         task = asyncio.get_running_loop().create_task(self._run(request))
-        self._sockets.tasks.add(task)
-        task.add_done_callback(self._sockets.tasks.discard)
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
 
-    async def _run(self, request: Unfinished) -> None:
-        call = Call(self, request, self._scope(request))
+    async def _run(self, request: HttpRequest) -> None:
+        call = AsgiCall(self, request, self._scope(request))
         try:
-            await self._sockets.app(call.scope, call.receive, call.send)
+            await self._server.app(call.scope, call.receive, call.send)
         except Exception as error:
             if not call.started:
-                self._answered(answer_of(error))
+                self._answered(refusal_of(failure_of(error)))
                 return
         if not call.finished:
             self._transport.abort()
 
-    def _scope(self, request: Unfinished) -> dict[str, Any]:
+    def _scope(self, request: HttpRequest) -> dict[str, Any]:
         path, _, query = request.url.partition(b"?")
         if not path.startswith(b"/"):  # an absolute address, as for a proxy
             path = b"/" + path.partition(b"://")[2].partition(b"/")[2]
@@ -415,16 +338,18 @@ class Connection(asyncio.Protocol):
         self._busy = None
         if self._closed:
             return
-        if keep and not self._sockets.ending:
+        if keep and not self._server.ending:
             self._next()
         else:
             self._close()
 
 
-class Call:
+class AsgiCall:
     """One ASGI call."""
 
-    def __init__(self, connection: Connection, request: Unfinished, scope: dict[str, Any]) -> None:
+    def __init__(
+        self, connection: HttpConnection, request: HttpRequest, scope: dict[str, Any]
+    ) -> None:
         self._connection, self._request, self.scope = connection, request, scope
         self.started = self.finished = False
         self._chunked = False

@@ -1,0 +1,45 @@
+"""Whole answers, and the shape of a refusal: ``problem+json``, as RFC 9457 has it."""
+
+from __future__ import annotations
+
+import json
+
+from tightrope.errors import TightropeError
+
+__all__ = ["JSON", "PROBLEM", "TITLES", "Answer", "RefusalError", "failure_of", "refusal_of"]
+
+Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
+JSON = (b"content-type", b"application/json")
+PROBLEM = (b"content-type", b"application/problem+json")
+TITLES = {  # of what is refused here; an application has more
+    400: "malformed request",
+    408: "request too slow",
+    413: "too large",
+    431: "headers too large",
+    500: "failure",
+    503: "not available",
+}
+
+
+class RefusalError(TightropeError):
+    """A request that is refused before anything is done for it."""
+
+    def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status = status  # type: ignore[misc]
+        self.code = code
+        self.headers = [
+            (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+        ]
+
+
+def failure_of(error: BaseException) -> RefusalError:
+    """An error that nobody expected, as it is told to a client."""
+    return RefusalError(500, "internal", f"an error in the service: {type(error).__name__}")
+
+
+def refusal_of(error: RefusalError) -> Answer:
+    """A refusal as a whole answer."""
+    told = {"status": error.status, "detail": str(error), "code": error.code}
+    body = json.dumps({"title": TITLES[error.status], **told}).encode()
+    return error.status, body, [PROBLEM, *error.headers]

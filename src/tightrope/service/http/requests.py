@@ -1,0 +1,72 @@
+"""A request as it was read, and what its headers and its path tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from tightrope.service.http.answers import RefusalError
+
+__all__ = ["HttpRequest", "Sender", "body_of", "decoded_part", "is_local"]
+
+BODY = 1 << 20  # bytes of a request, at most
+LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True)
+class HttpRequest:
+    """A request that was read, and how it is answered."""
+
+    method: bytes
+    url: bytes
+    headers: list[tuple[bytes, bytes]]  # names in lower case
+    body: bytes
+    keep_alive: bool
+    version: str
+
+
+class Sender:
+    """Who sent a request, as its headers tell."""
+
+    __slots__ = ("authorization", "content_type", "host", "origin")
+
+    def __init__(self, headers: Headers) -> None:
+        self.authorization = self.content_type = self.host = self.origin = b""
+        for name, value in headers:
+            if name == b"authorization":
+                self.authorization = value
+            elif name == b"content-type":
+                self.content_type = value
+            elif name == b"host":
+                self.host = value
+            elif name == b"origin":
+                self.origin = value
+
+
+def is_local(host: bytes) -> bool:
+    """Whether a Host header names this machine, with or without a port."""
+    text = host.decode("latin-1").lower()
+    return (text if text.endswith("]") or ":" not in text else text.rpartition(":")[0]) in LOOPBACK
+
+
+def decoded_part(part: bytes) -> str:
+    """A part of a path as text."""
+    try:
+        return unquote(part.decode("ascii"), errors="strict")
+    except UnicodeDecodeError:
+        raise RefusalError(400, "malformed", "path: must be percent-encoded UTF-8") from None
+
+
+async def body_of(receive: Any) -> bytes:
+    """The body of a request."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > BODY:
+            raise RefusalError(413, "too_large", f"body: must be at most {BODY} bytes")
+    return body
