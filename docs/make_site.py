@@ -248,6 +248,8 @@ def entry(name: Name, members: bool) -> str:
     elif not callable(name.thing):
         kind = "autodata"
     options = "   :members:\n" if kind == "autoclass" and members else ""
+    if name.name == "Controller":  # its parts are its bases
+        options += "   :inherited-members:\n"
     if options and name.name in INSIDE:
         options += f"   :exclude-members: {', '.join(INSIDE[name.name].split())}\n"
     if name.is_error:
