@@ -253,6 +253,8 @@ def entry(name: Name, members: bool) -> str:
     options = "   :members:\n" if kind == "autoclass" and members else ""
     if options and name.place == "tightrope.client":  # both clients have one base's methods
         options += "   :inherited-members: tuple\n"
+    if name.name == "Controller":  # its parts are its bases
+        options += "   :inherited-members:\n"
     if options and name.name in INSIDE:
         options += f"   :exclude-members: {', '.join(INSIDE[name.name].split())}\n"
     if name.is_error:

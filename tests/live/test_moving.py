@@ -310,6 +310,18 @@ def test_scales_grow_by_powers_of_two_and_nothing_is_rounded(label, plain):
         assert again.task == growing.task
 
 
+def test_a_limit_on_the_cost_grows_with_its_scale(plain):
+    limits = {"price": Limit(0.5, of="cost", per="reward"), "bad": 0.3}
+    tasks = (Task(["a", "b"], limits, Scales(cost, grow=["cost"])) for cost in (0.25, 4.0))
+    growing, wide = (plain(task, Resolve(), 400, seed=1) for task in tasks)
+    for turn in range(20):
+        for one in (growing, wide):
+            one.tell(turn % 2, 0.2 if turn < 10 else 3.0, 0.5, [0.25])
+    assert growing.task.scales.channels == wide.task.scales.channels == (4.0, 1.0, 4.0, 1.0)
+    assert growing.means == wide.means
+    assert growing.queues == pytest.approx(wide.queues)
+
+
 def test_what_does_not_fit_is_refused():
     controller = Controller(Task(["a"], {"bad": 0.3}, "grow"), LyOn(), 60)
     with pytest.raises(InputError, match=r"cost = 17.0: must be a number in \[0, 16\]"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tightrope.policies.base import set_up
-from tightrope.policies.parts.forgetting import learn_and_forget, remember
+from tightrope.policies.parts.forgetting import remember, touched_rows
 from tightrope.policies.state import State, field_starts, record_maker, start_state
 
 __all__ = ["Run", "new_record"]
@@ -31,12 +31,12 @@ class Run:
         start_state(self.state, budget, known)
         self.scratch = new_record(policy.Scratch, arms, penalties)
         self.history = np.zeros(self.setup.window * (3 + penalties))
-        self._learn = learn_and_forget(remember, policy.learn)
         policy.begin(self.constants, self.state, self.scratch)
 
     def choose(self, words=(1, 2)):
         return int(self.policy.choose(self.constants, self.state, self.scratch, np.array(words)))
 
     def tell(self, arm, *outcomes):
-        memory = (self.history, self.setup.fade)
-        self._learn(self.constants, self.state, self.scratch, *memory, arm, outcomes)
+        touched = remember(self.state, self.history, self.setup.fade, arm, outcomes)
+        for row in touched_rows(self.state, touched, arm):
+            self.policy.learn(self.constants, self.state, self.scratch, row)

@@ -18,8 +18,8 @@ from tightrope.policies.base import Setup
 from tightrope.policies.parts.forgetting import (
     EVERYONE,
     NO_ONE,
-    learn_and_forget,
     remember,
+    touched_rows,
     window_and_fade,
 )
 from tightrope.policies.state import State
@@ -262,8 +262,7 @@ def test_a_window_longer_than_the_run_forgets_nothing(policy, penalties, backend
 )
 def test_every_arm_that_a_pull_touched_is_learnt(window, fade, learned):
     memory, told = Memory(1, window, fade), []
-    learn = learn_and_forget(remember, lambda constants, state, scratch, arm: told[-1].append(arm))
     for arm in (0, 1, 1, 0):
-        told.append([])
-        learn((), memory.state, None, memory.history, fade, arm, (0.5, 0.5, 0.5))
+        touched = remember(memory.state, memory.history, fade, arm, (0.5, 0.5, 0.5))
+        told.append(touched_rows(memory.state, touched, arm))
     assert told == learned

@@ -27,7 +27,7 @@ from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
 from tightrope.policies.choice import WORDS, ChoicePolicy, carried_fields, hashed
 from tightrope.policies.parts.flight import assume, least_pulled
-from tightrope.policies.parts.forgetting import learn_and_forget, remember
+from tightrope.policies.parts.forgetting import remember, touched_rows
 from tightrope.policies.state import (
     State,
     field_starts,
@@ -199,7 +199,7 @@ class Choosing(_StateRun):
         super().__init__(problem, setup, budget)
         self._constants = (*map(float, setup.constants), 0.0)
         self._scratch = _empty(policy.Scratch, problem)
-        self._learn = learn_and_forget(remember, policy.learn)
+        self._policy = policy
         policy.begin(self._constants, self._state, self._scratch)
 
     def decide(self, policy: Policy, random: Generator | None) -> int:
@@ -224,7 +224,9 @@ class Choosing(_StateRun):
 
     def _count(self, arm: int, values: Sequence[Any]) -> None:
         outcomes, fade = np.array(values, float), self.setup.forgetting
-        self._learn(self._constants, self._state, self._scratch, self._history, fade, arm, outcomes)
+        touched = remember(self._state, self._history, fade, arm, outcomes)
+        for row in touched_rows(self._state, touched, arm):
+            self.learn_again(self._policy, row)
 
 
 def plain_run(

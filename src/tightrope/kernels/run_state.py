@@ -444,11 +444,14 @@ def _carried(policy: Any, arms: int, limited: int) -> list[int]:
 def _array_in(
     block: npt.NDArray[np.uint8], spec: Spec, field: Field, table: Any = None
 ) -> npt.NDArray[Any]:
-    """A field's array of a block."""
+    """A field's array of a block; raises if it is not inside: compiled code does not check."""
     if table is None:
         table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3)
     (offset, rows, columns), kind = table[field], np.dtype(_kind(spec, field))
-    array = block[offset : offset + rows * columns * kind.itemsize].view(kind)
+    end = offset + rows * columns * kind.itemsize
+    if min(offset, rows, columns) < 0 or end > len(block):
+        raise ValueError("its state has parts beyond its end")
+    array = block[offset:end].view(kind)
     return array.reshape(rows, columns) if field in ROWS else array
 
 

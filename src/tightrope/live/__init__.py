@@ -1,8 +1,9 @@
 """Decisions for live campaigns.
 
-``Controller`` asks a policy for arms, takes the outcomes, and can be saved at any moment
-(``snapshots``). ``outlook`` computes what can be said about its end. ``plain`` is the
-implementation for policies that cannot be compiled.
+``Controller`` has three parts: ``controller`` decides and learns from reports, which ``reports``
+checks; in ``arms`` pulls are in flight and arms come and go (``rebuild``); ``saving`` has what it
+remembers, which can be saved at any moment (``snapshots``). ``calls`` are the policy's functions,
+compiled or plain. ``outlook`` computes what can be said about the end.
 
 ``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events change
 ``ledger`` (money and tickets) and ``core`` (what is learned, which arm next). ``writing`` is what

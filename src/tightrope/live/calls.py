@@ -23,20 +23,27 @@ from tightrope.live.background import Background
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
 
-__all__ = ["NativeCalls", "background_of", "calls_for", "compiled_for"]
+__all__ = ["NativeCalls", "calls_for", "compiled_for"]
 
 
-def compiled_for(policy: Policy, state: RunState) -> tuple[Native, LiveCalls] | None:
-    """The compiled functions; None, with a warning, if the policy cannot be compiled."""
+def compiled_for(
+    policy: Policy, state: RunState, background: bool
+) -> tuple[tuple[Native, LiveCalls] | None, Background | None]:
+    """The compiled functions; or, in the ``background``, their compilation in another thread.
+
+    Neither, with a warning, if the policy cannot be compiled.
+    """
     if not isinstance(policy, IndexPolicy | ChoicePolicy):
-        return None
-    made, calls, reason = why_not_compiled(
-        lambda: (native(state.spec, state.forgets), live_calls())
-    )
+        return None, None
+    if background:
+        going_on = Background.of(state.spec, state.forgets)
+        made = None if going_on is None else going_on.made
+        return made, going_on if made is None else None
+    *found, reason = why_not_compiled(lambda: (native(state.spec, state.forgets), live_calls()))
     if reason:
-        warn_not_compiled(policy.label, reason, stacklevel=6)
-        return None
-    return made, calls
+        warn_not_compiled(policy.label, reason, stacklevel=5)
+        return None, None
+    return (found[0], found[1]), None
 
 
 class NativeCalls:
@@ -66,19 +73,13 @@ class _CarefulCalls:
     def __init__(self, policy: Policy, state: RunState, calls: NativeCalls | PlainCalls) -> None:
         self._policy, self._state, self._calls = policy, state, calls
 
+        self.ask, self.ask_beside = partial(self._made, "ask"), partial(self._made, "ask_beside")
+
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> Any:
         """As the call."""
-        return self._made("tell", (arm, float(cost), float(reward), float(penalty)))
+        return self._made("tell", arm, float(cost), float(reward), float(penalty))
 
-    def ask(self) -> Any:
-        """As the call."""
-        return self._made("ask", ())
-
-    def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
-        """As the call."""
-        return self._made("ask_beside", (flight, stand_ins))
-
-    def _made(self, name: str, given: tuple[Any, ...]) -> Any:
+    def _made(self, name: str, *given: Any) -> Any:
         before, block = self._state.block.copy(), self._state.block
         label, step = self._policy.label, int(self._state["counts"][STEP])
         try:
@@ -104,9 +105,3 @@ def calls_for(
     calls = PlainCalls(policy, state) if made is None else NativeCalls(state, made)
     outside = not type(policy).__module__.startswith("tightrope.")
     return _CarefulCalls(policy, state, calls) if outside else calls
-
-
-def background_of(policy: Policy, state: RunState) -> Background | None:
-    """The compilation of the policy's functions in another thread, if it can be compiled."""
-    compilable = isinstance(policy, IndexPolicy | ChoicePolicy)
-    return Background.of(state.spec, state.forgets) if compilable else None

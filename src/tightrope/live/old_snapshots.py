@@ -1,45 +1,37 @@
 """Read the state in snapshots of formats 2 and 3, which version 0.2 and those before it wrote.
 
-Their blocks have the same arrays as today's, but for the order of a run's numbers, fewer fields in
-a ``State``, and other fields in the memory of ``resolve``. What is not there any more is left out.
+Their blocks are laid out as today's, but for fewer arrays, fewer fields in a ``State``, and other
+fields in the memory of ``resolve``. What is not there any more is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.kernels.argmin import envelope_of
-from tightrope.kernels.run_state import KINDS, ROWS, WHOLE, Field, RunState
-from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, Spec
-from tightrope.live.rebuild import renew_terms
-from tightrope.policies.base import IndexPolicy, Policy, Setup
+from tightrope.kernels.run_state import Field, Run, RunState
+from tightrope.kernels.spec import CHOICE, SEVERAL, Spec
+from tightrope.live.rebuild import renew_terms, state_at_start
+from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.lyon import LyOn
 from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH
 from tightrope.policies.resolve import Resolve
-from tightrope.policies.state import State, record_fields
+from tightrope.policies.state import State, field_starts, record_fields
 from tightrope.problem import Task
 
 __all__ = ["read_old"]
 
-Arrays = dict[str, npt.NDArray[Any]]
+Bytes = npt.NDArray[np.uint8]
 
 OLD_FIELDS = 27  # of today's ``Field``, the first ones
-# A run's numbers, and how many: M penalties, C = 2 + M channels.
-RUN = (
-    ("queues", "3M"),
-    ("spent", "1"),
-    ("outcome", "C"),
-    ("allowance", "M"),
-    ("scale", "C"),
-    ("budget", "1"),
-    ("fade", "1"),
-)
-ADDED_TO_STATE = ("expected", "flying", "stated")  # since then
+OLD_RUN = 7  # of today's ``Run``, likewise; what is new in a ``State`` comes last, too
+CHANGED = {"run", "constants", "wide", "rounded", "counts", "state", "starts"}
+CHANGED |= {"scratch", "own_starts"}  # arrays that are not copied as they are
 # The beliefs of ``resolve``, with what is now together in ``more``.
 ARMS = (
     *("limits", "bases", "shared", "weights", "pooled", "cost_scale", "cost_width"),
@@ -50,41 +42,25 @@ ARMS = (
 IN_MORE = {"size": SIZE, "known": KNOWN, "rare": CHANCE, "rare_scale": SCALE, "rare_width": WIDTH}
 
 
-class OldRun(NamedTuple):
-    """What a snapshot says of a run beside its arrays."""
-
-    method: str
-    penalties: int
-    limited: int
-    remembers: bool
-    bases: tuple[float, ...]
-
-
 def read_old(
-    head: Mapping[str, Any], block: npt.NDArray[np.uint8], task: Task, policy: Policy, budget: float
+    head: Mapping[str, Any], block: Bytes, task: Task, policy: Policy, budget: float
 ) -> RunState:
     """The state of an old snapshot, in today's layout."""
-    facts, dtype = head["spec"], np.dtype(head["dtype"]).type
-    if head["format"] < 3 and facts["bases"]:
+    if head["format"] < 3 and head["spec"]["bases"]:
         raise InputError("snapshot: format 2 with limits per pull or reward is not read")
-    method = facts["method"]
-    remembers = facts["forgets"] or facts["stateful"] or method == CHOICE
-    old = OldRun(
-        method, facts["penalties"], facts["limited"], remembers, tuple(facts["bases"] or ())
-    )
-    arrays = _arrays(block, dtype)
-    run = _cut(arrays["run"], RUN, old.penalties)
-    setup = _setup(policy, arrays, run, old, task)
-    new = _fresh(policy, setup, task, budget, old, dtype)
-    _copy_plain(arrays, new)
-    for name, numbers in run.items():
-        getattr(new.run, name)[:] = numbers
-    if remembers:
-        listed = [name for name, _ in record_fields(State) if name not in ADDED_TO_STATE]
-        _copy_record(arrays["state"], arrays["starts"], listed, new.record)
-    if method == CHOICE:
-        numbers, starts = arrays["scratch"], arrays["own_starts"]
-        fields = _old_scratch(policy)
+    old = _old_state(head, block, type(policy), task.arm_count)
+    new = _fresh(head, old, task, policy, budget)
+    for field in list(Field)[:OLD_FIELDS]:
+        if (name := field.name.lower()) not in CHANGED:
+            new[name][...] = old[name]
+    new["counts"][:14] = old["counts"][:14]
+    for name in Run._fields[:OLD_RUN]:
+        getattr(new.run, name)[:] = getattr(old.run, name)
+    if old.spec.remembers:
+        listed = [name for name, _ in record_fields(State)]
+        _copy_record(old["state"], old["starts"], listed, new.record)
+    if old.spec.method == CHOICE:
+        numbers, starts, fields = old["scratch"], old["own_starts"], _old_scratch(policy)
         _copy_record(numbers, starts, fields, new.scratch)
         if isinstance(policy, Resolve):
             _copy_beliefs(numbers, starts, fields, new.scratch, new.record)
@@ -93,96 +69,55 @@ def read_old(
     return new
 
 
-def _arrays(block: npt.NDArray[np.uint8], dtype: type) -> Arrays:
-    """The arrays of an old block by name."""
-    table = block[: 8 * 3 * OLD_FIELDS].copy().view(np.int64).reshape(-1, 3).tolist()
-    found = {}
-    for field, (offset, rows, columns) in zip(Field, table, strict=False):
-        kind = np.dtype(KINDS.get(field, WHOLE[dtype] if field is Field.BITS else dtype))
-        size = rows * columns * kind.itemsize
-        if min(offset, rows, columns) < 0 or offset + size > len(block):
-            raise ValueError("its state has parts beyond its end")
-        array = block[offset : offset + size].copy().view(kind)
-        found[field.name.lower()] = array.reshape(rows, columns) if field in ROWS else array
-    return found
-
-
-def _cut(numbers: Any, fields: Iterable[tuple[str, str]], penalties: int) -> Arrays:
-    sizes = {"1": 1, "M": penalties, "C": 2 + penalties, "3M": 3 * penalties}
-    found, first = {}, 0
-    for name, size in fields:
-        found[name] = numbers[first : first + sizes[size]]
-        first += sizes[size]
-    return found
-
-
-def _setup(policy: Policy, arrays: Arrays, run: Arrays, old: OldRun, task: Task) -> Setup:
-    """The setup that the old state was made for."""
-    arms, fade = task.arm_count, float(run["fade"][0])
-    constants = arrays["wide"][:-1].tolist()
-    if isinstance(policy, Resolve):  # the expected means were among its constants
-        expected = arms * (2 + old.limited) if constants[3] else 0
-        constants = constants[:3] + constants[4 + expected :]
-    if isinstance(policy, LyOn):
-        constants += [0.0] * (4 - len(constants))  # in format 2 it had three
-    terms, rows = None, 2 * (1 + old.penalties)
-    if not getattr(policy, "learns", True) and old.method != CHOICE:
-        terms = arrays["places"][:rows, :arms].T.reshape(arms, -1, 2)
-    return Setup(
-        constants=tuple(constants),
-        allowance=tuple(run["allowance"][: old.limited].tolist()),
-        explore=int(arrays["counts"][1]) // arms,
-        terms=terms,
-        window=len(arrays["history"]) // (3 + old.limited) if fade > 0.0 else 0,
-        fade=max(fade, 0.0) or 1.0,
-        watch=max(-fade, 0.0),
-        bases=old.bases,
-    )
+def _old_state(head: Mapping[str, Any], block: Bytes, policy: type, arms: int) -> RunState:
+    """The old state with empty arrays and fields where today's have more."""
+    facts, dtype = head["spec"], np.dtype(head["dtype"]).type
+    remembers = facts["forgets"] or facts["stateful"] or facts["method"] == CHOICE
+    old_table = block[: 8 * 3 * OLD_FIELDS].copy().view(np.int64).reshape(-1, 3)
+    table = np.zeros((len(Field), 3), np.int64)
+    table[:OLD_FIELDS] = old_table
+    table[:OLD_FIELDS, 0] += table.nbytes - old_table.nbytes
+    parts = [block[old_table.nbytes :]]
+    offset, _, count = old_table[Field.STARTS]
+    starts = block[offset : offset + 8 * count].copy().view(np.int64)
+    more = len(State._fields) + 1 - count
+    added = {
+        Field.RUN_STARTS: np.array(field_starts(Run, arms, facts["penalties"])),
+        Field.STARTS: np.pad(starts, (0, more), "edge") if count else starts,
+    }
+    for field, numbers in added.items():
+        table[field] = table.nbytes + sum(map(len, parts)), 1, len(numbers)
+        parts.append(numbers.view(np.uint8))
+    spec = Spec(policy, facts["method"], facts["penalties"], remembers, dtype)
+    return RunState(spec, np.concatenate([table.ravel().view(np.uint8), *parts]))
 
 
 def _fresh(
-    policy: Policy, setup: Setup, task: Task, budget: float, old: OldRun, dtype: type
+    head: Mapping[str, Any], old: RunState, task: Task, policy: Policy, budget: float
 ) -> RunState:
     """A state at the start of a run, with the old one's setup."""
-    stated = old.remembers or old.method not in (SCAN, ENVELOPE, "sieve")
-    several = SEVERAL if old.penalties > 1 or (old.method == CHOICE and old.limited != 1) else 1
-    outside = not type(policy).__module__.startswith("tightrope.")
-    spec = Spec(
-        policy=type(policy),
-        method=old.method,
-        penalties=several if stated else old.penalties,
-        remembers=stated,
-        dtype=dtype,
-        constants=len(setup.constants) + 1 if outside else 0,
-    )
-    return RunState.new(
-        spec,
-        task.arm_count,
-        setup,
-        task.normal_budget(budget),
-        task.at(budget),
-        scales=task.scales.channels,
-        envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
-    )
-
-
-def _copy_plain(arrays: Arrays, new: RunState) -> None:
-    """Copy the arrays that are as they were."""
-    changed = {"run", "constants", "wide", "rounded", "state", "starts", "scratch", "own_starts"}
-    for name, numbers in arrays.items():
-        if name == "counts":
-            new[name][:14] = numbers[:14]
-        elif name not in changed:
-            new[name][...] = numbers
+    spec, facts, constants = old.spec, head["spec"], old.setup.constants
+    if isinstance(policy, Resolve):  # the expected means were among its constants
+        expected = task.arm_count * (2 + old.limited) if constants[3] else 0
+        constants = constants[:3] + constants[4 + expected :]
+    if isinstance(policy, LyOn):
+        constants += (0.0,) * (4 - len(constants))  # in format 2 it had three
+    if spec.remembers or not spec.indexed:
+        several = old.penalties > 1 or (spec.method == CHOICE and old.limited != 1)
+        spec = replace(spec, penalties=SEVERAL if several else 1, remembers=True)
+    if spec.outside:
+        spec = replace(spec, constants=len(constants) + 1)
+    setup = replace(old.setup, constants=constants, bases=tuple(facts["bases"] or ()))
+    return state_at_start(spec, setup, task, budget)
 
 
 def _copy_record(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> None:
-    """Copy the fields of a record that are still there."""
+    """Copy the fields of a record that were there, and are still there."""
     for at, name in enumerate(fields[: len(starts) - 1]):
         target: Any = to
         for part in name.split("."):
             target = getattr(target, part, None)
-        if target is not None:
+        if target is not None and starts[at] < starts[at + 1]:
             target[:] = numbers[starts[at] : starts[at + 1]]
 
 

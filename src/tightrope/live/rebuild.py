@@ -1,13 +1,14 @@
 """A state made anew for a task that has changed: other arms, prices, scales, limits or budget.
 
-What was told goes over, row by row and in the new units; what the policy computes from it is
-computed again. With scales that change by powers of two no number is rounded.
+What was told goes over in the new units; what the policy computes from it is computed again. With
+scales that change by powers of two no number is rounded. Arms keep their numbers, and new ones come
+last, so that the numbers of the arms that were there before come first in every array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "rebuilt",
     "renew_terms",
     "reprice_statistics",
+    "state_at_start",
     "with_record",
 ]
 
@@ -47,21 +49,13 @@ Floats = npt.NDArray[np.float64]
 class Moves(NamedTuple):
     """What becomes of a state's numbers.
 
-    ``rows`` [K]: for each arm, its number before, or -1 for a newcomer. ``factors`` [2 + M]: the
-    old scale of each channel, over the new one. ``learn``: arms of which something was changed.
-    ``renew``: whether the policy's own memory has to be computed again.
+    ``factors`` [2 + M]: the old scale of each channel, over the new one. ``learn``: arms of which
+    something was changed. ``renew``: whether the policy's own memory has to be computed again.
     """
 
-    rows: tuple[int, ...]
     factors: Floats
     learn: tuple[int, ...] = ()
     renew: bool = False
-
-
-def _spec_for(policy: Policy, setup: Any, task: Task) -> Spec:
-    """The spec of a live run."""
-    many = task.arm_count > MANY
-    return spec_of(policy, setup, np.float64, many_arms=many, hard=task.hard)
 
 
 def new_state(
@@ -71,22 +65,22 @@ def new_state(
 
     If it is to go on as ``like``, as many pulls are remembered as there.
     """
-    scaled, known = task.normal_budget(budget), task.task
-    setup = set_up(policy, task, scaled)
+    known, many = task.task, task.arm_count > MANY
+    setup = set_up(policy, task, task.normal_budget(budget))
     if like is not None:
         setup = replace(setup, window=like.setup.window, fade=like.setup.fade)
-    spec = _spec_for(policy, setup, known)
+    spec = spec_of(policy, setup, np.float64, many_arms=many, hard=known.hard)
     if like is not None and like.spec.remembers:
         spec = stateful(spec)
-    return _start(spec, setup, known, budget)
+    return state_at_start(spec, setup, known, budget)
 
 
 def with_record(old: RunState, task: Task, policy: Policy, budget: float) -> RunState:
     """The same state, with a ``State``; its setup is that of the old one."""
-    setup = _setup_of(old)
-    fresh = _start(stateful(old.spec), setup, task, budget)
-    factors = np.ones(2 + task.penalty_count)
-    return rebuilt(old, fresh, policy, Moves(tuple(range(task.arm_count)), factors))
+    if old.spec.remembers:
+        return old
+    fresh = state_at_start(stateful(old.spec), _setup_of(old), task, budget)
+    return rebuilt(old, fresh, policy, Moves(np.ones(2 + task.penalty_count)))
 
 
 def _setup_of(state: RunState) -> Setup:
@@ -95,14 +89,13 @@ def _setup_of(state: RunState) -> Setup:
     return replace(state.setup, bases=bases if any(bases) else ())
 
 
-def _start(spec: Spec, setup: Any, known: Task, budget: float) -> RunState:
-    """The state at the start of a run."""
-    scaled = known.normal_budget(budget)
+def state_at_start(spec: Spec, setup: Setup, known: Task, budget: float) -> RunState:
+    """The state at the start of a run; ``budget`` in the task's units."""
     return RunState.new(
         spec,
         known.arm_count,
         setup,
-        scaled,
+        known.normal_budget(budget),
         known.at(float(budget)),
         scales=known.scales.channels,
         envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
@@ -111,8 +104,6 @@ def _start(spec: Spec, setup: Any, known: Task, budget: float) -> RunState:
 
 def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunState:
     """``new``, the state at the start of a run, after all that ``old`` was told."""
-    arms = np.array(moves.rows)
-    kept = arms >= 0
     for name in ("words", "pair"):
         new[name][:] = old[name]
     for entry in (STEP, ASKED, PHASE):
@@ -120,7 +111,7 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
     _move_run(old, new, moves.factors)
     units = np.ones(new["totals"].shape[1])  # a task without limits has a penalty that is always 0
     units[1 : 1 + len(moves.factors)] = moves.factors[: len(units) - 1]
-    new["totals"][kept] = (old["totals"] * units)[arms[kept]]
+    new["totals"][: len(old["totals"])] = old["totals"] * units
     if new.spec.remembers:
         _move_record(old, new, moves)
     if new.spec.indexed and policy.learns:  # type: ignore[attr-defined]
@@ -132,9 +123,6 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
 
 def copy_statistics(state: RunState, arm: int, source: int, share: float) -> None:
     """Give an arm the sums of another one, times ``share``."""
-    if not state.spec.remembers:
-        state["totals"][arm] = share * state["totals"][source]
-        return
     record = state.record
     for name in ("pulls", "totals", "squares", "products", "net_squares"):
         rows = getattr(record, name).reshape(len(record.pulls), -1)
@@ -189,8 +177,7 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
         "net_squares": scale[2:] * scale[2:],
     }
     for name, unit in units.items():
-        source = sums[name] * np.resize(unit, len(sums[name]))
-        _move_rows(source, getattr(record, name), moves.rows)
+        _move(sums[name], unit, getattr(record, name))
     record.steps[0] = sums["steps"][0]
     left = np.array([scale[0], *scale[2:]])[: 1 + limited]
     start, before = record.remaining.copy(), sums["start"] * left
@@ -198,24 +185,11 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
     record.remaining[:] = np.where(
         unmoved, sums["remaining"] * left, start - (before - sums["remaining"] * left)
     )
-    if new.setup.watch:
-        _move_buckets(old["history"], new["history"], units, moves.rows)
-    else:
-        history = new["history"].reshape(-1, 3 + limited)
-        history[:] = old["history"].reshape(-1, 3 + limited) * [1.0, *scale]
-        places = {source: arm for arm, source in enumerate(moves.rows) if source >= 0}
-        history[:, 0] = [places[int(arm)] for arm in history[:, 0]]
-
-
-def _move_buckets(
-    source: Floats, to: Floats, units: Mapping[str, Floats], rows: Sequence[int]
-) -> None:
-    """The buckets of arms that are watched."""
-    bucket = np.concatenate(list(units.values()))
-    size = HEAD + WATCH_SLOTS * len(bucket)
-    unit = np.concatenate([np.ones(HEAD), np.tile(bucket, WATCH_SLOTS)])
-    _move_rows(source * np.resize(unit, len(source)), to, rows)
-    assert len(to) == size * len(rows)
+    unit = np.array([1.0, *scale])  # of a pull in a window
+    if new.setup.watch:  # of the buckets of an arm that is watched
+        bucket = np.concatenate(list(units.values()))
+        unit = np.concatenate([np.ones(HEAD), np.tile(bucket, WATCH_SLOTS)])
+    _move(old["history"], unit, new["history"])
 
 
 def _sums(old: RunState) -> dict[str, Floats]:
@@ -270,28 +244,20 @@ def renew_terms(new: RunState, policy: IndexPolicy) -> None:
 def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Moves) -> None:
     """The policy's own memory: as it was, or computed again but for what cannot be."""
     kind, before, after = type(policy), old.scratch, new.scratch
-    fields = dict(record_fields(kind.Scratch))
+    kept = {name for name, _ in record_fields(kind.Scratch)}
     if moves.renew:
         kind.renew(tuple(new["wide"].tolist()), new.record, after)
-        kept = {*carried_fields(kind)} | set(kind.learned)
-        fields = {name: shape for name, shape in fields.items() if name in kept}
-    for name, shape in fields.items():
-        source, to = _field(before, name), _field(after, name)
-        unit = _unit(kind.learned.get(name, ""), moves.factors)
-        if shape[0] == "K":
-            _move_rows(source * np.resize(unit, len(source)), to, moves.rows)
-        else:
-            to[:] = source * unit
+        kept &= {*carried_fields(kind), *kind.learned}
+    for name in kept:
+        field, unit = attrgetter(name), _unit(kind.learned.get(name, ""), moves.factors)
+        _move(field(before), unit, field(after))
     for arm in moves.learn:
         kind.learn(tuple(new["wide"].tolist()), new.record, after, arm)
 
 
-def _move_rows(source: Floats, to: Floats, rows: Sequence[int]) -> None:
-    """Copy the rows of the arms that were there before."""
-    size = len(to) // len(rows)
-    for arm, row in enumerate(rows):
-        if row >= 0:
-            to[arm * size : (arm + 1) * size] = source[row * size : (row + 1) * size]
+def _move(source: Floats, unit: Any, to: Floats) -> None:
+    """Copy numbers in new units; those of new arms stay as they are."""
+    to[: len(source)] = source * np.resize(unit, len(source))
 
 
 def _unit(kind: str, factors: Floats) -> Any:
@@ -304,10 +270,3 @@ def _unit(kind: str, factors: Floats) -> Any:
         "penalties": per_limit,
         "remaining": np.array([factors[0], *factors[2:]]),
     }[kind]
-
-
-def _field(record: Any, name: str) -> Floats:
-    """A field of a record by its dotted name."""
-    for part in name.split("."):
-        record = getattr(record, part)
-    return record  # type: ignore[no-any-return]

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.kernels.run_state import Field, RunState, aligned_copy
+from tightrope.kernels.run_state import RunState, aligned_copy
 from tightrope.kernels.spec import Spec
+from tightrope.live.beside import Beside
 from tightrope.live.old_snapshots import read_old
 from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
@@ -28,12 +29,9 @@ OLD = (2, 3)  # versions that are read too
 
 
 def pack(
-    task: Task, policy: Policy, budget: float, state: RunState, arm: int, beside: dict[str, Any]
+    task: Task, policy: Policy, budget: float, state: RunState, arm: int, beside: Beside
 ) -> bytes:
-    """A controller's snapshot; ``arm`` is the next decision if it was made already.
-
-    ``beside``: pulls in flight and arms that are retired, as a table.
-    """
+    """A controller's snapshot; ``arm`` is the next decision if it was made already."""
     spec, kind = state.spec, type(policy)
     head = {
         "format": FORMAT,
@@ -43,7 +41,7 @@ def pack(
         "parameters": _parameters(policy),
         "budget": budget,
         "arm": arm,
-        "beside": beside,
+        "beside": beside.table(),
         "spec": {f.name: getattr(spec, f.name) for f in fields(spec) if f.name not in NAMED},
         "dtype": np.dtype(spec.dtype).name,
     }
@@ -69,8 +67,8 @@ def _defaults(policy: Policy) -> dict[str, Any]:
 NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 
 
-def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
-    """The arguments of :func:`pack`; raises a one-line ``InputError`` for invalid bytes."""
+def _opened(saved: bytes) -> tuple[bytes, bytes]:
+    """The line of JSON and the block of a snapshot; raises for anything else."""
     if not isinstance(saved, bytes | bytearray | memoryview):
         raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() returned")
     saved = bytes(saved)
@@ -80,6 +78,12 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
     if saved != sealed(content):
         raise InputError(f"snapshot: is damaged; the checksum of {len(saved)} bytes is wrong")
     line, _, block = content.partition(b"\n")
+    return line, block
+
+
+def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
+    """The arguments of :func:`pack`; raises a one-line ``InputError`` for invalid bytes."""
+    line, block = _opened(saved)
     try:
         return _unpacked(json.loads(line), np.frombuffer(block, np.uint8), policy)
     except InputError:
@@ -91,12 +95,7 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
 
 def task_of(saved: bytes) -> Task:
     """The task of a snapshot, whatever its policy; raises a one-line ``InputError`` like unpack."""
-    parts = saved.split(b"\n", 3)
-    if not saved.startswith(MAGIC) or len(parts) < 4 or saved != sealed(b"\n".join(parts[2:])):
-        raise InputError(
-            f"snapshot: {len(saved)} bytes must be what snapshot() returned, unchanged"
-        )
-    return Task.from_toml(json.loads(parts[2])["task"])
+    return Task.from_toml(json.loads(_opened(saved)[0])["task"])
 
 
 def _unpacked(
@@ -115,19 +114,10 @@ def _unpacked(
         state = read_old(head, block, task, found, budget)
     else:
         spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
-        _require_inside(block)
         state = RunState(spec, aligned_copy(block))
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:
         raise ValueError(f"its state is not of {task.arm_count} arms")
-    return task, found, budget, state, arm, head.get("beside", {})
-
-
-def _require_inside(block: npt.NDArray[np.uint8]) -> None:
-    """Raise unless every array of a state lies within the block; compiled code does not check."""
-    table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
-    for offset, rows, columns in table:
-        if min(offset, rows, columns) < 0 or offset + rows * columns > len(block):
-            raise ValueError("its state has parts beyond its end")
+    return task, found, budget, state, arm, Beside.of_table(head.get("beside", {}), task.arm_count)
 
 
 def _policy(head: dict[str, Any]) -> Policy:

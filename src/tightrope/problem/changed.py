@@ -89,23 +89,13 @@ def grown(scale: float, outcome: float) -> float:
     return scale
 
 
-def fitted(
-    task: Task, told: Sequence[float | None]
-) -> tuple[list[float], list[float], list[float]] | None:
-    """Scales [2 + M] that outcomes told fit into, what is kept of these, and what is cut.
-
-    None for outcomes that cannot be taken: negative ones, or too far above a scale.
-    """
+def fitted(task: Task, told: Sequence[float]) -> tuple[list[float], list[float], list[float]]:
+    """Scales [2 + M] that outcomes told fit into, what is kept of these, and what is cut."""
     scales, kept, excess = list(task.scales.channels), [], []
     caps = cast(Mapping[str, float], task.scales.grow)
     places = (0, 1, *(2 + m for m in task.told))
-    for value, channel, place in zip(told, task.told_channels, places, strict=False):
-        if value is None or not 0.0 <= value < math.inf:
-            return None
+    for value, channel, place in zip(told, task.told_channels, places, strict=True):
         most = min(value, caps.get(channel, math.inf))
-        room = MOST_GROWTH if channel in caps else 1.0
-        if most > room * scales[place]:
-            return None
         scales[place] = grown(scales[place], most)
         kept.append(most)
         excess.append(value - most)

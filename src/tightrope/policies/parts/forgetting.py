@@ -25,9 +25,9 @@ from tightrope.policies.state import Array, State, rows
 __all__ = [
     "EVERYONE",
     "NO_ONE",
-    "learn_and_forget",
     "remember",
     "require_forgetting",
+    "touched_rows",
     "window_and_fade",
 ]
 
@@ -101,29 +101,11 @@ def remember(state: State, history: Array, fade: float, row: int, outcomes: Arra
     return touched
 
 
-def learn_and_forget(count_in: Any, learn: Any) -> Any:
-    """A function that adds a pull by ``count_in`` and calls ``learn`` for each row it changed.
-
-    ``count_in`` is :func:`remember` and ``learn`` the policy's, or the compiled versions of both.
-    """
-
-    def learned(
-        constants: Any,
-        state: State,
-        scratch: Any,
-        history: Array,
-        fade: float,
-        row: int,
-        outcomes: Array,
-    ) -> None:
-        touched = count_in(state, history, fade, row, outcomes)
-        everyone, other = touched == EVERYONE, touched >= 0 and touched != row
-        turns = len(rows(state)) if everyone else 2 if other else 1
-        for turn in range(turns):  # a loop, since numba inlines every call of ``learn``
-            one = turn if everyone else touched if turn + 1 < turns else row
-            learn(constants, state, scratch, one)
-
-    return learned
+def touched_rows(state: State, touched: int, row: int) -> list[int]:
+    """The rows whose sums a pull of ``row`` changed, if ``remember`` returned ``touched``."""
+    if touched == EVERYONE:
+        return list(rows(state))
+    return [row] if touched in (NO_ONE, row) else [touched, row]
 
 
 def _fade(state: State, fade: float) -> None:

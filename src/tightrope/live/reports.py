@@ -1,0 +1,126 @@
+"""Reports of pulls in the forms that users give them in: checked, as numbers in order.
+
+A report is a cost, a reward, and a penalty for each limit that has one of its own (``Task.told``).
+What the task knows of an arm may be left out; if it is reported, it has to agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, cast
+
+import numpy as np
+
+from tightrope.errors import InputError
+from tightrope.problem import Task
+from tightrope.problem.changed import MOST_GROWTH
+from tightrope.problem.laws import shown
+
+__all__ = ["ReportForm"]
+
+
+class ReportForm:
+    """What the reports of a task's pulls look like."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._names = task, task.told_names
+        self.whole = not task.knows_something  # whether everything has to be reported
+        self._places = [0, 1, *(2 + m for m in task.told)]
+        caps = cast(Mapping[str, float], task.scales.grow)
+        # Of each value its name, the largest that is taken, and that of which more is learned.
+        self._channels = [
+            (name, scale * (MOST_GROWTH if name in caps else 1.0), caps.get(name, math.inf))
+            for name, scale in zip(task.told_channels, task.told_scales, strict=True)
+        ]
+
+    def _known(self, arm: int) -> list[float]:
+        """What is known of an arm's values; nan elsewhere."""
+        if self.whole:
+            return [math.nan] * len(self._places)
+        known: list[float] = self._task.known_outcomes[arm, self._places].tolist()
+        return known
+
+    def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
+        """A report as a list: cost, reward, penalties; None where a known one is left out.
+
+        Raises if there are not the right penalties.
+        """
+        penalty, names = _listed(penalty), self._names
+        named = penalty
+        if not isinstance(penalty, Mapping):
+            several = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
+            if len(several) == len(names):
+                return [cost, reward, *several]
+            named = {"": several} if several else {}  # not as many as there are, or none
+        missing = (
+            math.isnan(known) and name not in named
+            for name, known in zip(names, self._known(arm)[2:], strict=True)
+        )
+        if any(missing) or not set(named) <= set(names):
+            raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(names)}")
+        return [cost, reward, *map(named.get, names)]
+
+    def checked(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[float]:
+        """A report's numbers, in order, with what is known and was left out.
+
+        Raises an error that names what is wrong.
+        """
+        given, found = self.in_order(arm, cost, reward, penalty), []
+        for value, known, channel in zip(given, self._known(arm), self._channels, strict=True):
+            (name, most, cap), sure = channel, not math.isnan(known)
+            number = known if sure and value is None else _as_number(value)
+            if number is None or not (0.0 <= min(number, cap) <= most and number < math.inf):
+                raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
+            if sure and not math.isclose(number, known, rel_tol=1e-9):
+                what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
+                raise InputError(f"{what}: must be {known:g}, which is known; or leave it out")
+            found.append(number)
+        return found
+
+    def all_penalties(self, arm: int, values: Sequence[float]) -> list[float]:
+        """The penalties of all limits [M]: reported, known, or cost or reward where limited."""
+        task, found = self._task, list(values[2:])
+        if self.whole:
+            return found
+        own = dict(zip(task.told, found, strict=True))
+        derived = {"cost": values[0], "reward": values[1]}
+        return [
+            own[m]
+            if m in own
+            else float(task.weights[arm, m] * derived[kind.of])
+            if kind.of in derived
+            else float(task.known_outcomes[arm, 2 + m])
+            for m, kind in enumerate(task.limit_kinds)
+        ]
+
+
+def _listed(penalty: Any) -> Any:
+    """Several penalties as a list, read once; a mapping or a number as it is."""
+    if isinstance(penalty, Mapping | str | bytes) or not isinstance(penalty, Iterable):
+        return penalty
+    if isinstance(penalty, np.ndarray) and penalty.ndim == 0:
+        return penalty
+    return list(penalty)
+
+
+def _as_number(value: Any) -> float | None:
+    """A number as a float; None for anything else."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real | np.bool_):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _allowed(names: Sequence[str]) -> str:
+    """What may be told of penalties."""
+    if not names:
+        return "left out"
+    by_name = ", ".join(repr(name) for name in names)
+    count = "a number" if len(names) == 1 else f"{len(names)} numbers"
+    return f"{count}, or by name: {by_name}"

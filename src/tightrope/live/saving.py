@@ -1,0 +1,136 @@
+"""A live run as a value: what it remembers, and how that is saved, copied, compared and sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self, cast
+
+import numpy as np
+
+from tightrope.kernels.live import NOTHING
+from tightrope.kernels.run_state import ASKED, EXPLORE, RunState
+from tightrope.live import snapshots
+from tightrope.live.beside import Beside
+from tightrope.live.calls import calls_for, compiled_for
+from tightrope.live.rebuild import with_record
+from tightrope.live.reports import ReportForm
+from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.problem import Task
+
+__all__ = ["LiveRun"]
+
+
+class LiveRun:
+    """A task, a policy, a budget, and the state of a run: all that a controller remembers."""
+
+    _background: bool
+
+    def _hold(
+        self,
+        task: Task,
+        policy: Policy,
+        budget: float,
+        state: RunState,
+        arm: int = NOTHING,
+        beside: Beside | None = None,
+    ) -> None:
+        """Take a state, new or restored, and the next decision if it is made already."""
+        if self._background:  # pulls are in flight in any campaign
+            state = with_record(state, task, policy, budget)
+        made, self._compiling = compiled_for(policy, state, self._background)
+        if made is None:  # plain functions need a ``State``
+            state = with_record(state, task, policy, budget)
+        self.task, self.policy, self.budget, self._state = task, policy, budget, state
+        self._beside = beside or Beside.nothing(task.arm_count)
+        self._flight = self._beside.flight
+        self._flying = np.frombuffer(self._flight)
+        self._themselves = np.arange(task.arm_count, dtype=np.float64)
+        self._asides = self._beside.asides
+        self._alone = NOTHING  # the only pull in flight, if it is not counted in ``_flight``
+        self._arm, self._count = arm, task.arm_count
+        self._look_at_reports(task)
+        self._counts = memoryview(cast(Any, state["counts"]))
+        self._spent, self._last = memoryview(state.run.spent), float(state.run.budget[0])
+        self._hard = bool(task.hard)
+        self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
+        self._mindless = isinstance(policy, IndexPolicy) and not policy.random
+        self._set_calls(made)
+
+    def _look_at_reports(self, task: Task) -> None:
+        """What reports look like, and which of them go to compiled code as they are."""
+        caps = cast(Mapping[str, float], task.scales.grow)
+        self._form, self._growing = ReportForm(task), bool(caps)
+        self._capped = any(cap < math.inf for cap in caps.values())
+        self._usual = len(task.told) == 1 and self._form.whole and not self._capped
+
+    def _set_calls(self, made: Any) -> None:
+        """Decide and learn by compiled functions, or in plain Python if there are none."""
+        self._calls = calls_for(self.policy, self._state, made)
+        self._tell: Any = self._calls.tell
+
+    def _remember(self) -> None:
+        """From here on there is a ``State``: decisions with pulls in flight need one."""
+        if not self._state.spec.remembers:
+            task, policy, budget, state, _, beside = self._held()
+            state = with_record(state, task, policy, budget)
+            self._hold(task, policy, budget, state, self._arm, beside)
+
+    def _count_alone(self) -> None:
+        """Count the only pull in flight among those in flight.
+
+        Most often a pull is told before the next decision: then it is never counted.
+        """
+        if self._alone >= 0:
+            self._flight[self._alone] += 1.0
+            self._asides += 1
+            self._alone = NOTHING
+
+    def _held(self) -> tuple[Task, Policy, float, RunState, int, Beside]:
+        """What ``_hold`` takes."""
+        self._count_alone()
+        arm = NOTHING if self._asides else self._arm
+        return self.task, self.policy, self.budget, self._state, arm, self._beside
+
+    def snapshot(self) -> bytes:
+        """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
+        return snapshots.pack(*self._held())
+
+    @classmethod
+    def restore(
+        cls, saved: bytes, policy: Policy | None = None, *, background: bool = False
+    ) -> Self:
+        """The controller that a ``snapshot`` was of: the same decisions from here on, to the bit.
+
+        A ``policy`` has to be given if its class is not known in this process. ``background``:
+        compile the policy in another thread; until then decisions are made in plain Python, with
+        the same bits.
+        """
+        made = cls.__new__(cls)
+        made._background = background
+        made._hold(*snapshots.unpack(saved, policy))
+        return made
+
+    def copy(self) -> Self:
+        """Another controller that goes on from here on its own."""
+        made = type(self).__new__(type(self))
+        made._background = self._background
+        task, policy, budget, state, arm, beside = self._held()
+        made._hold(task, policy, budget, state.copy(), arm, beside.copy())
+        return made
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).restore, (self.snapshot(), self.policy)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LiveRun):
+            return False
+        (*mine, _, beside), (*theirs, _, besides) = self._held(), other._held()
+        return (mine, beside) == (theirs, besides)
+
+    __hash__ = None  # type: ignore[assignment]
