@@ -4,10 +4,11 @@
 (``snapshots``). ``outlook`` computes what can be said about its end. ``plain`` is the
 implementation for policies that cannot be compiled.
 
-``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events change
-``ledger`` (money and tickets) and ``core`` (what is learned, which arm next). ``writing`` is what
-happens in one turn, ``campaign`` takes turns, ``sharing`` shares them among threads, ``stores``
-keep the log, ``following`` follows it, ``verifying`` follows it again.
+``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events
+(``events``, with their ``kinds``) change ``ledger`` (money and tickets) and ``core`` (what is
+learned, which arm next). ``writing`` is what happens in one turn, ``campaign`` takes turns,
+``sharing`` shares them among threads, ``stores`` keep the log, ``log`` reads it, ``following``
+follows it, ``verifying`` follows it again.
 """
 
 from tightrope.live.campaign import Campaign

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from tightrope.errors import InputError
 from tightrope.live.core import Core, when
 from tightrope.live.events import event_of
 from tightrope.live.following import state_before
+from tightrope.live.kinds import Asked
 from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.base import Policy
@@ -121,17 +122,17 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]
-    core, event = state_before(store, name, policy, row.seq), event_of(row)
-    body, controller = event.body, core.controller
+    core, body = state_before(store, name, policy, row.seq), cast(Asked, event_of(row).body)
+    controller = core.controller
     task, account = controller.task, core.ledger.accounts[0]
-    among = body.get("f", body.get("e", range(task.arm_count)))
+    among = range(task.arm_count) if body.allowed is None else body.allowed
     return Why(
         id=ticket,
-        arm=controller.arm_name(body["arm"]),
+        arm=controller.arm_name(body.arm),
         at=when(row.at),
         event=row.seq,
         policy=core.policy_text,
-        pinned="pin" in body,
+        pinned=body.pinned,
         among=[name for name in map(controller.arm_name, among) if name not in controller.retired],
         free=account.amount(account.free),
         arms=[

@@ -6,12 +6,11 @@ same table.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -19,6 +18,8 @@ from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundErr
 from tightrope.live.core import Core, when
 from tightrope.live.describing import status_of, why_of
 from tightrope.live.events import event_of
+from tightrope.live.kinds import Quarantined
+from tightrope.live.log import lines_of
 from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.naming import known_policies
@@ -312,20 +313,13 @@ async def events(asked: Asked) -> Answer:
 
 
 def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
-    """Events as JSON, with all that is stored of them; the body verbatim, as its hash has it."""
-    notes, lines = store.notes(name), list[str]()
-    while limit > 0 and (rows := store.read(name, after, min(limit, 500))):
-        for row in rows:
-            head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat()}
-            rest = {"kind": row.kind, "ticket": row.ticket, "who": row.who, "version": row.version}
-            tail = {"hash": row.hash.hex()}
-            if row.seq in notes:
-                tail["note"] = notes[row.seq]
-            front = json.dumps(head | rest)[:-1]
-            lines.append(f'{front}, "body": {row.body}, {json.dumps(tail)[1:]}\n')
-        after, limit = rows[-1].seq, limit - len(rows)
-        time.sleep(0)  # others may run
-    return "".join(lines).encode()
+    """Events as JSON, with all that is stored of them."""
+    found = []
+    for number, line in enumerate(lines_of(store, name, after, limit), start=1):
+        found.append(f"{line}\n")
+        if number % 500 == 0:
+            time.sleep(0)  # others may run
+    return "".join(found).encode()
 
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",
@@ -384,10 +378,10 @@ def _kept(store: Store, name: str, numbers: dict[int, str | None]) -> list[dict[
     for number, id in numbers.items():
         rows = store.read(name, number - 1, 1)
         if rows and rows[0].seq == number:
-            body = event_of(rows[0]).body
+            body = cast(Quarantined, event_of(rows[0]).body)
             at = when(rows[0].at).isoformat()
-            one = {"number": number, "ticket": id, "at": at, "why": body["why"]}
-            found.append({**one, "report": body["report"]})
+            one = {"number": number, "ticket": id, "at": at, "why": body.why}
+            found.append({**one, "report": body.report})
     return found
 
 

@@ -21,10 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
-from tightrope.live.core import Core, Settings
+from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.describing import status_of
-from tightrope.live.events import START, Event, event_of
+from tightrope.live.events import START, Event
+from tightrope.live.kinds import Expired, Quarantined, Told
 from tightrope.live.ledger import Open
+from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
 from tightrope.live.stores import Store
 from tightrope.problem import Task
@@ -101,7 +103,7 @@ class View:
 
     name: str
     task: Task
-    settings: Settings
+    settings: CampaignSettings
     status: dict[str, Any]
     outlook: Outlook
     points: tuple[Point, ...]  # by event; the last is of the moment
@@ -204,12 +206,11 @@ class History:
         if rows and rows[0].seq > core.ledger.seq + 1:  # archived meanwhile
             self._begin()
             return True
-        for row in rows:
-            event = event_of(row, self._hash)
+        for event in events_of(rows, self._hash):
             core.follow(event)
-            self._hash = row.hash
+            self._hash = event.hash
             self._notice(event, core)
-            if self.curve.due(row.seq):
+            if self.curve.due(event.seq):
                 self.curve.add(point_of(core))
         self.behind = len(rows) == most
         return self.behind
@@ -262,11 +263,10 @@ class History:
             self._filling = None
             self.curve.insert(points)
             return
-        for row in rows:
-            event = event_of(row)
+        for event in events_of(rows):
             core.follow(event)
             self._notice(event, core)
-            if row.seq >= points[-1].seq + self.curve.stride:
+            if event.seq >= points[-1].seq + self.curve.stride:
                 points.append(point_of(core))
 
     @property
@@ -313,21 +313,21 @@ class History:
 
 def trouble_of(event: Event, core: Core) -> Trouble | None:
     """What is wrong about an event, if anything."""
-    kind, body, at = event.kind, event.body, event.at / 1e6
-    if kind == "told":
-        if body.get("over"):
+    body, at = event.body, event.at / 1e6
+    if isinstance(body, Told):
+        if body.over:
             account = core.ledger.accounts[0]
-            why = f"cost {account.amount(body['s'][0]):g} is above what was reserved"
-            if body.get("was") == "voided":
+            why = f"cost {account.amount(body.settled[0]):g} is above what was reserved"
+            if body.was == "voided":
                 why = "was told after it was voided"
             return Trouble(event.seq, at, "overrun", event.ticket, why)
-        if body.get("was") == "expired":
+        if body.was == "expired":
             return Trouble(event.seq, at, "late", event.ticket, "was told after it had expired")
         return None
-    if kind == "expired":
+    if isinstance(body, Expired):
         return Trouble(event.seq, at, "expired", event.ticket, "nothing was heard of it in time")
-    if kind == "quarantined":
-        return Trouble(event.seq, at, "quarantined", event.ticket, str(body.get("why", "")))
+    if isinstance(body, Quarantined):
+        return Trouble(event.seq, at, "quarantined", event.ticket, body.why)
     return None
 
 

@@ -150,7 +150,7 @@ def change(options: argparse.Namespace) -> int:
     def act(campaign: Campaign) -> None:
         if options.limit:
             wanted["limits"] = _limits(campaign, options.limit)
-        campaign.change(**wanted)
+        campaign.change(**wanted, archives=options.archive)
 
     return changed(options, act, "changed")
 
