@@ -29,7 +29,8 @@ from benchmarks import page
 from tightrope import Controller, Task, open_campaign, parse_policy
 from tightrope.errors import ExhaustedError, WaitError
 from tightrope.live import Campaign
-from tightrope.live.events import START, Event, Row, row_of
+from tightrope.live.events import START, Row, stored, text_of
+from tightrope.live.kinds import Asked
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import TABLES
 
@@ -113,8 +114,8 @@ def rows_like_ours(count: int) -> list[Row]:
     """Rows of the size that a campaign writes."""
     made, before = [], START
     for seq in range(1, count + 1):
-        body = {"arm": seq % ARMS, "x": 10**15 + seq, "m": [0, 0, 10**9]}
-        made.append(row_of(Event(seq, 10**15, "asked", f"1-{seq:08d}", "host:1", 1, body), before))
+        text = text_of(Asked(seq % ARMS, 10**15 + seq, moves=[0, 0, 10**9]))
+        made.append(stored(before, seq, 10**15, "asked", f"1-{seq:08d}", "host:1", 1, text))
         before = made[-1].hash
     return made
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.test_shell import completed
 from tightrope.cli import main
-from tightrope.live.events import START, Row, chained
+from tightrope.live.events import START, Row, stored
 
 TASK = """
 [limits]
@@ -376,7 +376,7 @@ def test_the_log_in_lines_json_and_a_file(campaign):
     campaign.good("pin", "sonnet")
     lines = campaign.good("events").splitlines()
     assert [line.split()[3] for line in lines] == ["created", "asked", "told", "pinned"]
-    assert lines[2].endswith(f"{ticket}  haiku  cost 0.5, reward 1, bad 0, dollars 0.25")
+    assert lines[2].endswith(f"{ticket}  haiku: cost 0.5, reward 1, bad 0, dollars 0.25")
     assert campaign.good("events", "--after", 2, "--count", 1).splitlines() == [lines[2]]
     events = campaign.json("events")
     assert campaign.json("events", "--after", 9) == []
@@ -400,7 +400,7 @@ def replayed(exported: str) -> int:
         facts = json.loads(line)
         text = line.partition('"body": ')[2].rpartition(', "hash": ')[0]
         row = Row(*(facts[key] for key in Row._fields[:6]), text, bytes.fromhex(facts["hash"]))
-        assert chained(before, row[:7]) == row.hash
+        assert stored(before, *row[:7]) == row
         before, count = row.hash, count + 1
     return count
 
@@ -524,14 +524,18 @@ def test_backup_and_restore(campaign):
 def test_archive(campaign):
     for _ in range(3):
         campaign.good("tell", campaign.json("ask")["id"], *OUTCOME)
-    file = campaign.folder / "old.jsonl"
+    file, whole = campaign.folder / "old.jsonl", campaign.good("export").splitlines(keepends=True)
     assert campaign.good("archive", file, "--before", 4) == f"moved 3 events to {file}\n"
     assert campaign.json("events")[0]["seq"] == 4
-    assert len(file.read_text().splitlines()) == 3
+    assert file.read_text() == "".join(whole[:3])
+    assert campaign.good("export").splitlines(keepends=True)[: len(whole) - 3] == whole[3:]
     campaign.good("verify")
     campaign.good("tell", campaign.json("ask")["id"], *OUTCOME)
     assert "--before 999: " in campaign.bad("archive", campaign.folder / "x", "--before", 999)
     assert "exists" in campaign.bad("archive", file, "--before", 5)
+    assert "are archived" in campaign.bad("change", "--policy", "lyon")
+    campaign.good("change", "--policy", "lyon", "--archive", file)
+    assert campaign.json("status")["policy"] == "lyon"
 
 
 # What is wrong, and where.

@@ -33,7 +33,7 @@ from tightrope.engine.python import play
 from tightrope.engine.single import plan_single
 from tightrope.errors import StoreBusyError, StoreError
 from tightrope.live import Controller
-from tightrope.live.events import START, Event, Row, row_of
+from tightrope.live.events import START, Row, stored
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
 from tightrope.policies.choice import WORDS, ChoicePolicy, record
@@ -277,9 +277,9 @@ class PolicyContract:
 
 def _rows(count: int, after: int = 0, ticket: str | None = None, who: str = "me") -> list[Row]:
     """Events with numbers above ``after``."""
-    text = "a \"quoted\" \\ 'word' {x,y} \u00e9 \u2713"
+    text = r"a \"quoted\" \\ 'word' {x,y} " + "\u00e9 \u2713"
     return [
-        row_of(Event(seq, 10 * seq, "asked", ticket, who, 1, {"of": seq, "text": text}), START)
+        stored(START, seq, 10 * seq, "asked", ticket, who, 1, f'{{"of": {seq}, "text": "{text}"}}')
         for seq in range(after + 1, after + count + 1)
     ]
 

@@ -31,10 +31,11 @@ from tests.corpus.steps import (
     unpacked,
 )
 from tightrope import Controller, Problem, Results, Task, load_problem, open_campaign
+from tightrope.data.fitting import fit
 from tightrope.errors import InputError
 from tightrope.live.background import Background
 from tightrope.live.events import START, event_of
-from tightrope.live.keeping import archived_rows
+from tightrope.live.log import archived_rows
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.problem.ready import load_task
@@ -205,8 +206,8 @@ def test_an_archive_is_what_the_log_goes_on_from(folder, tmp_path):
     assert [row.seq for row in rows] == list(range(1, first.seq))
     event_of(first, rows[-1].hash)  # raises unless it follows
     (moved,) = [one for one in open_campaign(store, "archived").events() if one.kind == "archived"]
-    assert moved.body["hash"] == rows[-1].hash.hex()
-    assert moved.body["file"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert moved.body.hash == rows[-1].hash.hex()
+    assert moved.body.file == hashlib.sha256(path.read_bytes()).hexdigest()
     store.close()
 
 
@@ -262,6 +263,10 @@ def test_a_problem_is_fitted_to_an_export(path, tmp_path):
     if name not in recorded:  # its beginning is in an archive
         with pytest.raises(InputError, match="beginning is missing"):
             Problem.from_campaign(export)
+        (tmp_path / "old").mkdir()
+        archive = str(unpacked(path.parents[1] / "stores" / f"{name}.jsonl.gz", tmp_path / "old"))
+        fitted = fit(export, archives=[archive])
+        assert len(fitted.log.chosen) > 0
         return
     told = recorded[name].pop("told")
     found = facts(Problem.from_campaign(export))

@@ -30,6 +30,7 @@ from tightrope.cli import main
 from tightrope.data.fitting import fit, scale_of
 from tightrope.engine.planning import plan_jobs
 from tightrope.errors import InputError, LogWarning, ProblemError, ResultsError
+from tightrope.live.keeping import archive_events
 from tightrope.policies import FixedArm
 from tightrope.problem import rows as files_of_rows
 from tightrope.problem.problem import MOST_INLINE
@@ -289,6 +290,30 @@ def test_a_campaign_is_a_log(tmp_path):
     assert problem.names == ("haiku", "opus")
     assert problem.limit_kinds == (Limit(0.5, per="pull"), Limit(0.04))
     assert problem.scales.channels == (1.0, 1.0, 1.0, 0.05)
+
+
+@pytest.mark.filterwarnings("ignore::tightrope.errors.LogWarning")
+def test_an_archived_campaign_is_a_log(tmp_path):
+    """The archives and the rest make the problem that the whole log makes."""
+    store, task = str(tmp_path / "store.db"), Task(["haiku", "opus"], {"bad": 0.5})
+    campaign = open_campaign(store, "nov", task=task, budget=100, policy="uniform-random", seed=3)
+    for k in range(40):
+        campaign.tell(campaign.ask().id, cost=1.0, reward=0.02 * k, penalty=float(k % 3 == 0))
+    whole, rest, *old = (str(tmp_path / f"{name}.jsonl") for name in ("whole", "rest", "a", "b"))
+    assert main(["campaign", "export", store, "nov", "--out", whole]) == 0
+    archive_events(campaign, old[0], 20)
+    archive_events(campaign, old[1], 50)
+    assert main(["campaign", "export", store, "nov", "--out", rest]) == 0
+    with pytest.raises(
+        InputError, match=r"rest.jsonl', line 1: the campaign's beginning is missing"
+    ):
+        Problem.from_campaign(rest)
+    assert Problem.from_campaign(rest, archives=old[::-1]) == Problem.from_campaign(whole)
+    out = tmp_path / "fitted.toml"
+    assert shell("fit", rest, "--archive", old[0], "--archive", old[1], "-o", out)[0] == 0
+    assert load_problem(out) == Problem.from_campaign(whole)
+    with pytest.raises(InputError, match="must come with a campaign's export"):
+        fit({"model": ["a"]}, arm="model", cost=1, reward=1, archives=old)
 
 
 # --- the shell ----------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.live.cheap import Rotation
 from tightrope import Limit, Task, open_campaign
 from tightrope.errors import TightropeError
-from tightrope.live.events import START, event_of, row_of
+from tightrope.live.events import START, VERSION, event_of, line_of, stored, text_of
+from tightrope.live.kinds import Archived, Discarded, Restored, Stateful, Upgraded
 from tightrope.live.ledger import Ledger
 from tightrope.live.stores.memory import MemoryStore
 
@@ -36,8 +37,8 @@ class Made:
         self.at += minutes * MINUTE
         return self.campaign
 
-    def emit(self, kind, **body):
-        self.campaign.do(lambda writer: writer.emit(kind, None, body) and None)
+    def emit(self, body):
+        self.campaign.do(lambda writer: writer.emit(body) and None)
 
 
 def refused(act, *arguments, **options):
@@ -89,10 +90,10 @@ def changes():
     campaign.pin(None)
     campaign.change(expire_after=1200)
     core = campaign.refreshed()
-    made.emit("upgraded", **{**core.state(), "program": "later"})
+    made.emit(Upgraded(**core.state(), program="later"))
     campaign.ask("z")
-    made.emit("archived", upto=2, hash="00", file="00")
-    made.emit("restored", epoch=2, doubtful=["x", "y", "z"])
+    made.emit(Archived(2, "00", "00"))
+    made.emit(Restored(2, ["x", "y", "z"]))
     refused(campaign.ask)
     campaign.tell("y", reward=1, penalty=0)
     campaign.resume()
@@ -111,7 +112,7 @@ def limits():
     campaign.tell("a", 0.5, 1, 0.1)
     campaign.tell("b", 0.5, 1, 1.5)  # above what is possible, of the limit
     campaign.amend("a", None, {"bad": 0.7})
-    made.emit("discarded", of=0, refused=4)
+    made.emit(Discarded(refused=4))
     made.later(11).pause("x")
     return made
 
@@ -120,19 +121,20 @@ def written(made):
     """The log as lines of JSON, and at the end the ledger."""
     before, ledger, lines = START, Ledger(), []
     for row in made.store.read("golden", 0, 10**6):
-        event = event_of(row)
-        body = {**event.body, "state": ""} if "state" in event.body else event.body
-        row = row_of(event._replace(body=body), before)
+        body = event_of(row).body
+        if isinstance(body, Stateful):
+            body.state = ""
+        row = stored(before, *row[:6], text_of(body))
         ledger.follow(event_of(row, before))
         before = row.hash
-        lines.append(json.dumps({**row._asdict(), "hash": row.hash.hex()}))
+        lines.append(line_of(row))
     return "\n".join([*lines, json.dumps({"ledger": ledger.table()})]) + "\n"
 
 
 def main():
     FOLDER.mkdir(exist_ok=True)
     for make in (tickets, changes, limits):
-        path = FOLDER / f"{make.__name__}-1.jsonl"
+        path = FOLDER / f"{make.__name__}-{VERSION}.jsonl"
         if path.exists():
             raise SystemExit(f"{path}: exists; an old log is never written again")
         path.write_text(written(make()))

@@ -214,9 +214,9 @@ def checked(url, folder):
         if event.kind in ("asked", "told"):
             doubled += event.ticket in (asked if event.kind == "asked" else told)
         if event.kind == "asked":
-            asked[event.ticket] = event.body["arm"]
+            asked[event.ticket] = event.body.arm
         elif event.kind == "told":
-            told[event.ticket] = event.body["v"]
+            told[event.ticket] = event.body.values
         elif event.kind == "voided":
             voided.add(event.ticket)
         follow(model, event, unit)

@@ -162,14 +162,16 @@ def follow(model, event, unit):
     """
     kind, name, body = event.kind, event.ticket, event.body
     if kind == "asked":
-        assert body["arm"] in model.may_pull(body.get("e")), f"event {event.seq}: {body}"
-        model.ask(name, body["arm"], body["x"])
+        assert body.arm in model.may_pull(body.eligible), f"event {event.seq}: {body}"
+        model.ask(name, body.arm, body.expires_at)
     elif kind == "told":
-        cost, _, *penalties = body["v"]
+        cost, _, *penalties = body.values
         paid = [unit(cost), *map(unit, penalties)][: len(model.budgets)]
         slip = model.slips[name]
         above = model.reserves and any(p > n for p, n in zip(paid, slip.reserved, strict=True))
-        assert model.tell(name, paid, tuple(body["v"]), not above) == "taken", f"event {event.seq}"
+        assert model.tell(name, paid, tuple(body.values), not above) == "taken", (
+            f"event {event.seq}"
+        )
     elif kind == "voided":
         assert model.slips[name].state == "open"
         model.void(name)
@@ -178,16 +180,16 @@ def follow(model, event, unit):
     elif kind == "quarantined":
         assert model.refuse(name, event.seq)
     elif kind == "discarded":
-        model.quarantine.pop(body["of"], None)
+        model.quarantine.pop(body.of, None)
     elif kind == "budget_added":
-        model.budgets[0] += unit(body["amount"])
+        model.budgets[0] += unit(body.amount)
     elif kind == "paused":
-        model.paused = body["why"]
+        model.paused = body.why
     elif kind == "resumed":
         model.paused = None
     elif kind == "closed":
         model.closed = True
     elif kind == "pinned":
-        model.pinned = body["arm"]
+        model.pinned = body.arm
     elif kind == "arm_retired":
-        model.retired.add(body["arm"])
+        model.retired.add(body.arm)

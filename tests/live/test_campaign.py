@@ -27,7 +27,7 @@ from tightrope.errors import (
 from tightrope.live import campaign as campaign_module
 from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign
-from tightrope.live.core import Settings
+from tightrope.live.core import CampaignSettings
 from tightrope.live.following import Follower
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
@@ -268,7 +268,7 @@ def test_p4_nothing_lost_an_unknown_id_is_kept_and_replayed_under_the_right_one(
 
 
 def test_p4_nothing_lost_the_quarantine_is_bounded_and_counts_beyond(store, monkeypatch):
-    monkeypatch.setattr(Settings, "quarantine_most", 3)
+    monkeypatch.setattr(CampaignSettings, "quarantine_most", 3)
     campaign = start(store)
     core = campaign.refreshed()
     object.__setattr__(core.settings, "quarantine_most", 3)
@@ -378,7 +378,7 @@ CHANGES = [
     (4, {"at": 5}, "its hash does not follow"),
     (4, {"who": "me"}, "its hash does not follow"),
     (26, {"hash": bytes(16)}, "its hash does not follow"),
-    (7, {"kind": "gifted"}, "kind 'gifted' of version 1"),
+    (7, {"kind": "gifted"}, "kind 'gifted' of version 2"),
     (7, {"version": 99}, "of version 99"),
 ]
 

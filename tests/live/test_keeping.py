@@ -10,7 +10,8 @@ from tightrope import Limit, Problem, Task, open_campaign
 from tightrope.errors import CampaignError, HaltedError, InputError, ReportError
 from tightrope.live import Campaign, verifying
 from tightrope.live import campaign as campaigns
-from tightrope.live.keeping import archive_events, archived_rows, backup_store, restore_store
+from tightrope.live.keeping import archive_events, backup_store, restore_store
+from tightrope.live.log import archived_rows
 from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import FixedArm, UniformRandom
@@ -113,11 +114,33 @@ def test_archived_events_are_in_the_file_and_the_campaign_goes_on(campaign, path
             again.tell("1-00000001", cost=0.5, reward=1, penalty=0)
         with pytest.raises(InputError, match="archived"):
             again.change(policy=FixedArm("mail"))
+        again.change(policy=FixedArm("mail"), archives=[file])
+        assert again.ask().arm == "mail"
+        assert again.verify().good
     lines = (tmp_path / "old.jsonl").read_text().splitlines()
     changed = {**json.loads(lines[4]), "at": 1}
     (tmp_path / "forged.jsonl").write_text("\n".join([*lines[:4], json.dumps(changed), *lines[5:]]))
-    with pytest.raises(InputError, match="event 5 does not follow"):
+    with pytest.raises(InputError, match="event 5: its hash does not follow"):
         archived_rows(str(tmp_path / "forged.jsonl"))
+
+
+def test_a_policy_learns_from_archives_what_it_learns_from_the_whole_log(campaign, path, tmp_path):
+    """Two archives, given in any order; the seed is that of the first event."""
+    pull(campaign, 20)
+    backup_store(path, str(tmp_path / "whole.db"))
+    files = [str(tmp_path / name) for name in ("one.jsonl", "two.jsonl")]
+    archive_events(campaign, files[0], 15)
+    archive_events(campaign, files[1], 30)
+    limits = {"complaints": 0.25}
+    with pytest.raises(InputError, match="events before 31 are archived"):
+        campaign.change(limits=limits)
+    with pytest.raises(HaltedError, match="event 31: follows 15; one is missing"):
+        campaign.change(limits=limits, archives=files[:1])
+    campaign.change(limits=limits, archives=files[::-1])
+    with open_campaign(tmp_path / "whole.db", "spring") as whole:
+        whole.change(limits=limits)
+        assert whole.refreshed().controller == campaign.refreshed().controller
+    assert campaign.verify().good
 
 
 def test_another_policy_learns_again_from_the_whole_log(campaign, path):

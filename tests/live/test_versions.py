@@ -37,7 +37,7 @@ def work(opened, pulls=3):
 
 def programs(store):
     events = open_campaign(store, "x").events()
-    return [one.body["program"] for one in events if one.kind == "upgraded"]
+    return [one.body.program for one in events if one.kind == "upgraded"]
 
 
 def test_one_version_after_the_other_goes_on(store, program):

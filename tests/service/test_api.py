@@ -265,6 +265,7 @@ def test_the_log_is_read_in_pieces_and_says_who(api, path):
     assert [one["kind"] for one in lines] == ["created", "asked", "told", "paused"]
     assert {one["who"] for one in lines} == {"http"}
     assert lines[3]["note"] == "a note"
+    assert list(lines[3]) == [*"seq at time kind ticket who version body hash note".split()]
     assert len(lines[0]["hash"]) == 32
     _, text, _ = api("GET", f"{path}/events?after=1&limit=2")
     assert [json.loads(line)["seq"] for line in text.splitlines()] == [2, 3]

@@ -17,6 +17,7 @@ from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, answer, samples
 from tests.service.test_history import VARIANTS
 from tightrope import Limit, Scales, Task, open_campaign
+from tightrope.live.events import line_of
 from tightrope.live.stores import open_store
 from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
@@ -190,7 +191,7 @@ def test_the_log_is_exported_whole(shown):
     url, store = shown
     rows = store.read("router-november", 0, 10**6)
     lines = get(url + ROUTER + "/export").text.splitlines()
-    assert [json.loads(line)["seq"] for line in lines] == [row.seq for row in rows]
+    assert lines == [line_of(row) for row in rows]
     assert json.loads(lines[-1])["body"] == json.loads(rows[-1].body)
     table = get(url + ROUTER + "/export?format=csv")
     assert len(table.text.splitlines()) == 1 + len(rows)
@@ -396,7 +397,7 @@ def test_roles_and_campaigns_of_a_key(locked, signed_in):
     boss = signed_in(url, secrets["boss"])
     assert boss.post("/campaigns/mine/act/pause", data={"why": "lunch"}).status_code == 303
     last = list(mine.events())[-1]
-    assert (last.kind, last.who, last.body["why"]) == ("paused", "boss", "lunch")
+    assert (last.kind, last.who, last.body.why) == ("paused", "boss", "lunch")
 
 
 # Acting, without any script.

@@ -122,7 +122,7 @@ def run(url, folder, old, *, servers=2, workers=4, seconds=1.0, seed=0):
     with open_campaign(url, base.NAME) as campaign:
         verified = campaign.verify()
         bodies = [one.body for one in campaign.events() if one.kind in ("created", "upgraded")]
-        programs = [one["program"] for one in bodies]
+        programs = [one.program for one in bodies]
     return {**found, "verified": verified.good, "programs": programs, "statuses": statuses,
             "halted": halted, "states": last}  # fmt: skip
 

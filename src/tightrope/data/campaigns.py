@@ -1,4 +1,4 @@
-"""The log of a campaign, from the JSON lines that ``tightrope campaign export`` writes.
+"""The log of a campaign, from the JSON lines that an export or an archive has.
 
 A ticket that was told is a row, in the order of the reports: the arm that was pulled, and the told
 outcomes, with the corrections of ``amend``. Tickets in flight, voided, expired or refused are not.
@@ -6,18 +6,18 @@ outcomes, with the corrections of ``amend``. Tickets in flight, voided, expired 
 
 from __future__ import annotations
 
-import json
 import os
-from base64 import b85decode
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from tightrope.data.log import Log
-from tightrope.errors import InputError, ProblemError
+from tightrope.errors import InputError, TightropeError
+from tightrope.live.events import Event, event_of
+from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told
 from tightrope.live.ledger import Account
+from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
 from tightrope.problem import Task
 from tightrope.problem.changed import with_arm
@@ -43,41 +43,45 @@ class _Tickets:
     rows: list[list[float]] = field(default_factory=list)  # cost, reward, own penalties
     places: dict[str, int] = field(default_factory=dict)  # the row of a ticket
 
-    def take(self, event: dict[str, Any]) -> None:
+    def take(self, event: Event) -> None:
         """Follow one event."""
-        kind, body = event["kind"], event["body"]
-        if "state" in body:  # of a campaign that was created, changed or upgraded
-            self.task = task_of(b85decode(body["state"]))
-        if kind == "created":
-            self.accounts = [Account(*account) for account in body["accounts"]]
+        body, ticket = event.body, event.ticket
+        if isinstance(body, Created):
+            self.accounts = [Account(*account) for account in body.accounts]
         elif self.task is None:
-            raise InputError("the campaign's beginning is missing; must be the whole export")
-        elif kind == "arm_added":
-            facts = body["arm"]
+            raise InputError(
+                "the campaign's beginning is missing; must be the whole export, or come with the"
+                " archives of what is missing"
+            )
+        if isinstance(body, Stateful):
+            self.task = task_of(body.snapshot)
+        assert self.task is not None
+        if isinstance(body, ArmAdded):
+            facts = body.facts
             self.task = with_arm(self.task, facts["name"], facts.get("cost"), facts.get("penalty"))
-        elif kind == "told":
-            self._tell(event["ticket"], body, self.task)
-        elif kind == "amended" and event["ticket"] in self.places:
-            row = self.rows[self.places[event["ticket"]]]
-            row[0] += self.accounts[0].amount(body["m"][1])
-            for m, shift in body.get("p", {}).items():
+        elif isinstance(body, Told) and ticket is not None:
+            self._tell(ticket, body, self.task)
+        elif isinstance(body, Amended) and ticket in self.places:
+            row = self.rows[self.places[ticket]]
+            row[0] += self.accounts[0].amount(body.moves[1])
+            for m, shift in body.shifts.items():
                 own = _own(self.task)
-                if int(m) in own:
-                    row[2 + own.index(int(m))] += shift
+                if m in own:
+                    row[2 + own.index(m)] += shift
 
-    def _tell(self, ticket: str, body: dict[str, Any], task: Task) -> None:
-        arm, (cost, reward, *told), whole = body["arm"], body["v"], body.get("p")
+    def _tell(self, ticket: str, body: Told, task: Task) -> None:
+        cost, reward, *told = body.values
         penalties = []
         for m in _own(task):
-            if whole is not None:
-                penalties.append(whole[m])
+            if body.penalties is not None:
+                penalties.append(body.penalties[m])
             elif m in task.told:
                 penalties.append(told[task.told.index(m)])
             else:
-                penalties.append(task.known[task.limit_names[m]][task.arms[arm]])
+                penalties.append(task.known[task.limit_names[m]][task.arms[body.arm]])
         self.places[ticket] = len(self.rows)
-        self.arms.append(arm)
-        self.rows.append([float(cost), float(reward), *map(float, penalties)])
+        self.arms.append(body.arm)
+        self.rows.append([cost, reward, *map(float, penalties)])
 
 
 def _own(task: Task) -> list[int]:
@@ -85,20 +89,25 @@ def _own(task: Task) -> list[int]:
     return [m for m, limit in enumerate(task.limit_kinds) if limit.of is None]
 
 
-def read_export(path: str | os.PathLike[str]) -> Export:
+def read_export(path: str | os.PathLike[str], archives: Sequence[str] = ()) -> Export:
     """The rows of an exported campaign; arms that were never told have no rows.
 
-    Raises an ``InputError`` with the line, from 1, for anything that is not such a file.
+    ``archives``: files with earlier events. Raises an ``InputError`` with the line, from 1, for
+    anything that is not such a file.
     """
-    text, tickets = os.fspath(path), _Tickets()
-    for number, line in _lines(text):
-        try:
-            tickets.take(json.loads(line))
-        except (InputError, ProblemError) as error:
-            raise InputError(f"log {text!r}, line {number:,}: {error}") from None
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            allowed = "an event as 'tightrope campaign export' writes it"
-            raise InputError(f"log {text!r}, line {number:,}: must be {allowed}") from None
+    text, tickets, last = os.fspath(path), _Tickets(), 0
+    for file in [*sorted(archives, key=first_event), text]:
+        for number, row in read_lines(file):
+            if row.seq <= last:  # it is in an archive too
+                continue
+            try:
+                tickets.take(event_of(row))
+            except TightropeError as error:
+                raise InputError(f"log {file!r}, line {number:,}: {error}") from None
+            except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+                allowed = "an event as 'tightrope campaign export' writes it"
+                raise InputError(f"log {file!r}, line {number:,}: must be {allowed}") from None
+            last = row.seq
     if tickets.task is None:
         raise InputError(f"log {text!r}: is empty; must be a campaign's export")
     if not tickets.rows:
@@ -107,15 +116,3 @@ def read_export(path: str | os.PathLike[str]) -> Export:
     outcomes = np.ascontiguousarray(np.array(tickets.rows, dtype=np.float64).T)
     penalties = tuple(task.limit_names[m] for m in _own(task))
     return Export(Log(task.arms, penalties, np.array(tickets.arms), outcomes), task)
-
-
-def _lines(path: str) -> Iterator[tuple[int, str]]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise InputError(f"log {path!r}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"log {path!r}: must be UTF-8 text ({error.reason})") from None

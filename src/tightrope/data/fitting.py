@@ -55,11 +55,13 @@ def fit(
     min_rows: int = 1,
     without: Sequence[str] = (),
     format: str | None = None,
+    archives: Sequence[str] = (),
 ) -> Fitted:
     """The log in ``source``, as :func:`read_log` takes it, and its problem.
 
     As :meth:`Problem.from_frame`, which has many parameters because each is about another column,
-    or another fault of logs. A campaign's export has limits and scales of its own.
+    or another fault of logs. A campaign's export has limits and scales of its own; ``archives``
+    are the files with the events that were archived before it was made.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # so few rows
@@ -70,7 +72,12 @@ def fit(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", LogWarning)
         if format_of(source, format) == "campaign":
-            log, limits, scales = _campaign(source, arm, cost, reward, penalty, limits, scales)
+            given = {"arm": arm, "cost": cost, "reward": reward, "penalty": penalty}
+            log, limits, scales = _campaign(source, archives, given, limits, scales)
+        elif archives:
+            raise InputError(
+                f"archives = {shown(list(archives))}: must come with a campaign's export"
+            )
         else:
             columns = _columns(penalty, limits)
             log = read_log(
@@ -91,15 +98,15 @@ def fit(
 
 
 def _campaign(
-    source: Any, arm: Any, cost: Any, reward: Any, penalty: Any, limits: Any, scales: Any
+    source: Any, archives: Sequence[str], given: Mapping[str, Any], limits: Any, scales: Any
 ) -> tuple[Log, Any, Any]:
     """The log, the limits and the scales of a campaign's export."""
     from tightrope.data.campaigns import read_export
 
-    for role, value in (("arm", arm), ("cost", cost), ("reward", reward), ("penalty", penalty)):
+    for role, value in given.items():
         if value is not None:
             raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
-    found = read_export(source)
+    found = read_export(source, archives)
     task = found.task
     if limits is None:
         limits = dict(zip(task.limit_names, task.limit_kinds, strict=True))

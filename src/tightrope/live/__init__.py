@@ -5,10 +5,11 @@ checks; in ``arms`` pulls are in flight and arms come and go (``rebuild``); ``sa
 remembers, which can be saved at any moment (``snapshots``). ``calls`` are the policy's functions,
 compiled or plain. ``outlook`` computes what can be said about the end.
 
-``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events change
-``ledger`` (money and tickets) and ``core`` (what is learned, which arm next). ``writing`` is what
-happens in one turn, ``campaign`` takes turns, ``sharing`` shares them among threads, ``stores``
-keep the log, ``following`` follows it, ``verifying`` follows it again.
+``Campaign`` is a controller with a ledger, kept in a store; ``opening`` makes one. Events
+(``events``, with their ``kinds``) change ``ledger`` (money and tickets) and ``core`` (what is
+learned, which arm next). ``writing`` is what happens in one turn, ``campaign`` takes turns,
+``sharing`` shares them among threads, ``stores`` keep the log, ``log`` reads it, ``following``
+follows it, ``verifying`` follows it again.
 """
 
 from tightrope.errors import SoftBudgetWarning

@@ -39,8 +39,10 @@ from tightrope.live.arguments import as_policy, known_who, microseconds, own_nam
 from tightrope.live.changing import Relearning
 from tightrope.live.controller import Penalty
 from tightrope.live.core import Core, digest_of
-from tightrope.live.events import Event, Row, event_of
+from tightrope.live.events import START, Event, Row
 from tightrope.live.following import Follower, unknown_campaign
+from tightrope.live.kinds import Discarded, Paused, Upgraded
+from tightrope.live.log import events_of, rows_of, whole_log
 from tightrope.live.outlook import Outlook
 from tightrope.live.sharing import (
     MOST_TOGETHER,
@@ -189,7 +191,7 @@ class Campaign:
         writer = Writer(core, self._follower.hash, turn, self.who, wanted)
         if core.digest != (own := digest_of(core.controller)):
             core.digest, core.program = own, __version__
-            writer.emit("upgraded", None, {**core.state(), "program": core.program})
+            writer.emit(Upgraded(**core.state(), program=core.program))
         self._watch_clock(writer)
         writer.expire()
         return writer
@@ -205,13 +207,13 @@ class Campaign:
         if jumped or writer.ledger.paused == JUMPED:  # log time stands still until it is resumed
             writer.now = writer.ledger.at
         if jumped and writer.ledger.paused != JUMPED:
-            writer.emit("paused", None, {"why": JUMPED})
+            writer.emit(Paused(JUMPED))
 
     def _count_refused(self, writer: Writer) -> None:
         """Write how many reports were refused without being kept, beside other events."""
         self._refused += writer.overflow
         if self._refused and writer.rows:
-            writer.emit("discarded", None, {"of": 0, "refused": self._refused})
+            writer.emit(Discarded(refused=self._refused))
             self._refused = 0
 
     def _is_stored(self, row: Row, error: StoreError) -> bool:
@@ -401,13 +403,15 @@ class Campaign:
         policy: Policy | str | None = None,
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
+        archives: Sequence[str] = (),
     ) -> None:
         """Other limits, another policy, another expiry from here on.
 
         The new policy learns again from every report in the log; limits keep their names.
+        ``archives``: the files with the events that were archived, if some were.
         """
         with self._desk:
-            self.do(self.prepared_change(limits, policy, expire_after, per_day))
+            self.do(self.prepared_change(limits, policy, expire_after, per_day, archives))
 
     def prepared_change(
         self,
@@ -415,6 +419,7 @@ class Campaign:
         policy: Policy | str | None = None,
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
+        archives: Sequence[str] = (),
     ) -> Callable[[Writer], None]:
         """What makes a ``change`` in a turn, after it has learned from the log up to here."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
@@ -424,9 +429,8 @@ class Campaign:
             changes["per_day"] = positive(per_day, "per_day")
         chosen, text = as_policy(policy) if policy is not None else (None, None)
         if limits is not None or chosen is not None:
-            first = next(self.events(0, 1))
-            learning = Relearning(core, limits, chosen, first.body.get("seed", 0))
-            learning.follow_log(self.store, self.name)
+            rows = whole_log(self.store, self.name, archives)
+            learning = Relearning(core, limits, chosen, events_of(rows, START))
 
         def act(writer: Writer) -> None:
             now = writer.core
@@ -458,15 +462,7 @@ class Campaign:
 
     def events(self, after: int = 0, count: int | None = None) -> Iterator[Event]:
         """The log, in order, from number ``after`` + 1 on; read in short pieces."""
-        left = count
-        while left is None or left > 0:
-            rows = self.store.read(self.name, after, 1000 if left is None else min(left, 1000))
-            if not rows:
-                return
-            for row in rows:
-                yield event_of(row)
-            after = rows[-1].seq
-            left = None if left is None else left - len(rows)
+        return events_of(rows_of(self.store, self.name, after, count))
 
     def notes(self, forget: Sequence[int] = ()) -> dict[int, str]:
         """Free text by event number; ``forget`` deletes some of it first."""

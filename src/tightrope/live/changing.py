@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import isnan
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 from tightrope.errors import InputError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
-from tightrope.live.events import Row, event_of
-from tightrope.live.stores import Store
+from tightrope.live.events import Event
+from tightrope.live.kinds import Created, Told
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
@@ -25,35 +25,34 @@ class Relearning:
     """A controller that is told every report of a log again."""
 
     def __init__(
-        self, core: Core, limits: Mapping[str, Any] | None, policy: Policy | None, seed: int
+        self,
+        core: Core,
+        limits: Mapping[str, Any] | None,
+        policy: Policy | None,
+        events: Iterator[Event],
     ) -> None:
+        """``events``: all that are committed, from the first one on."""
+        first = next(events)
+        assert isinstance(first.body, Created)
         task = _with_limits(core.controller.task, limits or {})
         chosen = policy or core.given or parse_policy(core.policy_text)
         few = core.ledger.told < FEW
         budget = core.controller.budget
+        seed = first.body.seed
         self.controller = Controller(task, chosen, budget, seed=seed, background=few)
-        self.seq = 0
+        self.seq = first.seq
+        self.follow(events)
 
-    def follow_log(self, store: Store, name: str) -> None:
-        """Read what is committed, in short pieces."""
-        while rows := store.read(name, self.seq, 1000):
-            if self.seq == 0 and rows[0].seq != 1:
-                raise InputError(
-                    f"campaign {name!r}: events before {rows[0].seq} are archived; a change that"
-                    " learns again needs all of them"
-                )
-            self.follow(rows)
-
-    def follow(self, rows: Sequence[Row]) -> None:
+    def follow(self, events: Iterable[Event]) -> None:
         """Take the reports among these events."""
-        for row in rows:
-            if row.kind == "told":
-                self._tell(event_of(row).body)
-            self.seq = row.seq
+        for event in events:
+            if isinstance(event.body, Told):
+                self._tell(event.body)
+            self.seq = event.seq
 
-    def _tell(self, body: dict[str, Any]) -> None:
+    def _tell(self, body: Told) -> None:
         task = self.controller.task
-        arm, values = body["arm"], list(body.get("k", body["v"]))
+        arm, values = body.arm, list(body.learned)
         known = task.known_outcomes[arm]
         for place, at in enumerate((0, 1, *(2 + m for m in task.told))):
             if not isnan(known[at]):  # it may have cost something else then

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b85decode, b85encode
+from base64 import b85encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from math import inf, isclose, isnan
 from numbers import Real
 from typing import Any, NamedTuple, cast
@@ -36,7 +35,8 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live.controller import Controller
-from tightrope.live.events import Event
+from tightrope.live.events import Event, when
+from tightrope.live.kinds import Asked, Stateful
 from tightrope.live.ledger import DAY, Account, Ledger, Open
 from tightrope.policies.base import Policy
 from tightrope.policies.guarded import GuardedResolve
@@ -45,20 +45,22 @@ from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
 
 __all__ = [
-    "Choice", "Core", "Outcome", "Settings", "digest_of", "is_newer", "reservations", "when",
+    "CampaignSettings",
+    "CheckedReport",
+    "Choice",
+    "Core",
+    "digest_of",
+    "is_newer",
+    "reservations",
+    "when",
 ]  # fmt: skip
 
 STOPS = ("hard", "paper", "soft")
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
 
 
-def when(at: int) -> datetime:
-    """A log time as a date."""
-    return datetime.fromtimestamp(at / 1e6, UTC)
-
-
 @dataclass(frozen=True)
-class Settings:
+class CampaignSettings:
     """What a campaign keeps to, besides its task and policy. Times in microseconds."""
 
     stop: str = "hard"  # "hard" reserves and never overspends; "paper", "soft": the first crossing
@@ -78,7 +80,7 @@ class Settings:
 Choice = tuple[int, tuple[int, ...], tuple[int, ...] | None]
 
 
-class Outcome(NamedTuple):
+class CheckedReport(NamedTuple):
     """A report that can be taken."""
 
     values: list[float]  # told: cost, reward, penalties
@@ -88,22 +90,13 @@ class Outcome(NamedTuple):
     over: bool = False  # whether it is above what is possible
 
 
-class Usual(NamedTuple):
-    """The scales of a task with one penalty, of which nothing is known and nothing grows."""
-
-    name: str
-    cost: float
-    reward: float
-    penalty: float
-
-
 class Core:
     """The state of a campaign after the events that it has followed."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         """``policy``: for one whose class cannot be found by its name."""
         self.ledger = Ledger()
-        self.settings = Settings()
+        self.settings = CampaignSettings()
         self.controller: Controller = cast(Controller, None)
         self.digest = ""  # of the program that the learned state belongs to
         self.program = ""  # its version, if it took over from another
@@ -116,101 +109,30 @@ class Core:
 
     def follow(self, event: Event, chosen: bool = False) -> None:
         """Take an event; ``chosen`` if ``choose`` has just made this decision."""
-        seq, at, kind, ticket, _, _, body = event
         try:
-            if kind == "asked":
-                self.take_ask(seq, at, ticket, body, chosen)
-            elif kind == "told":
-                self.take_tell(seq, at, ticket, body)
+            closed = self.ledger.follow(event)
+            if chosen:  # and has tossed the policy's coins
+                self.controller.launch(cast(Asked, event.body).arm)
             else:
-                self._learn_other(event, self.ledger.follow(event))
+                event.body.learn(self, event, closed)
         except HaltedError:
             raise
         except Exception as error:
-            raise cannot_follow(seq, kind, error) from error
+            raise cannot_follow(event, error) from error
 
-    def take_ask(
-        self, seq: int, at: int, ticket: str | None, body: dict[str, Any], chosen: bool = False
-    ) -> None:
-        """Follow an ``asked`` event; what cannot be followed raises anything."""
-        self.ledger.ask(seq, at, ticket, body)
-        self._learn_ask(body, chosen)
+    def add_arm(self, facts: Mapping[str, Any]) -> None:
+        """A new arm; as :meth:`Controller.add_arm`."""
+        self.controller.add_arm(**facts)
+        self._look_at_task()
 
-    def take_tell(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> None:
-        """Follow a ``told`` event; what cannot be followed raises anything."""
-        self._learn_tell(body, self.ledger.tell(seq, at, ticket, body))
-
-    def learn(self, event: Event, before: Open | None) -> None:
-        """Follow an event that the ledger has followed: it closed the ticket ``before``."""
-        if event.kind == "asked":
-            self._learn_ask(event.body, chosen=False)
-        elif event.kind == "told":
-            self._learn_tell(event.body, before)
-        else:
-            self._learn_other(event, before)
-
-    def _learn_ask(self, body: dict[str, Any], chosen: bool) -> None:
+    def reprice(self, seq: int, prices: Mapping[str, Any]) -> None:
+        """Other prices from event ``seq`` on; tickets in flight keep those of their ask."""
         controller = self.controller
-        if not chosen and "pin" not in body:
-            try:  # noqa: SIM105, a context takes longer than what is in it
-                controller.pass_over(body.get("f", body.get("e")))
-            except InputError:  # arms that another machine's arithmetic allowed
-                pass
-        controller.launch(body["arm"])
-
-    def _learn_tell(self, body: dict[str, Any], before: Open | None) -> None:
-        values = body["v"]
-        if before is not None and len(body) == 4 and len(values) == 3 and before[1] == body["arm"]:
-            self.controller.tell(before[1], values[0], values[1], values[2])  # the usual report
-        else:
-            self._learn_outcome(body, before)
-
-    def _learn_other(self, event: Event, before: Open | None) -> None:
-        kind, body, controller = event.kind, event.body, self.controller
-        if before is not None:
-            controller.void(before.arm)
-            if kind != "voided":
-                self._charge(before.reserved)
-        elif kind in STATEFUL:
-            self._take_state(event)
-        elif kind == "amended":
-            self._charge(body["m"][1::3])
-        elif kind == "arm_added":
-            controller.add_arm(**body["arm"])
-            self._look_at_task()
-        elif kind == "arm_retired":
-            controller.retire_arm(body["arm"])
-        elif kind == "repriced":
-            self._reprice(event)
-        elif kind == "budget_added":
-            controller.add_budget(body["amount"])
-
-    def _learn_outcome(self, body: dict[str, Any], before: Open | None) -> None:
-        controller, arm, values = self.controller, body["arm"], body["v"]
-        if before is None:  # late, or after a refused report or a void
-            undone = body.get("u")
-            if undone is not None:
-                self._charge([-ticks for ticks in undone])
-            controller.launch(arm)
-        elif before.arm != arm:  # in shadow mode another arm was pulled
-            controller.void(before.arm)
-            controller.launch(arm)
-        kept = body.get("k", values)
-        penalty = kept[2] if len(kept) == 3 else kept[2:]
-        controller.tell(arm, kept[0], kept[1], penalty)
-        if kept is not values:
-            beyond = [value - part for value, part in zip(values, kept, strict=True)]
-            told = controller.task.told
-            controller.charge(beyond[0], dict(zip(told, beyond[2:], strict=True)))
-
-    def _reprice(self, event: Event) -> None:
-        """Other prices from here on; tickets in flight keep those of their ask."""
-        controller, prices = self.controller, event.body["arm"]
         arm = controller.number_of(prices["arm"])
         before = [None if isnan(one) else float(one) for one in controller.task.known_outcomes[arm]]
         controller.reprice(**prices)
         self._look_at_task()
-        self._past_prices = [*self._past_prices, (event.seq, arm, before)][-MOST_PRICES:]
+        self._past_prices = [*self._past_prices, (seq, arm, before)][-MOST_PRICES:]
 
     def _price_then(
         self, arm: int, account: int, reserved: Sequence[int], asked: int
@@ -226,20 +148,25 @@ class Core:
                 return prices[place]
         return None
 
-    def _charge(self, ticks: Sequence[int]) -> None:
+    def charge(self, ticks: Sequence[int]) -> None:
         """Charge the policy so many ticks per account; no arm learns from it."""
         if not any(ticks):
             return
         cost, *rest = (a.amount(t) for a, t in zip(self.ledger.accounts, ticks, strict=True))
         self.controller.charge(cost, dict(zip(self._hard, rest, strict=True)))
 
-    def _take_state(self, event: Event) -> None:
+    def forfeit(self, closed: Open | None) -> None:
+        """Charge what was reserved for a ticket of which nothing is known."""
+        if closed is not None:
+            self.controller.void(closed.arm)
+            self.charge(closed.reserved)
+
+    def take_state(self, body: Stateful) -> None:
         """Go on with the policy's state that an event carries."""
-        body = event.body
-        self.digest, self.policy_text = body["digest"], body["policy"]
-        self.program = body.get("program", self.program)
-        self.settings = Settings(**body["settings"])
-        self.controller = restored(b85decode(body["state"]), self.policy_text, self.given)
+        self.digest, self.policy_text = body.digest, body.policy
+        self.program = body.program or self.program
+        self.settings = CampaignSettings(**body.settings)
+        self.controller = restored(body.snapshot, self.policy_text, self.given)
         self._look_at_task()
 
     def _look_at_task(self) -> None:
@@ -250,9 +177,6 @@ class Core:
         paced = self.settings.per_day is not None or self.settings.starts is not None
         self._plenty = self.settings.reserves and not paced and len(self._most) == 1
         self._caps = _caps(task)
-        self._usual = None
-        if len(task.told) == 1 and not (task.knows_something or task.scales.grow or self._hard):
-            self._usual = Usual(task.told_names[0], *task.told_scales)
 
     # Choosing.
 
@@ -380,25 +304,6 @@ class Core:
 
     # Reports.
 
-    def usual(self, cost: Any, reward: Any, penalty: Any) -> list[float] | None:
-        """The values of a usual report: three plain numbers within scales that do not grow."""
-        usual = self._usual
-        if usual is None:
-            return None
-        name, most_cost, most_reward, most_penalty = usual
-        if penalty.__class__ is dict and len(penalty) == 1:
-            penalty = penalty.get(name, penalty)
-        try:
-            if (
-                0.0 <= cost <= most_cost
-                and 0.0 <= reward <= most_reward
-                and 0.0 <= penalty <= most_penalty
-            ):
-                return [float(cost), float(reward), float(penalty)]
-        except (TypeError, ValueError):
-            pass
-        return None
-
     def outcome(
         self,
         arm: int,
@@ -407,7 +312,7 @@ class Core:
         penalty: Any,
         reserved: Sequence[int] = (),
         asked: int = 0,
-    ) -> Outcome:
+    ) -> CheckedReport:
         """A report that was checked; raises an ``InputError`` that names what is wrong.
 
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
@@ -415,8 +320,6 @@ class Core:
         ``reserved``, or where nothing is, the one at event ``asked``.
         """
         accounts = self.ledger.accounts
-        if (usual := self.usual(cost, reward, penalty)) is not None:
-            return Outcome(usual, None, usual, (accounts[0].ticks(usual[0]),))
         given = self.controller.in_order(arm, cost, reward, penalty)
         possible, over = list(given), False
         for place, most, known, account in self._caps[arm]:
@@ -443,7 +346,7 @@ class Core:
         incurred = values[2:] if penalties is None else penalties
         paid = [values[0], *(incurred[m] for m in self._hard)]
         settled = tuple(one.ticks(amount) for one, amount in zip(accounts, paid, strict=True))
-        return Outcome(values, penalties, kept, settled, over)
+        return CheckedReport(values, penalties, kept, settled, over)
 
     # Snapshots.
 
@@ -468,7 +371,7 @@ class Core:
         line, _, state = saved.partition(b"\n")
         head = json.loads(line)
         made.ledger = Ledger.of_table(head["ledger"])
-        made.settings, made.digest = Settings(**head["settings"]), head["digest"]
+        made.settings, made.digest = CampaignSettings(**head["settings"]), head["digest"]
         made.policy_text, made.program = head["policy"], head.get("program", "")
         made._past_prices = [(seq, arm, one) for seq, arm, one in head.get("past_prices", [])]
         made.controller = restored(state, made.policy_text, policy)
@@ -485,18 +388,15 @@ class Core:
         }
 
 
-STATEFUL = frozenset(["created", "changed", "upgraded"])
-
-
 def kept_ledger(saved: bytes) -> Ledger:
     """The ledger in a snapshot, whatever became of the policy."""
     return Ledger.of_table(json.loads(saved.partition(b"\n")[0])["ledger"])
 
 
-def cannot_follow(seq: int, kind: str, error: Exception) -> HaltedError:
+def cannot_follow(event: Event, error: Exception) -> HaltedError:
     """The error for an event that cannot be followed."""
     told = " ".join(str(error).split()) or type(error).__name__
-    return HaltedError(f"event {seq} ({kind}): cannot be followed ({told:.200})")
+    return HaltedError(f"event {event.seq} ({event.kind}): cannot be followed ({told:.200})")
 
 
 def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
@@ -533,7 +433,7 @@ def digest_of(controller: Controller) -> str:
 
 
 def reservations(
-    task: Task, accounts: Sequence[Account], settings: Settings
+    task: Task, accounts: Sequence[Account], settings: CampaignSettings
 ) -> list[tuple[int, ...]]:
     """What is reserved for a pull of each arm, in ticks per account [K][accounts]."""
     if not settings.reserves:

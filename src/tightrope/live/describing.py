@@ -11,6 +11,7 @@ from tightrope.errors import InputError
 from tightrope.live.core import Core, when
 from tightrope.live.events import Row, event_of
 from tightrope.live.following import state_before
+from tightrope.live.kinds import Asked, Quarantined
 from tightrope.live.ledger import Account
 from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
@@ -200,7 +201,8 @@ def refused_of(
         rows = store.read(name, number - 1, 1)
         if rows and rows[0].seq == number:
             body, at = event_of(rows[0]).body, when(rows[0].at).isoformat()
-            why, report = str(body.get("why", "")), str(body.get("report", ""))
+            assert isinstance(body, Quarantined)
+            why, report = body.why, body.report
             found.append(
                 {"number": number, "ticket": ticket, "at": at, "why": why, "report": report}
             )
@@ -232,17 +234,17 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]
-    core, event = state_before(store, name, policy, row.seq), event_of(row)
-    body, controller = event.body, core.controller
+    core, body = state_before(store, name, policy, row.seq), cast(Asked, event_of(row).body)
+    controller = core.controller
     task, account = controller.task, core.ledger.accounts[0]
-    among = body.get("f", body.get("e", range(task.arm_count)))
+    among = range(task.arm_count) if body.allowed is None else body.allowed
     return Why(
         id=ticket,
-        arm=controller.arm_name(body["arm"]),
+        arm=controller.arm_name(body.arm),
         at=when(row.at),
         event=row.seq,
         policy=core.policy_text,
-        pinned="pin" in body,
+        pinned=body.pinned,
         among=[name for name in map(controller.arm_name, among) if name not in controller.retired],
         free=account.amount(account.free),
         arms=[

@@ -1,52 +1,37 @@
-"""The events of a campaign's log: what they are called, how they are stored, the chain of hashes.
+"""The events of a campaign's log: how they are stored and exported, the chain of hashes.
 
 A log is one total order of events. Each says when, by whom and under which version of the rules it
-was written, and carries all that following it takes: the decision, the told numbers as they were
-told, and the money that it moved, in ticks. Nothing is derived again from anything else, so money
-adds up in the same way for ever. Each event's hash covers the hash before it.
+was written, and carries all that following it takes: the decision, the reported numbers, and the
+money that it moved, in ticks. Nothing is derived again from anything else, so money adds up in the
+same way for ever. ``kinds`` has the kinds of events and what they carry.
+
+An event is encoded once. Its hash covers the text that is stored, and the hash before it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tightrope.errors import HaltedError
+import msgspec
 
-__all__ = ["KINDS", "START", "VERSION", "Event", "Row", "event_of", "row_of"]
+from tightrope.errors import HaltedError, InputError
+from tightrope.live.kinds import KINDS, Body
 
-decoded = json.JSONDecoder().raw_decode  # what json.loads does, without its preparations
-_new = tuple.__new__  # of a NamedTuple, half the time of its own
-_fresh = blake2b(digest_size=16).copy
-VERSION = 1  # of the rules by which events are followed; a newer one stops an older process
+if TYPE_CHECKING:
+    from tightrope.problem import Task
+
+__all__ = [
+    "START", "VERSION", "Event", "Row", "encode", "event_of", "line_of", "row_of_line", "stored",
+    "text_of", "when", "words_of",
+]  # fmt: skip
+
+VERSION = 2  # of the bodies and the rules by which they are followed; a newer one halts a process
 START = bytes(16)  # the hash before the first event
-
-KINDS = frozenset(
-    [
-        "created",  # task, policy, budget and settings; carries the policy's state
-        "asked",  # a decision: a ticket, its arm, what is reserved for it
-        "told",  # the outcome of a ticket
-        "voided",  # a ticket that was not carried out
-        "expired",  # a ticket of which nothing was heard in time
-        "quarantined",  # a report that was refused
-        "discarded",  # a quarantined report that nobody will correct
-        "amended",  # other money for a ticket that was told
-        "paused",
-        "resumed",
-        "closed",
-        "pinned",  # all decisions are one arm, or the policy's again
-        "arm_added",
-        "arm_retired",
-        "repriced",
-        "budget_added",
-        "changed",  # other limits or another policy; carries the policy's state
-        "upgraded",  # another version of the program; carries the policy's state
-        "restored",  # from a backup: a new epoch
-        "archived",  # older events were moved to a file
-    ]
-)
 
 
 class Row(NamedTuple):
@@ -71,66 +56,124 @@ class Event(NamedTuple):
     ticket: str | None
     who: str
     version: int
-    body: dict[str, Any]
-
-
-def row_of(event: Event, before: bytes) -> Row:
-    """The event as it is stored after the one with the hash ``before``."""
-    seq, at, kind, ticket, who, version, body = event
-    return stored(before, seq, at, kind, ticket, who, version, body_text(kind, body))
-
-
-def body_text(kind: str, body: dict[str, Any]) -> str:
-    """The body of an event as it is stored; the usual ones have no spaces after names."""
-    if kind == "asked" and len(body) == 3 and "m" in body:
-        return f'{{"arm":{body["arm"]},"x":{body["x"]},"m":{body["m"]}}}'
-    if kind == "told" and len(body) == 4:
-        return f'{{"arm":{body["arm"]},"v":{body["v"]},"s":{body["s"]},"m":{body["m"]}}}'
-    return json.dumps(body)
+    body: Body
+    hash: bytes
 
 
 def stored(
     before: bytes, seq: int, at: int, kind: str, ticket: str | None, who: str, version: int,
     text: str,
 ) -> Row:  # fmt: skip
-    """A row from its columns, with its hash."""
-    made = _fresh()
-    made.update(before + f"{seq}\n{at}\n{kind}\n{ticket}\n{who}\n{version}\n{text}".encode())
-    return _new(Row, (seq, at, kind, ticket, who, version, text, made.digest()))
-
-
-def chained(before: bytes, row: Sequence[Any]) -> bytes:
-    """The hash of an event, from all its columns and the hash before it."""
-    made = _fresh()
-    made.update(before + "\n".join(map(str, row[:7])).encode())  # no column has a \n
-    return made.digest()
+    """An event as it is stored after the one with the hash ``before``."""
+    columns = f"{seq}\n{at}\n{kind}\n{ticket}\n{who}\n{version}\n{text}"  # no column has a \n
+    made = blake2b(before + columns.encode(), digest_size=16).digest()
+    return Row(seq, at, kind, ticket, who, version, text, made)
 
 
 def event_of(row: Row, before: bytes | None = None) -> Event:
     """The event that a row holds; raises if it is unknown, or does not follow ``before``."""
-    seq, at, kind, ticket, who, version, body, _ = row
+    seq, at, kind, ticket, who, version, text, own = row
     if version > VERSION or kind not in KINDS:
         raise HaltedError(
             f"event {seq}: kind {kind!r} of version {version}; must be known here, and"
             f" at most version {VERSION}: a newer program wrote it, so upgrade this one"
         )
-    if before is not None:
-        require_chained(row, before)
-    return Event(seq, at, kind, ticket, who, version, body_of(seq, body))
-
-
-def require_chained(row: Row, before: bytes) -> None:
-    """Raise unless a row follows the one with the hash ``before``."""
-    seq, at, kind, ticket, who, version, text, own = row
-    made = _fresh()
-    made.update(before + f"{seq}\n{at}\n{kind}\n{ticket}\n{who}\n{version}\n{text}".encode())
-    if made.digest() != own:
+    if before is not None and stored(before, *row[:7]).hash != own:
         raise HaltedError(f"event {seq}: its hash does not follow from the event before it")
-
-
-def body_of(seq: int, text: str) -> dict[str, Any]:
-    """The body of an event, as it is followed."""
     try:
-        return decoded(text)[0]  # type: ignore[no-any-return]
-    except ValueError as error:
+        body = _old_body(kind, text) if version == 1 else DECODE[kind](text)
+    except (msgspec.MsgspecError, ValueError) as error:
         raise HaltedError(f"event {seq}: its body cannot be read") from error
+    return Event(seq, at, kind, ticket, who, version, body, own)
+
+
+# Bodies as text.
+
+DECODE: dict[str, Callable[[str], Body]] = {
+    kind: msgspec.json.Decoder(body).decode for kind, body in KINDS.items()
+}
+encode = msgspec.json.Encoder().encode
+NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def text_of(body: Body) -> str:
+    """A body as JSON, in ASCII: so every store and every terminal can hold it."""
+    text = encode(body).decode()
+    return text if text.isascii() else NOT_ASCII.sub(lambda one: json.dumps(one[0])[1:-1], text)
+
+
+OLD_NAMES = {  # of fields, by kind, in the bodies that version 0.2 wrote
+    "asked": {"x": "expires_at", "t": "ttl", "e": "eligible", "f": "among", "pin": "pinned"},
+    "told": {
+        "v": "values", "s": "settled", "p": "penalties", "k": "kept", "u": "undone",
+        "q": "corrected",
+    },
+    "amended": {"p": "shifts"},
+    "arm_added": {"arm": "facts"},
+    "repriced": {"arm": "facts"},
+}  # fmt: skip
+
+
+def _old_body(kind: str, text: str) -> Body:
+    """A body that version 0.2 wrote."""
+    names = {"m": "moves", **OLD_NAMES.get(kind, {})}
+    given = {names.get(key, key): value for key, value in json.loads(text).items()}
+    return msgspec.convert(given, KINDS[kind], strict=False, str_keys=True)
+
+
+# Events outside of stores.
+
+
+def when(at: int) -> datetime:
+    """A log time as a date."""
+    return datetime.fromtimestamp(at / 1e6, UTC)
+
+
+def line_of(row: Row, note: str | None = None) -> str:
+    """An event as a line of JSON, with all that is stored of it; the body verbatim.
+
+    Exports, archives, HTTP and the pages write the same.
+    """
+    head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat(), "kind": row.kind}
+    head |= {"ticket": row.ticket, "who": row.who, "version": row.version}
+    tail = {"hash": row.hash.hex()} if note is None else {"hash": row.hash.hex(), "note": note}
+    return f'{json.dumps(head)[:-1]}, "body": {row.body}, {json.dumps(tail)[1:]}'
+
+
+class Line(msgspec.Struct):
+    """What is read of such a line."""
+
+    seq: int
+    at: int | str  # a date in what the pages of 0.2 wrote
+    kind: str
+    ticket: str | None
+    who: str
+    body: msgspec.Raw
+    version: int = 1
+    hash: str = ""
+
+
+read_line = msgspec.json.Decoder(Line).decode
+
+
+def row_of_line(line: str | bytes) -> Row:
+    """The event in a line that ``line_of`` or version 0.2 wrote."""
+    try:
+        one = read_line(line)
+        body, at = bytes(one.body), one.at
+        if body.startswith(b'"'):  # an archive of 0.2 has text within text
+            body = msgspec.json.decode(body, type=str).encode()
+        if isinstance(at, str):
+            at = round(datetime.fromisoformat(at).timestamp() * 1e6)
+        own = bytes.fromhex(one.hash)
+    except (msgspec.MsgspecError, ValueError):
+        raise InputError("must be an event as 'tightrope campaign export' writes it") from None
+    return Row(one.seq, at, one.kind, one.ticket, one.who, one.version, body.decode(), own)
+
+
+def words_of(row: Row, task: Task | None, amount: Callable[[float], str] = "{:g}".format) -> str:
+    """What an event says, in a few words; ``task``: where the names of arms are."""
+    try:
+        return event_of(row).body.words(task, amount)
+    except (HaltedError, LookupError):  # an event of a newer program
+        return row.body[:200]

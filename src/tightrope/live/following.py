@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 from tightrope.errors import HaltedError, InputError, nearest
-from tightrope.live.core import Core, cannot_follow, digest_of, is_newer
-from tightrope.live.events import START, VERSION, Row, body_of, event_of, require_chained
+from tightrope.live.core import Core, digest_of, is_newer
+from tightrope.live.events import START, Row
+from tightrope.live.kinds import Created, Upgraded
+from tightrope.live.log import MANY, events_of
 from tightrope.live.stores import Store, Turn
 from tightrope.policies.base import Policy
 from tightrope.version import __version__
 
 __all__ = ["Follower", "state_before", "unknown_campaign"]
-
-MANY = 1000  # events that are read at once
 
 
 class TakenOverError(HaltedError):
@@ -130,7 +129,11 @@ class Follower:
         """Follow the next events; if one cannot be, the state is thrown away."""
         assert self.core is not None
         try:
-            self.hash = follow_rows(self.core, rows, self.hash, self._began)
+            for event in events_of(rows, self.hash):
+                self.core.follow(event)
+                self.hash = event.hash
+                if isinstance(event.body, Created | Upgraded):
+                    require_able(self.core, event.seq, self._began)
         except TakenOverError as error:
             self._over = str(error)
             self.forget()
@@ -156,39 +159,6 @@ def require_able(core: Core, seq: int, began: float) -> None:
         raise TakenOverError(
             f"event {seq}: another version of the program took over; restart this process"
         )
-
-
-def follow_rows(core: Core, rows: Sequence[Row], seen: bytes, began: float) -> bytes:
-    """Follow events after the one with the hash ``seen``; returns the last one's hash.
-
-    This is what every process does for every event of the others, so decisions and reports take
-    as few steps as possible. The decisions of a turn that have the same arm have the same body.
-    """
-    ask, tell = core.take_ask, core.take_tell
-    decisions: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        seq, at, kind, ticket, _, version, text, own = row
-        if version == VERSION and (kind == "told" or kind == "asked"):
-            require_chained(row, seen)
-            body = decisions.get(text) if kind == "asked" else None
-            if body is None:
-                body = body_of(seq, text)
-            try:
-                if kind == "told":
-                    tell(seq, at, ticket, body)
-                else:
-                    decisions[text] = body
-                    ask(seq, at, ticket, body)
-            except HaltedError:
-                raise
-            except Exception as error:
-                raise cannot_follow(seq, kind, error) from error
-        else:
-            core.follow(event_of(row, seen))
-            if kind in ("created", "upgraded"):
-                require_able(core, seq, began)
-        seen = own
-    return seen
 
 
 def state_before(store: Store, name: str, policy: Policy | None, seq: int) -> Core:

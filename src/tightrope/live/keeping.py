@@ -9,23 +9,23 @@ after the backup are unknown to it, and go to the quarantine.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tightrope.errors import InputError, StoreError
 from tightrope.files import whole_file
 from tightrope.live.campaign import Campaign
-from tightrope.live.events import START, Row, chained
+from tightrope.live.events import line_of
 from tightrope.live.following import state_before
+from tightrope.live.kinds import Archived, Restored
+from tightrope.live.log import rows_of
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.writing import Writer
 from tightrope.problem.laws import shown
 
-__all__ = ["archive_events", "archived_rows", "backup_store", "restore_store"]
+__all__ = ["archive_events", "backup_store", "restore_store"]
 
 
 def backup_store(store: str | Store, path: str) -> None:
@@ -97,8 +97,7 @@ def _start_epoch(store: Store, name: str) -> list[str]:
 
     def act(writer: Writer) -> list[str]:
         doubtful = list(writer.ledger.tickets)
-        body = {"epoch": writer.ledger.epoch + 1, "doubtful": doubtful}
-        writer.emit("restored", None, body)
+        writer.emit(Restored(writer.ledger.epoch + 1, doubtful))
         return doubtful
 
     return list(campaign.do(act))
@@ -107,8 +106,9 @@ def _start_epoch(store: Store, name: str) -> list[str]:
 def archive_events(campaign: Campaign, path: str, upto: int) -> int:
     """Move a campaign's events up to number ``upto`` to a new file; returns how many.
 
-    The file has a line of JSON for each event. The log goes on from a snapshot, whose hash is that
-    of the last event in the file. Tickets that are archived are unknown from then on.
+    The file has a line of JSON for each event, as an export has without notes. The log goes on from
+    a snapshot, whose hash is that of the last event in the file. Tickets that are archived are
+    unknown from then on.
     """
     if os.path.exists(path):
         raise InputError(f"file {path!r}: exists; must be a new one")
@@ -121,41 +121,17 @@ def archive_events(campaign: Campaign, path: str, upto: int) -> int:
         raise InputError(f"upto = {shown(upto)}: must be {allowed}")
     digest, last = hashlib.sha256(), b""
     with whole_file(path) as file:
-        after = first - 1
-        while after < upto:
-            for row in store.read(name, after, min(1000, upto - after)):
-                line = json.dumps(_table(row)).encode() + b"\n"
-                digest.update(line)
-                file.write(line)
-                after, last = row.seq, row.hash
+        for row in rows_of(store, name, first - 1, upto - first + 1):
+            line = line_of(row).encode() + b"\n"
+            digest.update(line)
+            file.write(line)
+            last = row.hash
     store.save(name, Saved(upto, last, state_before(store, name, None, upto + 1).snapshot()))
-    body = {"upto": upto, "hash": last.hex(), "file": digest.hexdigest()}
+    body = Archived(upto, last.hex(), digest.hexdigest())
 
     def act(writer: Writer) -> None:
-        writer.emit("archived", None, body)
+        writer.emit(body)
         writer.drop = upto
 
     campaign.do(act)
     return upto - first + 1
-
-
-def _table(row: Row) -> dict[str, Any]:
-    return {**row._asdict(), "hash": row.hash.hex()}
-
-
-def archived_rows(path: str) -> list[Row]:
-    """The events of an archive, checked: each hash follows from the one before it."""
-    rows: list[Row] = []
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                facts = json.loads(line)
-                rows.append(Row(**{**facts, "hash": bytes.fromhex(facts["hash"])}))
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"archive {path!r}: cannot be read ({error})") from error
-    before = START if rows and rows[0].seq == 1 else None
-    for row in rows:
-        if before is not None and chained(before, row) != row.hash:
-            raise InputError(f"archive {path!r}: event {row.seq} does not follow the one before it")
-        before = row.hash
-    return rows

@@ -15,19 +15,20 @@ amounts below 10^13 ticks at the start, so that sums stay exact whole numbers be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tightrope.errors import InputError
-from tightrope.live.events import Event
+
+if TYPE_CHECKING:
+    from tightrope.live.events import Event
 
 __all__ = ["DAY", "MOST_TICKS", "Account", "Ledger", "Open", "moved", "tick_digits"]
 
 MOST_TICKS = 2**53
 DAY = 86_400_000_000  # microseconds
-_new = tuple.__new__  # of a NamedTuple, half the time of its own
 START_DIGITS = 12  # a first budget has at least 10^12 ticks, and less than 10^13
 
 
@@ -111,64 +112,32 @@ class Ledger:
 
     def follow(self, event: Event) -> Open | None:
         """Take an event; returns the ticket in flight that it closed."""
-        seq, at, kind, ticket, _, _, body = event
-        if kind == "asked":
-            self.ask(seq, at, ticket, body)
-            return None
-        if kind == "told":
-            return self.tell(seq, at, ticket, body)
-        if kind == "created":
-            self.accounts = [Account(*account) for account in body["accounts"]]
-            self.penalties = [0.0] * body["penalties"]
-        self._move(seq, at, body.get("m"))
-        before = None
-        if ticket is not None and kind in CLOSING:
-            before = self.tickets.pop(ticket, None)
-        rule = RULES.get(kind)
-        if rule is not None:
-            rule(self, event, before)
-        self.refused += body.get("refused", 0)
-        return before
-
-    def _move(self, seq: int, at: int, moves: Sequence[int] | None) -> None:
-        """Go on to an event, and move its money."""
-        if at // DAY != self.day:
-            self._start_day(at // DAY)
-        self.at, self.seq = at, seq
-        if moves is None:
-            return
-        accounts = self.accounts
-        if len(accounts) == 1:
-            account = accounts[0]
-            account.budget += moves[0]
-            account.spent += moves[1]
-            account.reserved += moves[2]
-            return
-        place = 0
-        for account in accounts:
-            account.budget += moves[place]
-            account.spent += moves[place + 1]
-            account.reserved += moves[place + 2]
-            place += 3
+        body, ticket = event.body, event.ticket
+        closed = self.tickets.pop(ticket, None) if body.closes and ticket is not None else None
+        body.enter(self, event)
+        if event.at // DAY != self.day:
+            self._start_day(event.at // DAY)
+        self.at, self.seq = event.at, event.seq
+        if moves := body.moves:
+            for place, account in enumerate(self.accounts):
+                account.budget += moves[3 * place]
+                account.spent += moves[3 * place + 1]
+                account.reserved += moves[3 * place + 2]
+        return closed
 
     def _start_day(self, day: int) -> None:
         account = self.accounts[0]
         self.day, self.day_start = day, account.spent + account.reserved
 
-    def ask(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> None:
-        """Take an ``asked`` event."""
-        moves, expires, eligible = body.get("m"), body["x"], body.get("e")
-        self._move(seq, at, moves)
-        reserved = (0,) * len(self.accounts) if moves is None else tuple(moves[2::3])
-        allowed = None if eligible is None else tuple(eligible)
-        facts = seq, body["arm"], reserved, at, expires, allowed, body.get("t")
-        self.tickets[ticket] = _new(Open, facts)  # type: ignore[index]
+    def open(self, ticket: str, one: Open) -> None:
+        """Put a ticket in flight."""
+        self.tickets[ticket] = one
         self.asked += 1
         if len(self.due) > 2 * len(self.tickets) + 100:  # forget those that are closed
             self.due = [(one.expires_at, name) for name, one in self.tickets.items()]
             heapify(self.due)
         else:
-            heappush(self.due, (expires, ticket))  # type: ignore[misc]
+            heappush(self.due, (one.expires_at, ticket))
 
     def first_due(self, now: int) -> str | None:
         """The ticket in flight that expires first, if it is due; of several the smallest id."""
@@ -179,63 +148,6 @@ class Ledger:
                 return ticket
             heappop(self.due)
         return None
-
-    def tell(self, seq: int, at: int, ticket: str | None, body: dict[str, Any]) -> Open | None:
-        """Take a ``told`` event; returns the ticket in flight that it closed."""
-        values, penalties = body["v"], self.penalties
-        self._move(seq, at, body.get("m"))
-        before = None if ticket is None else self.tickets.pop(ticket, None)
-        self.told += 1
-        self.reward += values[1]
-        if len(body) == 4 and len(values) == 3:  # the usual report: arm, values, settled, moved
-            penalties[0] += values[2]
-            return before
-        for m, penalty in enumerate(body.get("p") or values[2:]):
-            penalties[m] += penalty
-        was = body.get("was")
-        if was is not None:
-            if was == "expired":
-                self.expired -= 1
-                self.late += 1
-            elif was == "voided":
-                self.voided -= 1
-            for number in body.get("q", ()):
-                self.quarantine.pop(number, None)
-        self.overruns += body.get("over", 0)
-        self.refused += body.get("refused", 0)
-        return before
-
-    def _void(self, event: Event, before: Open | None) -> None:
-        self.voided += 1
-
-    def _expire(self, event: Event, before: Open | None) -> None:
-        self.expired += 1
-
-    def _quarantine(self, event: Event, before: Open | None) -> None:
-        self.quarantine[event.seq] = event.ticket
-
-    def _discard(self, event: Event, before: Open | None) -> None:
-        self.quarantine.pop(event.body["of"], None)
-
-    def _amend(self, event: Event, before: Open | None) -> None:
-        for m, change in event.body.get("p", {}).items():
-            self.penalties[int(m)] += change
-
-    def _pause(self, event: Event, before: Open | None) -> None:
-        self.paused = event.body["why"]
-
-    def _resume(self, event: Event, before: Open | None) -> None:
-        self.paused, self.doubtful = None, []
-
-    def _close(self, event: Event, before: Open | None) -> None:
-        self.closed = True
-
-    def _pin(self, event: Event, before: Open | None) -> None:
-        self.pinned = event.body["arm"]
-
-    def _restore(self, event: Event, before: Open | None) -> None:
-        self.epoch, self.paused = event.body["epoch"], "restored from a backup"
-        self.doubtful = list(event.body["doubtful"])
 
     def table(self) -> dict[str, Any]:
         """All of it as plain values, for a snapshot."""
@@ -259,21 +171,6 @@ class Ledger:
         made["due"] = [(one.expires_at, name) for name, one in tickets.items()]
         heapify(made["due"])
         return cls(**made)
-
-
-CLOSING = frozenset(["told", "voided", "expired", "quarantined"])  # a ticket, if it is in flight
-RULES = {
-    "voided": Ledger._void,
-    "expired": Ledger._expire,
-    "quarantined": Ledger._quarantine,
-    "discarded": Ledger._discard,
-    "amended": Ledger._amend,
-    "paused": Ledger._pause,
-    "resumed": Ledger._resume,
-    "closed": Ledger._close,
-    "pinned": Ledger._pin,
-    "restored": Ledger._restore,
-}
 
 
 def moved(triples: Iterable[tuple[int, int, int]]) -> list[int]:

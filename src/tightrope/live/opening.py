@@ -14,14 +14,15 @@ from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
 from tightrope.live.core import (
     STOPS,
+    CampaignSettings,
     Core,
-    Settings,
     digest_of,
     reservations,
     uncapped,
 )
 from tightrope.live.events import START
 from tightrope.live.following import unknown_campaign
+from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writing import Writer
@@ -98,7 +99,7 @@ def _settings(
     ends: datetime | str | None,
     per_day: float | None,
     shadow: bool,
-) -> Settings:
+) -> CampaignSettings:
     if stop not in STOPS:
         raise InputError(f"stop = {shown(stop)}: must be {', '.join(map(repr, STOPS))}")
     if release not in (None, "even"):
@@ -109,7 +110,7 @@ def _settings(
     last = None if ends is None else moment(ends, "ends")
     if first is not None and last is not None and last <= first:
         raise InputError(f"ends = {shown(ends)}: must be after starts = {shown(starts)}")
-    return Settings(
+    return CampaignSettings(
         stop=stop,
         expire_after=microseconds(expire_after),
         starts=first,
@@ -127,7 +128,7 @@ def _create(
     policy: Policy,
     text: str,
     seed: int,
-    settings: Settings,
+    settings: CampaignSettings,
     who: str | None,
 ) -> None:
     """Write a campaign's first event, unless another process is faster."""
@@ -156,22 +157,22 @@ def _create(
     if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
         what = f"must be at least {made[0].amount(least):g}, which a pull may cost"
         raise InputError(f"per_day = {settings.per_day:g}: {what}")
-    body = {
+    body = Created(
         **core.state(),
-        "name": name,
-        "budget": float(budget),
-        "seed": seed,
-        "program": __version__,
-        "penalties": known.penalty_count,
-        "accounts": [[one, tick_digits(total)] for one, total in accounts],
-        "m": moved((total, 0, 0) for total in moves),
-    }
+        name=name,
+        budget=float(budget),
+        seed=seed,
+        program=__version__,
+        penalties=known.penalty_count,
+        accounts=[(one, tick_digits(total)) for one, total in accounts],
+        moves=moved((total, 0, 0) for total in moves),
+    )
     with store.turn(name) as turn:
         if turn.read(0, 1):
             return
         fresh = Core(policy)
         writer = Writer(fresh, START, turn, known_who(who) or own_name())
-        writer.emit("created", None, body)
+        writer.emit(body)
         turn.append(writer.rows, {})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
@@ -187,7 +188,7 @@ def _require_same(
     if budget is not None and isinstance(budget, int | float) and isfinite(budget):
         own = controller.budget
         if float(budget) != own:
-            first = next(campaign.events(0, 1)).body.get("budget")
+            first = getattr(next(campaign.events(0, 1)).body, "budget", own)
             if float(budget) not in (own, first):
                 raise InputError(f"budget = {budget!r}: {what} {own!r}; leave it out")
     if task is not None:

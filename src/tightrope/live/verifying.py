@@ -16,9 +16,11 @@ import numpy as np
 
 from tightrope.errors import HaltedError, TightropeError
 from tightrope.live.controller import Controller
-from tightrope.live.core import STATEFUL, Core, cannot_follow, kept_ledger
-from tightrope.live.events import START, Event, Row, event_of
+from tightrope.live.core import Core, cannot_follow, kept_ledger
+from tightrope.live.events import START, Event
+from tightrope.live.kinds import Stateful
 from tightrope.live.ledger import Ledger, Open
+from tightrope.live.log import MANY, events_of, rows_of
 from tightrope.live.stores import Saved, Store
 from tightrope.policies.base import Policy
 
@@ -60,26 +62,26 @@ def verified(
     found, snapshots = Verified(), _snapshots(store, name)
     ledger, learning, seen = Ledger(), Learning(policy), START
     try:
-        while rows := store.read(name, found.events, 1000):
-            if found.events == 0 and rows[0].seq > 1:  # those before are archived
-                found.first = rows[0].seq
-                base = snapshots.get(found.first - 1)
-                if base is None:
-                    raise HaltedError(
-                        f"event {found.first}: is the first, without a snapshot before it"
-                    )
-                ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
-            for row in rows:
-                if row.seq != found.events + 1:
-                    raise HaltedError(f"event {row.seq}: follows {found.events}; one is missing")
-                event = event_of(row, seen)
-                learning.follow(event, ledger, _closed(event, ledger))
-                seen, found.events = row.hash, row.seq
-                _check_money(ledger, row, found)
-                if row.seq in snapshots:
-                    _compare(snapshots.pop(row.seq), seen, ledger, learning, found)
-            if progress is not None:
-                progress(found.events)
+        first = store.read(name, 0, 1)
+        if first and first[0].seq > 1:  # those before are archived
+            found.first = first[0].seq
+            base = snapshots.get(found.first - 1)
+            if base is None:
+                raise HaltedError(
+                    f"event {found.first}: is the first, without a snapshot before it"
+                )
+            ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
+        for event in events_of(rows_of(store, name, found.events), seen):
+            learning.follow(event, ledger, _closed(event, ledger))
+            found.events = event.seq
+            if event.seq in snapshots:
+                _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
+            if event.seq % MANY == 0:
+                _check_money(ledger, found)
+                if progress is not None:
+                    progress(found.events)
+        if progress is not None:
+            progress(found.events)
     except TightropeError as error:
         found.wrong.append(str(error))
     learning.report(found)
@@ -93,7 +95,7 @@ def _closed(event: Event, ledger: Ledger) -> Open | None:
     try:
         return ledger.follow(event)
     except Exception as error:
-        raise cannot_follow(event.seq, event.kind, error) from error
+        raise cannot_follow(event, error) from error
 
 
 class Learning:
@@ -116,7 +118,7 @@ class Learning:
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
         """Follow an event that the ledger has followed."""
-        if event.kind in STATEFUL:
+        if isinstance(event.body, Stateful):
             self.unlearned += self.to_the_bit + self.within_rounding + self.other
             self.to_the_bit = self.within_rounding = self.other = 0
             self.wrong, self.since = [], event.seq
@@ -124,10 +126,10 @@ class Learning:
             self.core.ledger = ledger
         if self.core is not None:
             try:
-                self.core.learn(event, closed)
+                event.body.learn(self.core, event, closed)
             except Exception as error:
                 self.core = None
-                self.wrong.append(str(cannot_follow(event.seq, event.kind, error)))
+                self.wrong.append(str(cannot_follow(event, error)))
 
     def compare(self, saved: Saved) -> None:
         """Compare with a snapshot."""
@@ -166,15 +168,13 @@ def _snapshots(store: Store, name: str) -> dict[int, Saved]:
     return found
 
 
-def _check_money(ledger: Ledger, row: Row, found: Verified) -> None:
-    """What is reserved must be what the tickets in flight hold; checked at every 1000th event."""
-    if row.seq % 1000:
-        return
+def _check_money(ledger: Ledger, found: Verified) -> None:
+    """What is reserved must be what the tickets in flight hold."""
     for i, account in enumerate(ledger.accounts):
         held = sum(one.reserved[i] for one in ledger.tickets.values() if one.reserved)
         if held != account.reserved:
             found.wrong.append(
-                f"event {row.seq}: {account.name}: {account.reserved} ticks are reserved, but"
+                f"event {ledger.seq}: {account.name}: {account.reserved} ticks are reserved, but"
                 f" tickets in flight hold {held}"
             )
 

@@ -28,9 +28,29 @@ from tightrope.errors import (
     nearest,
 )
 from tightrope.live.changing import Relearning
-from tightrope.live.core import Core, Outcome, Settings, cannot_follow, known_amount, when
-from tightrope.live.events import VERSION, Event, Row, body_text, stored
+from tightrope.live.core import CampaignSettings, CheckedReport, Core, known_amount, when
+from tightrope.live.events import VERSION, Event, Row, encode, event_of, stored, text_of
+from tightrope.live.kinds import (
+    Amended,
+    ArmAdded,
+    ArmRetired,
+    Asked,
+    Body,
+    BudgetAdded,
+    Changed,
+    Closed,
+    Discarded,
+    Expired,
+    Paused,
+    Pinned,
+    Quarantined,
+    Repriced,
+    Resumed,
+    Told,
+    Voided,
+)
 from tightrope.live.ledger import MOST_TICKS, Open, moved
+from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
 from tightrope.problem.laws import shown
 
@@ -39,7 +59,6 @@ __all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
 MOST_EXPIRIES = 256  # in one turn
 LONGEST = 2000  # characters of a refused report that are kept
 OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
-_new = tuple.__new__  # of a NamedTuple, half the time of its own
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -85,7 +104,7 @@ class Past:
     expires_at: int
     eligible: tuple[int, ...] | None
     ttl: int | None
-    told: dict[str, Any] | None = None  # the body of the report that was taken
+    told: Told | None = None  # the report that was taken
     settled: tuple[int, ...] = ()  # ticks spent on it, per account
     incurred: tuple[float, ...] = ()  # its penalties [M]
     refused: tuple[int, ...] = ()  # events of its quarantined reports
@@ -95,40 +114,37 @@ class Past:
         """From all events of a ticket, in order; None without any decision."""
         past: Past | None = None
         for row in rows:
-            body = json.loads(row.body)
-            if row.kind == "asked":
-                moves = body.get("m", ())
-                eligible = body.get("e")
+            body = event_of(row).body
+            if isinstance(body, Asked):
                 past = cls(
                     row.seq,
                     row.ticket or "",
                     "open",
-                    body["arm"],
-                    tuple(moves[2::3]),
-                    body["x"],
-                    None if eligible is None else tuple(eligible),
-                    body.get("t"),
+                    body.arm,
+                    tuple(body.moves[2::3]),
+                    body.expires_at,
+                    None if body.eligible is None else tuple(body.eligible),
+                    body.ttl,
                 )
             elif past is not None:
-                past._follow(row, body)
+                past._follow(row.seq, body)
         return past
 
-    def _follow(self, row: Row, body: dict[str, Any]) -> None:
-        if row.kind == "told":
-            self.state, self.told, self.arm = "told", body, body["arm"]
-            self.settled, self.incurred = tuple(body["s"]), tuple(body.get("p") or body["v"][2:])
-        elif row.kind == "amended":
-            self.settled = tuple(map(int.__add__, self.settled, body["m"][1::3]))
-            changes = body["p"]
+    def _follow(self, seq: int, body: Body) -> None:
+        if isinstance(body, Told):
+            self.state, self.told, self.arm = "told", body, body.arm
+            self.settled, self.incurred = tuple(body.settled), tuple(body.incurred)
+        elif isinstance(body, Amended):
+            self.settled = tuple(map(int.__add__, self.settled, body.moves[1::3]))
             self.incurred = tuple(
-                was + changes.get(str(m), 0.0) for m, was in enumerate(self.incurred)
+                was + body.shifts.get(m, 0.0) for m, was in enumerate(self.incurred)
             )
-        elif row.kind == "quarantined":
-            self.refused += (row.seq,)
+        elif isinstance(body, Quarantined):
+            self.refused += (seq,)
             if self.state == "open":
                 self.state = "quarantined"
-        elif row.kind in ("voided", "expired"):
-            self.state = row.kind
+        elif isinstance(body, Voided | Expired):
+            self.state = body.kind
 
 
 class Writer:
@@ -157,26 +173,21 @@ class Writer:
 
     def emit(
         self,
-        kind: str,
+        body: Body,
         ticket: str | None = None,
-        body: dict[str, Any] | None = None,
         *,
         note: str | None = None,
         chosen: bool = False,
     ) -> int:
         """Follow an event, then keep it for the log; returns its number."""
-        event = Event(self.ledger.seq + 1, self.now, kind, ticket, self.who, VERSION, body or {})
-        self.core.follow(event, chosen)
-        self._keep(event.seq, kind, ticket, body_text(kind, event.body))
-        if note:
-            self.notes[event.seq] = note
-        return event.seq
-
-    def _keep(self, seq: int, kind: str, ticket: str | None, text: str) -> None:
-        """Keep an event that was followed for the log."""
-        row = stored(self.hash, seq, self.now, kind, ticket, self.who, VERSION, text)
+        seq, text = self.ledger.seq + 1, text_of(body)
+        row = stored(self.hash, seq, self.now, body.kind, ticket, self.who, VERSION, text)
+        self.core.follow(Event(*row[:6], body, row.hash), chosen)
         self.rows.append(row)
-        self.hash = row[7]
+        self.hash = row.hash
+        if note:
+            self.notes[seq] = note
+        return seq
 
     def expire(self) -> None:
         """Expire tickets that are due, in the order of their times."""
@@ -184,7 +195,7 @@ class Writer:
             name = self.ledger.first_due(self.now)
             if name is None:
                 return
-            self.emit("expired", name, {"m": self._charged(self.ledger.tickets[name])})
+            self.emit(Expired(moves=self._charged(self.ledger.tickets[name])), name)
 
     def _charged(self, one: Open) -> list[int]:
         """The money moved when a reservation is charged in full."""
@@ -225,35 +236,17 @@ class Writer:
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
-        if ttl is None and among is None and len(reserved) == 1 and ledger.pinned is None:
-            self._take_usual_ask(ticket, arm, reserved[0], expires)
-            return self._ticket(ticket, arm, reserved, expires, "open")
-        body: dict[str, Any] = {"arm": arm, "x": expires}
-        if ttl is not None:
-            body["t"] = ttl
-        if any(reserved):
-            body["m"] = moved((0, 0, amount) for amount in reserved)
-        if allowed is not None:
-            body["e"] = list(allowed)
-        if among is not None and among != allowed:
-            body["f"] = list(among)
-        if ledger.pinned is not None:
-            body["pin"] = 1
-        self.emit("asked", ticket, body, chosen=ledger.pinned is None)
+        body = Asked(
+            arm,
+            expires,
+            ttl,
+            None if allowed is None else list(allowed),
+            None if among is None or among == allowed else list(among),
+            ledger.pinned is not None,
+            moves=moved((0, 0, amount) for amount in reserved) if any(reserved) else [],
+        )
+        self.emit(body, ticket, chosen=not body.pinned)
         return self._ticket(ticket, arm, reserved, expires, "open")
-
-    def _take_usual_ask(self, ticket: str, arm: int, held: int, expires: int) -> None:
-        """Emit a decision among all arms: as ``emit`` does, in fewer steps."""
-        if not held:
-            self.emit("asked", ticket, {"arm": arm, "x": expires}, chosen=True)
-            return
-        seq = self.ledger.seq + 1
-        try:
-            body = {"arm": arm, "x": expires, "m": [0, 0, held]}
-            self.core.take_ask(seq, self.now, ticket, body, chosen=True)
-        except Exception as error:
-            raise cannot_follow(seq, "asked", error) from error
-        self._keep(seq, "asked", ticket, f'{{"arm":{arm},"x":{expires},"m":[0, 0, {held}]}}')
 
     def _repeated(
         self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
@@ -298,7 +291,7 @@ class Writer:
         if self._date[0] != expires:
             self._date = expires, when(expires)
         name = self.core.controller.task.names[arm]
-        return _new(Ticket, (ticket, name, arm, amount, self._date[1], state))
+        return Ticket(ticket, name, arm, amount, self._date[1], state)
 
     # Reports.
 
@@ -308,8 +301,6 @@ class Writer:
         """Take the outcome of a ticket, once."""
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
-        if one is not None and arm is None and self._take_usual(ticket, one, cost, reward, penalty):
-            return
         past = None if one is not None else self.past(ticket)
         found: Open | Past | None = one or past
         if found is None:
@@ -333,26 +324,6 @@ class Writer:
             return
         self._take(ticket, number, found, past, outcome)
 
-    def _take_usual(self, ticket: str, one: Open, cost: Any, reward: Any, penalty: Any) -> bool:
-        """Emit a usual report within its reservation: as ``emit`` does, in fewer steps."""
-        values, reserved = self.core.usual(cost, reward, penalty), one.reserved
-        if values is None or len(reserved) != 1:
-            return False
-        arm, held, settled = one.arm, reserved[0], self.ledger.accounts[0].ticks(values[0])
-        if settled > held:
-            return False
-        seq = self.ledger.seq + 1
-        try:
-            body = {"arm": arm, "v": values, "s": [settled], "m": [0, settled, -held]}
-            self.core.take_tell(seq, self.now, ticket, body)
-        except Exception as error:
-            raise cannot_follow(seq, "told", error) from error
-        told, earned, incurred = values
-        values_text = f'"v":[{told}, {earned}, {incurred}],"s":[{settled}]'
-        text = f'{{"arm":{arm},{values_text},"m":[0, {settled}, {-held}]}}'
-        self._keep(seq, "told", ticket, text)
-        return True
-
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
         number = int(self.core.controller.number_of(arm))  # True is a number too
@@ -362,40 +333,37 @@ class Writer:
         return number
 
     def _told_again(
-        self, ticket: str, past: Past, number: int, outcome: Outcome, report: tuple[Any, ...]
+        self, ticket: str, past: Past, number: int, outcome: CheckedReport, report: tuple[Any, ...]
     ) -> None:
         assert past.told is not None
-        if past.told["v"] == outcome.values and past.arm == number:
+        if past.told.values == outcome.values and past.arm == number:
             return
-        text = f"ticket {ticket!r}: was told {_said(past.told['v'])}, now {_said(outcome.values)}"
+        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(outcome.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
     def _take(
-        self, ticket: str, arm: int, found: Open | Past, past: Past | None, outcome: Outcome
+        self, ticket: str, arm: int, found: Open | Past, past: Past | None, outcome: CheckedReport
     ) -> None:
         reserved = found.reserved or (0,) * len(outcome.settled)
-        body: dict[str, Any] = {"arm": arm, "v": outcome.values, "s": list(outcome.settled)}
-        if outcome.penalties is not None:
-            body["p"] = outcome.penalties
-        if outcome.kept is not outcome.values:
-            body["k"] = outcome.kept
         free_again, charged = reserved, (0,) * len(reserved)
+        state = None if past is None else past.state
+        body = Told(arm, outcome.values, list(outcome.settled), outcome.penalties, was=state)
+        if outcome.kept is not outcome.values:
+            body.kept = outcome.kept
         if past is not None:
-            body["was"], free_again = past.state, charged
-            if past.state in ("expired", "quarantined"):
+            free_again = charged
+            if state in ("expired", "quarantined"):
                 charged = reserved
-                body["u"] = list(charged)
-                body["q"] = list(past.refused)
+                body.undone, body.corrected = list(charged), list(past.refused)
         moves = zip(outcome.settled, charged, free_again, strict=True)
-        body["m"] = moved((0, s - c, -r) for s, c, r in moves)
-        voided = past is not None and past.state == "voided"
+        body.moves = moved((0, s - c, -r) for s, c, r in moves)
         above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
-        if voided or above or outcome.over:
-            body["over"] = 1
-        self.emit("told", ticket, body)
-        short = any(account.free < 0 for account in self.ledger.accounts)
-        if body.get("over") and (not voided or short) and self.ledger.paused is None:
-            self.emit("paused", ticket, {"why": "overrun"})
+        body.over = state == "voided" or above or outcome.over
+        self.emit(body, ticket)
+        if body.over and self.ledger.paused is None:
+            short = any(account.free < 0 for account in self.ledger.accounts)
+            if state != "voided" or short:
+                self.emit(Paused("overrun"), ticket)
 
     def _refused(
         self,
@@ -413,17 +381,15 @@ class Writer:
             self.overflow += 1
             return kind(f"{why} (refused; the quarantine is full)")
         report = _as_json({"cost": cost, "reward": reward, "penalty": penalty})
-        body: dict[str, Any] = {"why": why[:LONGEST], "report": report[:LONGEST]}
-        if one is not None:
-            body["m"] = self._charged(one)
-        seq = self.emit("quarantined", name, body)
+        moves = [] if one is None else self._charged(one)
+        seq = self.emit(Quarantined(why[:LONGEST], report[:LONGEST], moves=moves), name)
         return kind(f"{why} (refused; kept in quarantine as {seq})", seq)
 
     def discard(self, number: int, note: str | None) -> None:
         """Close a quarantined report that nobody will correct."""
         self._require_quarantined(number)
         _require_text(note, "note")
-        self.emit("discarded", self.ledger.quarantine[number], {"of": number}, note=note)
+        self.emit(Discarded(number), self.ledger.quarantine[number], note=note)
 
     def _require_quarantined(self, number: int) -> None:
         if number not in self.ledger.quarantine:
@@ -435,7 +401,7 @@ class Writer:
         self._require_quarantined(number)
         self.tell(ticket, cost, reward, penalty)
         if number in self.ledger.quarantine:
-            self.emit("discarded", ticket, {"of": number})
+            self.emit(Discarded(number), ticket)
 
     def void(self, ticket: str) -> None:
         """Take back a ticket that was not carried out; harmless if it was taken back already."""
@@ -448,8 +414,7 @@ class Writer:
             if past.state == "voided":
                 return
             raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
-        body = {"m": moved((0, 0, -amount) for amount in one.reserved)}
-        self.emit("voided", ticket, body)
+        self.emit(Voided(moves=moved((0, 0, -amount) for amount in one.reserved)), ticket)
 
     def amend(
         self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
@@ -458,9 +423,9 @@ class Writer:
         _require_text(note, "note")
         body = self._amendment(ticket, cost, penalty)
         if body is not None:
-            self.emit("amended", _plain(ticket), body, note=note)
+            self.emit(body, _plain(ticket), note=note)
 
-    def _amendment(self, ticket: str, cost: Any, penalty: Any) -> dict[str, Any] | None:
+    def _amendment(self, ticket: str, cost: Any, penalty: Any) -> Amended | None:
         """What an amendment moves; None if nothing."""
         given, ticket = ticket, _plain(ticket)
         past = self.past(ticket)
@@ -481,13 +446,13 @@ class Writer:
             for account, settled in zip(accounts, past.settled, strict=True)
         ]
         shifts = {
-            str(m): amounts[name] - past.incurred[m]
+            m: amounts[name] - past.incurred[m]
             for m, name in enumerate(task.limit_names)
             if name in amounts
         }
         if not any(changes) and not any(shifts.values()):
             return None
-        return {"m": moved((0, change, 0) for change in changes), "p": shifts}
+        return Amended(shifts, moves=moved((0, change, 0) for change in changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""
@@ -505,9 +470,10 @@ class Writer:
         """Make no more decisions; harmless if it is paused."""
         if not why or not isinstance(why, str):
             raise InputError(f"why = {shown(why)}: must be a reason in words")
+        _require_text(why, "why")
         _require_text(note, "note")
         if self.ledger.paused is None:
-            self.emit("paused", None, {"why": why}, note=note)
+            self.emit(Paused(why), note=note)
 
     def resume(self) -> None:
         """Decide again."""
@@ -515,12 +481,12 @@ class Writer:
             raise CampaignError("the campaign is closed; it cannot be resumed", "closed")
         if self.ledger.paused is not None:
             self.now = max(self.now, self.clock)  # it stood still if the clock had jumped
-            self.emit("resumed")
+            self.emit(Resumed())
 
     def close(self) -> None:
         """Make no more decisions, for good; reports are still taken."""
         if not self.ledger.closed:
-            self.emit("closed")
+            self.emit(Closed())
 
     def pin(self, arm: int | str | None) -> None:
         """Pull one arm until further notice, or none in particular."""
@@ -529,7 +495,7 @@ class Writer:
         if number is not None and controller.arm_name(number) in controller.retired:
             raise InputError(f"arm = {shown(arm)}: is retired; must be one that may be pulled")
         if number != self.ledger.pinned:
-            self.emit("pinned", None, {"arm": number})
+            self.emit(Pinned(number))
 
     def add_budget(self, amount: float) -> None:
         """More budget; limits in total stay."""
@@ -542,16 +508,16 @@ class Writer:
             raise InputError(f"amount = {amount!r}: must be at most {most:g} for this campaign")
         moves = [0] * (3 * len(self.ledger.accounts))
         moves[0] = ticks
-        self._try("budget_added", {"amount": float(amount), "m": moves})
+        self._try(BudgetAdded(float(amount), moves=moves))
 
     def add_arm(self, **facts: Any) -> int:
         """A new arm; as :meth:`Controller.add_arm`."""
-        self._try("arm_added", {"arm": facts})
+        self._try(ArmAdded(_plain_facts("arm_added", facts)))
         return self.core.controller.task.arm_count - 1
 
     def reprice(self, **facts: Any) -> None:
         """Other known prices of an arm; as :meth:`Controller.reprice`."""
-        self._try("repriced", {"arm": facts})
+        self._try(Repriced(_plain_facts("repriced", facts)))
 
     def retire_arm(self, arm: int | str) -> None:
         """Never pull an arm again."""
@@ -559,14 +525,14 @@ class Writer:
         if number == self.ledger.pinned:
             raise InputError(f"arm = {shown(arm)}: is pinned; must be unpinned first")
         if self.core.controller.arm_name(number) not in self.core.controller.retired:
-            self._try("arm_retired", {"arm": number})
+            self._try(ArmRetired(number))
 
     def change(
         self,
         learning: Relearning | None,
         rest: Sequence[Row],
         text: str,
-        settings: Settings,
+        settings: CampaignSettings,
         digest: str,
     ) -> None:
         """Go on with a policy that has learned again, or with other settings."""
@@ -576,7 +542,7 @@ class Writer:
         trial.settings = settings
         moves = [0] * (3 * len(ledger.accounts))
         if learning is not None:
-            learning.follow([*rest, *self.rows])
+            learning.follow(events_of([*rest, *self.rows]))
             trial.controller = learning.finish(core)
             task = trial.controller.task
             hard = [m for m, one in enumerate(task.hard) if one]
@@ -584,23 +550,31 @@ class Writer:
                 limit, account = task.limit_kinds[m], ledger.accounts[i]
                 total = limit.total or limit.number * trial.controller.budget
                 moves[3 * i] = account.ticks(total) - account.budget
-        self.emit("changed", None, {**trial.state(), "m": moves})
+        self.emit(Changed(**trial.state(), moves=moves))
 
-    def _try(self, kind: str, body: dict[str, Any]) -> None:
+    def _try(self, body: Body) -> None:
         """Emit an event whose arguments the controller checks: first on a copy."""
-        try:  # as others will read it
-            body = json.loads(json.dumps(body, default=lambda value: value.item()))
-        except (TypeError, ValueError, AttributeError):
-            raise InputError(f"{kind}: {shown(body)}: must be plain numbers and words") from None
-        trial = Core.restore(self.core.snapshot(), self.core.given)
-        event = Event(self.ledger.seq + 1, self.now, kind, None, self.who, VERSION, body)
+        trial = Writer(
+            Core.restore(self.core.snapshot(), self.core.given), self.hash, self.turn, ""
+        )
         try:
-            trial.follow(event)
+            trial.emit(body)
         except CampaignError as error:
             if isinstance(error.__cause__, InputError):
                 raise error.__cause__ from None
             raise
-        self.emit(kind, None, body)
+        self.emit(body)
+
+
+def _plain_facts(kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as others will read them."""
+    try:
+        made = dict(json.loads(json.dumps(facts, default=lambda value: value.item())))
+        encode(made)  # raises at half a character
+    except (TypeError, ValueError, AttributeError):
+        what = {"arm": dict(facts)}
+        raise InputError(f"{kind}: {shown(what)}: must be plain numbers and words") from None
+    return made
 
 
 def _plain(ticket: object) -> str:

@@ -6,7 +6,6 @@ same table.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -27,6 +26,7 @@ from tightrope.live.describing import (
     ticket_of,
     why_of,
 )
+from tightrope.live.log import lines_of
 from tightrope.live.stores import Store
 from tightrope.policies.naming import known_policies
 from tightrope.problem.laws import shown
@@ -308,20 +308,13 @@ async def events(asked: Asked) -> Answer:
 
 
 def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
-    """Events as JSON, with all that is stored of them; the body verbatim, as its hash has it."""
-    notes, lines = store.notes(name), list[str]()
-    while limit > 0 and (rows := store.read(name, after, min(limit, 500))):
-        for row in rows:
-            head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat()}
-            rest = {"kind": row.kind, "ticket": row.ticket, "who": row.who, "version": row.version}
-            tail = {"hash": row.hash.hex()}
-            if row.seq in notes:
-                tail["note"] = notes[row.seq]
-            front = json.dumps(head | rest)[:-1]
-            lines.append(f'{front}, "body": {row.body}, {json.dumps(tail)[1:]}\n')
-        after, limit = rows[-1].seq, limit - len(rows)
-        time.sleep(0)  # others may run
-    return "".join(lines).encode()
+    """Events as JSON, with all that is stored of them."""
+    found = []
+    for number, line in enumerate(lines_of(store, name, after, limit), start=1):
+        found.append(f"{line}\n")
+        if number % 500 == 0:
+            time.sleep(0)  # others may run
+    return "".join(found).encode()
 
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",

@@ -49,6 +49,7 @@ def fit(options: argparse.Namespace) -> int:
         min_rows=options.min_rows,
         without=options.without,
         format=options.format,
+        archives=options.archive,
     )
     found, files = profile(fitted), []
     with after_the_work():
@@ -221,6 +222,10 @@ def add_fit(commands: Any) -> None:
     parser.add_argument(
         "--format", metavar="FORMAT", help="csv, parquet or campaign; default as the name ends"
     )
+    parser.add_argument(
+        "--archive", action="append", default=[], metavar="FILE",
+        help="a campaign's archived events, from before the export; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--name", default="", metavar="TEXT", help="the problem's name")
     parser.add_argument(
         "-o", "--out", metavar="FILE.toml", help="write the problem, and its rows beside it"

@@ -111,11 +111,11 @@ SELECT pid, state_change FROM pg_stat_activity WHERE wait_event = 'ClientWrite'
 """
 
 Found = TypeVar("Found")
-_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+_connections: weakref.WeakSet[PatientConnection] = weakref.WeakSet()
 _kept: list[Any] = []  # of a parent process: closing them here would end its sessions
 
 
-class Connection(psycopg.Connection[tuple[Any, ...]]):
+class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up if the server does not answer."""
 
     patience = 60.0  # seconds
@@ -161,7 +161,7 @@ def _let_go() -> None:
 os.register_at_fork(after_in_child=_let_go)
 
 
-def asked(connection: Connection, text: str, **given: Any) -> list[list[tuple[Any, ...]]]:
+def asked(connection: PatientConnection, text: str, **given: Any) -> list[list[tuple[Any, ...]]]:
     """What the statements of one message answer: the rows of each that has any to give."""
     with connection.cursor() as cursor:
         cursor.execute(text, given or None)
@@ -202,7 +202,7 @@ class PostgresTurn(Turn):
 
     def __init__(
         self,
-        connection: Connection,
+        connection: PatientConnection,
         name: str,
         after: int | None,
         waiting: Callable[[], int] | None = None,
@@ -312,7 +312,7 @@ class PostgresTurn(Turn):
         self._send("COMMIT")
 
 
-def found_events(connection: Connection, name: str, tickets: Sequence[str]) -> list[Row]:
+def found_events(connection: PatientConnection, name: str, tickets: Sequence[str]) -> list[Row]:
     """All events of these tickets, in order."""
     if not tickets:
         return []
@@ -325,7 +325,7 @@ class Session:
     """A connection that is made when it is needed, and anew after it was lost."""
 
     def __init__(self) -> None:
-        self.connection: Connection | None = None
+        self.connection: PatientConnection | None = None
         self.lock = threading.Lock()
 
     def is_lost(self, error: psycopg.Error) -> bool:
@@ -381,7 +381,7 @@ class PostgresStore(Store):
         if self._closed:
             raise StoreError(f"store {self.url!r}: is closed")
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> PatientConnection:
         """A new connection that has all it needs; a vanished server is noticed in time."""
         seconds = max(int(self.deadline), 2)
         usual: dict[str, Any] = {
@@ -394,7 +394,7 @@ class PostgresStore(Store):
         }
         if "," in str(self._address.get("host")):  # one of them leads, and another may tomorrow
             usual["target_session_attrs"] = "read-write"
-        made = Connection.connect(
+        made = PatientConnection.connect(
             **{**usual, **self._address, "client_encoding": "UTF8"},
             autocommit=True,
             prepare_threshold=None,
@@ -410,7 +410,7 @@ class PostgresStore(Store):
             raise
         return made
 
-    def _tune(self, connection: Connection) -> None:
+    def _tune(self, connection: PatientConnection) -> None:
         """Settings of a session; those of time are shares of the deadline, which may change."""
         if connection.tuned == self.deadline:
             return
@@ -435,7 +435,7 @@ class PostgresStore(Store):
         connection.patience = 2.0 * self.deadline + 1.0
         connection.tuned = self.deadline
 
-    def _require_tables(self, connection: Connection) -> None:
+    def _require_tables(self, connection: PatientConnection) -> None:
         """Make the tables if there are none; refuse those of a newer program."""
         there = "SELECT to_regclass('tightrope_format') IS NOT NULL"
         if not asked(connection, there)[0][0][0]:
@@ -475,7 +475,7 @@ class PostgresStore(Store):
         finally:
             session.lock.release()
 
-    def _do(self, session: Session, what: str, act: Callable[[Connection], Found]) -> Found:
+    def _do(self, session: Session, what: str, act: Callable[[PatientConnection], Found]) -> Found:
         """Act on a session; anew, once, if its connection turns out to have ended meanwhile."""
         while True:
             fresh = session.connection is None
@@ -495,7 +495,7 @@ class PostgresStore(Store):
                 session.undo()
                 raise
 
-    def _end_deaf(self, connection: Connection) -> None:
+    def _end_deaf(self, connection: PatientConnection) -> None:
         """End who held the turn all the time and does not read; no time-out of the server does."""
         with suppress(psycopg.Error):
             before = set(asked(connection, DEAF)[0])
@@ -613,7 +613,7 @@ class Moment(PostgresStore):
         self._begin()
         self._do(self._reader, "read", self._stop_time)
 
-    def _stop_time(self, connection: Connection) -> None:
+    def _stop_time(self, connection: PatientConnection) -> None:
         unhurried = "SET idle_in_transaction_session_timeout = 0;"
         if connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
             unhurried += " SET transaction_timeout = 0;"

@@ -23,10 +23,12 @@ from typing import Any, NamedTuple
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
 from tightrope.live.controller import Controller
-from tightrope.live.core import Core, Settings
+from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.describing import CampaignStatus, status_of
 from tightrope.live.events import Event, Row, event_of
+from tightrope.live.kinds import Expired, Quarantined, Told
 from tightrope.live.ledger import Account, Open
+from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
 from tightrope.live.stores import Store
 from tightrope.problem import Task
@@ -109,7 +111,7 @@ class View:
 
     name: str
     task: Task
-    settings: Settings
+    settings: CampaignSettings
     status: CampaignStatus
     outlook: Outlook
     points: tuple[Point, ...]  # by event; the last is of the moment
@@ -175,7 +177,7 @@ class Moment(NamedTuple):
 
     point: Point
     status: CampaignStatus
-    settings: Settings
+    settings: CampaignSettings
     controller: Controller  # a copy
     account: Account
     oldest: tuple[str, Open] | None
@@ -285,9 +287,10 @@ class History:
             self.curve.insert(points)
             self._notice(self._rows(upto - 1, upto))
             return
-        for row in rows:
-            core.follow(event_of(row))
-            if row.seq > after and (not points or row.seq >= points[-1].seq + self.curve.stride):
+        for event in events_of(rows):
+            core.follow(event)
+            far = not points or event.seq >= points[-1].seq + self.curve.stride
+            if event.seq > after and far:
                 points.append(point_of(core))
         self._notice([row for row in rows if row.seq > after])
 
@@ -339,20 +342,20 @@ TROUBLES = frozenset(["told", "expired", "quarantined"])  # kinds of events that
 
 def trouble_of(event: Event, account: Account) -> Trouble | None:
     """What is wrong about an event, if anything."""
-    kind, body, at = event.kind, event.body, event.at / 1e6
-    if kind == "told":
-        if body.get("over"):
-            why = f"cost {account.amount(body['s'][0]):g} is above what was reserved"
-            if body.get("was") == "voided":
+    body, at = event.body, event.at / 1e6
+    if isinstance(body, Told):
+        if body.over:
+            why = f"cost {account.amount(body.settled[0]):g} is above what was reserved"
+            if body.was == "voided":
                 why = "was told after it was voided"
             return Trouble(event.seq, at, "overrun", event.ticket, why)
-        if body.get("was") == "expired":
+        if body.was == "expired":
             return Trouble(event.seq, at, "late", event.ticket, "was told after it had expired")
         return None
-    if kind == "expired":
+    if isinstance(body, Expired):
         return Trouble(event.seq, at, "expired", event.ticket, "nothing was heard of it in time")
-    if kind == "quarantined":
-        return Trouble(event.seq, at, "quarantined", event.ticket, str(body.get("why", "")))
+    if isinstance(body, Quarantined):
+        return Trouble(event.seq, at, "quarantined", event.ticket, body.why)
     return None
 
 

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.live.describing import refused_of, why_of
-from tightrope.live.events import Row, event_of
+from tightrope.live.events import Row, line_of, when, words_of
 from tightrope.problem.laws import shown
 from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing
@@ -401,11 +401,15 @@ class Pages:
         return StreamingResponse(self._log(name, kind), 200, headers, media)
 
     async def _log(self, name: str, kind: str) -> AsyncIterator[str]:
-        after, write = 0, _ndjson_lines if kind == "ndjson" else _csv_lines
+        store, after = self.service.store, 0
+        notes = await self.service.read(store.notes, name)
         if kind == "csv":
             yield "number,at,kind,ticket,who,body\r\n"
-        while rows := await self.service.read(self.service.store.read, name, after, AT_ONCE):
-            yield write(rows)
+        while rows := await self.service.read(store.read, name, after, AT_ONCE):
+            if kind == "csv":
+                yield _csv_lines(rows)
+            else:
+                yield "".join(f"{line_of(row, notes.get(row.seq))}\n" for row in rows)
             after = rows[-1].seq
 
     # Acting.
@@ -471,53 +475,7 @@ class EventRow:
     def __init__(self, row: Row, view: View) -> None:
         self.seq, self.at, self.kind = row.seq, row.at / 1e6, row.kind
         self.ticket, self.who = row.ticket, row.who
-        try:
-            self.text = _told(row, view)
-        except Exception:  # an event of a newer program
-            self.text = row.body[:200]
-
-
-def _told(row: Row, view: View) -> str:
-    """What an event says, in a few words."""
-    body = event_of(row).body
-    names, money = view.task.names, Money(view.status["budget"])
-    kind = row.kind
-    if kind == "asked":
-        pinned = ", pinned" if "pin" in body else ""
-        return f"{names[body['arm']]}{pinned}"
-    if kind == "told":
-        cost, reward, *rest = body["v"]
-        told = [f"{names[body['arm']]}", f"cost {money.plain(cost)}"]
-        told.append(f"reward {formats.number(reward)}")
-        for name, value in zip(view.task.told_names, rest, strict=False):
-            if value:
-                told.append(f"{name} {formats.number(value)}")
-        told += ["late"] * (body.get("was") == "expired") + ["overrun"] * bool(body.get("over"))
-        return ", ".join(told)
-    if kind == "paused":
-        return str(body.get("why", ""))
-    if kind == "quarantined":
-        return str(body.get("why", ""))[:300]
-    if kind == "pinned":
-        arm = body.get("arm")
-        return "unpinned" if arm is None else str(names[arm])
-    if kind == "arm_retired":
-        return str(names[body["arm"]])
-    if kind in ("arm_added", "repriced"):
-        return ", ".join(f"{key} {value}" for key, value in body["arm"].items())[:200]
-    if kind == "budget_added":
-        return f"{money.plain(body['amount'])}"
-    if kind in ("created", "changed", "upgraded"):
-        return str(body.get("policy", ""))
-    if kind == "amended":
-        return "other money"
-    if kind == "discarded":
-        return f"report {body.get('of')}" if body.get("of") else f"{body.get('refused')} refused"
-    if kind == "restored":
-        return f"epoch {body.get('epoch')}"
-    if kind == "archived":
-        return f"up to event {body.get('upto')}"
-    return ""
+        self.text = words_of(row, view.task, Money(view.status["budget"]).plain)[:300]
 
 
 def _open_first(view: View) -> list[Trouble]:
@@ -627,19 +585,8 @@ def _csv(name: str, rows: list[list[Any]]) -> Response:
     return Response(_csv_text(rows), 200, headers, "text/csv; charset=utf-8")
 
 
-def _event_table(row: Row) -> dict[str, Any]:
-    at = datetime.fromtimestamp(row.at / 1e6, UTC).isoformat()
-    return {"seq": row.seq, "at": at, "kind": row.kind, "ticket": row.ticket, "who": row.who}
-
-
-def _ndjson_lines(rows: list[Row]) -> str:
-    return "".join(
-        json.dumps({**_event_table(row), "body": json.loads(row.body)}) + "\n" for row in rows
-    )
-
-
 def _csv_lines(rows: list[Row]) -> str:
-    return _csv_text([[*_event_table(row).values(), row.body] for row in rows])
+    return _csv_text([[row.seq, when(row.at).isoformat(), *row[2:5], row.body] for row in rows])
 
 
 def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:

@@ -149,7 +149,7 @@ def change(options: argparse.Namespace) -> int:
         if options.limit:
             names = campaign.refreshed().controller.task.limit_names
             wanted["limits"] = by_name(options.limit, "--limit", names)
-        campaign.change(**wanted)
+        campaign.change(**wanted, archives=options.archive)
 
     return changed(options, act, "changed")
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from math import isfinite
@@ -24,7 +22,6 @@ from tightrope.shell.campaigns.opening import (
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
-    from tightrope.live.events import Row
     from tightrope.live.stores import Store
     from tightrope.problem import Task
 
@@ -109,12 +106,16 @@ def finite(value: Any) -> Any:
 
 def events(options: argparse.Namespace) -> int:
     """Print the log: a line for each event, oldest first."""
+    from tightrope.live.log import lines_of, rows_of
+
+    if options.count is not None and options.count < 1:
+        raise InputError(f"--count {options.count}: must be at least 1")
     with stored(options) as store:
         require_campaign(store, options.campaign)
-        rows = _rows(store, options.campaign, options.after, options.count)
+        part = store, options.campaign, options.after, options.count
         if options.json:
             before = "[\n"
-            for line in _lines(store, options.campaign, rows):
+            for line in lines_of(*part):
                 print(f"{before}  {line}", end="")
                 before = ",\n"
             print("[]" if before == "[\n" else "\n]")
@@ -122,7 +123,7 @@ def events(options: argparse.Namespace) -> int:
             from tightrope.shell.campaigns.tables import event_words
 
             task = _task_of(store, options.campaign)
-            for row in rows:
+            for row in rows_of(*part):
                 print(in_text(event_words(row, task)))
     return 0
 
@@ -139,41 +140,14 @@ def _task_of(store: Store, name: str) -> Task | None:
         return None
 
 
-def _rows(store: Store, name: str, after: int = 0, count: int | None = None) -> Iterator[Row]:
-    """The events as they are stored, also those that nobody here could follow."""
-    if count is not None and count < 1:
-        raise InputError(f"--count {count}: must be at least 1")
-
-    def all_rows() -> Iterator[Row]:
-        last = after
-        while rows := store.read(name, last, min(count or AT_ONCE, AT_ONCE)):
-            yield from rows
-            last = rows[-1].seq
-
-    return itertools.islice(all_rows(), count)
-
-
-def _lines(store: Store, name: str, rows: Iterator[Row]) -> Iterator[str]:
-    """Events as JSON, with all that is stored of them; the body verbatim, as its hash has it."""
-    from tightrope.live.core import when
-
-    notes = store.notes(name)
-    for row in rows:
-        head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat(), "kind": row.kind}
-        head |= {"ticket": row.ticket, "who": row.who, "version": row.version}
-        tail = {"hash": row.hash.hex()}
-        if row.seq in notes:
-            tail["note"] = notes[row.seq]
-        yield f'{json.dumps(head)[:-1]}, "body": {row.body}, {json.dumps(tail)[1:]}'
-
-
 def export(options: argparse.Namespace) -> int:
     """Write the whole log as JSON lines, an event each, with its hash."""
     from tightrope.files import whole_file
+    from tightrope.live.log import lines_of
 
     with stored(options) as store:
         require_campaign(store, options.campaign)
-        lines = _lines(store, options.campaign, _rows(store, options.campaign))
+        lines = lines_of(store, options.campaign)
         if options.out is None:
             for line in lines:
                 print(line)

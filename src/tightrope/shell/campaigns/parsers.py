@@ -260,6 +260,10 @@ def _add_changes(commands: Any) -> None:
     parser.add_argument(
         "--per-day", type=number, metavar="X", help="spend at most so much in one day of UTC"
     )
+    parser.add_argument(
+        "--archive", action="append", default=[], metavar="FILE",
+        help="the archived events, which a new policy learns from too; may be repeated",
+    )  # fmt: skip
 
 
 def _add_keeping(commands: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -222,43 +221,8 @@ def ticket_words(ticket: Ticket) -> str:
 
 def event_words(row: Row, task: Task | None) -> str:
     """An event in a line; ``task``: where the names of arms are."""
-    from tightrope.live.core import when
+    from tightrope.live.events import when, words_of
 
     at = when(row.at).strftime("%Y-%m-%d %H:%M:%S")
-    words = _words(row.kind, json.loads(row.body), task)
     ticket = f"{row.ticket}  " if row.ticket is not None else ""
-    return f"{row.seq:>6}  {at}  {row.kind:<12} {ticket}{words}".rstrip()
-
-
-def _words(kind: str, body: Mapping[str, Any], task: Task | None) -> str:
-    """What an event says, besides its kind and ticket."""
-    if kind in ("asked", "told", "pinned", "arm_retired"):
-        arm = body["arm"]
-        name = "none" if arm is None else task.names[arm] if task else f"arm {arm}"
-        return f"{name}  {_outcome(body, task)}" if kind == "told" else str(name)
-    if kind in ("arm_added", "repriced"):
-        return ", ".join(f"{key} {value}" for key, value in body["arm"].items())
-    shown = {key: body[key] for key in TOLD.get(kind, ()) if body.get(key) is not None}
-    return ", ".join(f"{key} {value}" for key, value in shown.items())
-
-
-TOLD = {  # what is shown of each kind of event
-    "created": ("budget", "policy"),
-    "quarantined": ("why",),
-    "discarded": ("of", "refused"),
-    "paused": ("why",),
-    "budget_added": ("amount",),
-    "changed": ("policy",),
-    "upgraded": ("program",),
-    "restored": ("epoch",),
-    "archived": ("upto",),
-}
-
-
-def _outcome(body: Mapping[str, Any], task: Task | None) -> str:
-    cost, reward, *penalties = body["v"]
-    names = task.told_names if task else [f"penalty {m + 1}" for m in range(len(penalties))]
-    told = [f"{name} {value:g}" for name, value in zip(names, penalties, strict=False)]
-    late = [f"was {body['was']}"] if "was" in body else []
-    over = ["overrun"] if body.get("over") else []
-    return ", ".join([f"cost {cost:g}", f"reward {reward:g}", *told, *late, *over])
+    return f"{row.seq:>6}  {at}  {row.kind:<12} {ticket}{words_of(row, task)}".rstrip()

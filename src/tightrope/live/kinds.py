@@ -1,0 +1,418 @@
+"""The kinds of events: what each carries, and how the ledger, the policy and people read it.
+
+A kind is a class: its fields are the body of the event as JSON has it, ``enter`` is what it changes
+in the ledger besides money, ``learn`` what the policy makes of it, ``words`` how it reads.
+``KINDS`` lists them. Amounts of money are in ticks, per account; times are in microseconds.
+"""
+
+from __future__ import annotations
+
+from base64 import b85decode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
+
+from tightrope.errors import InputError
+from tightrope.live.ledger import Account, Open
+
+if TYPE_CHECKING:
+    from tightrope.live.core import Core
+    from tightrope.live.events import Event
+    from tightrope.live.ledger import Ledger
+    from tightrope.problem import Task
+
+__all__ = [
+    "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
+    "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned", "Quarantined",
+    "Repriced", "Restored", "Resumed", "Stateful", "Told", "Upgraded", "Voided",
+]  # fmt: skip
+
+Amount = Callable[[float], str]  # money as text
+
+
+class Body(Struct, omit_defaults=True, kw_only=True):
+    """What an event carries."""
+
+    kind: ClassVar[str] = ""
+    closes: ClassVar[bool] = False  # its ticket, if it is in flight
+    moves: list[int] = []  # money: budget, spent, reserved of each account
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        """What the event changes in the ledger, besides money and the ticket that it closes."""
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        """What the event changes in the policy's state, after the ledger has followed it."""
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        """The event in a few words; ``task``: where the names of arms are."""
+        return ""
+
+
+class Stateful(Body, kw_only=True):
+    """An event that carries the policy's state: all that was learned starts anew from it."""
+
+    policy: str
+    digest: str  # of the program that the state belongs to
+    settings: dict[str, Any]
+    state: str  # a snapshot of the controller, in base 85
+    program: str = ""  # the version that took over
+
+    @property
+    def snapshot(self) -> bytes:
+        """The policy's state."""
+        return b85decode(self.state)
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.take_state(self)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"policy {self.policy}"
+
+
+class Created(Stateful, kw_only=True):
+    """A campaign's task, policy, budget and settings."""
+
+    kind: ClassVar[str] = "created"
+    name: str
+    budget: float
+    seed: int = 0
+    penalties: int  # how many
+    accounts: list[tuple[str, int]]  # names, and the decimals of their ticks
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.accounts = [Account(*account) for account in self.accounts]
+        ledger.penalties = [0.0] * self.penalties
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"budget {amount(self.budget)}, policy {self.policy}"
+
+
+class Changed(Stateful):
+    """Other limits, another policy or other settings."""
+
+    kind: ClassVar[str] = "changed"
+
+
+class Upgraded(Stateful):
+    """Another version of the program."""
+
+    kind: ClassVar[str] = "upgraded"
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"program {self.program}, policy {self.policy}"
+
+
+class Asked(Body):
+    """A decision: a ticket, its arm, what is reserved for it."""
+
+    kind: ClassVar[str] = "asked"
+    arm: int
+    expires_at: int
+    ttl: int | None = None  # how long it is waited for, if it was asked for
+    eligible: list[int] | None = None  # the arms that it was asked for
+    among: list[int] | None = None  # the arms it was chosen from, if these are others
+    pinned: bool = False
+
+    @property
+    def allowed(self) -> list[int] | None:
+        """The arms that it was chosen from; None for all."""
+        return self.eligible if self.among is None else self.among
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        assert event.ticket is not None
+        reserved = tuple(self.moves[2::3]) or (0,) * len(ledger.accounts)
+        eligible = None if self.eligible is None else tuple(self.eligible)
+        one = Open(event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl)
+        ledger.open(event.ticket, one)
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        if not self.pinned:
+            try:  # noqa: SIM105, a context takes longer than what is in it
+                core.controller.pass_over(self.allowed)
+            except InputError:  # arms that another machine's arithmetic allowed
+                pass
+        core.controller.launch(self.arm)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return _arm(self.arm, task) + ", pinned" * self.pinned
+
+
+class Told(Body):
+    """The outcome of a ticket."""
+
+    kind: ClassVar[str] = "told"
+    closes: ClassVar[bool] = True
+    arm: int
+    values: list[float]  # as they were reported: cost, reward, penalties
+    settled: list[int]  # what is spent on the ticket
+    penalties: list[float] | None = None  # [M], where these are not the reported ones
+    kept: list[float] | None = None  # the part of the values that is learned from, if not all
+    was: str | None = None  # what had become of the ticket before
+    undone: list[int] | None = None  # what it had been charged then
+    corrected: list[int] = []  # refused reports of the ticket, which this one replaces
+    over: bool = False  # whether it is above what was reserved or possible
+
+    @property
+    def incurred(self) -> list[float]:
+        """The penalties of all limits [M]."""
+        return self.penalties or self.values[2:]
+
+    @property
+    def learned(self) -> list[float]:
+        """The part of the values that is learned from."""
+        return self.kept or self.values
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.told += 1
+        ledger.reward += self.values[1]
+        for m, penalty in enumerate(self.incurred):
+            ledger.penalties[m] += penalty
+        if self.was is not None:
+            ledger.expired -= self.was == "expired"
+            ledger.late += self.was == "expired"
+            ledger.voided -= self.was == "voided"
+            for number in self.corrected:
+                ledger.quarantine.pop(number, None)
+        ledger.overruns += self.over
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        controller, learned = core.controller, self.learned
+        if closed is None:  # late, or after a refused report or a void
+            core.charge([-ticks for ticks in self.undone or ()])
+            controller.launch(self.arm)
+        elif closed.arm != self.arm:  # in shadow mode another arm was pulled
+            controller.void(closed.arm)
+            controller.launch(self.arm)
+        penalty = learned[2] if len(learned) == 3 else learned[2:]
+        controller.tell(self.arm, learned[0], learned[1], penalty)
+        if self.kept is not None:
+            beyond = [value - part for value, part in zip(self.values, learned, strict=True)]
+            told = controller.task.told
+            controller.charge(beyond[0], dict(zip(told, beyond[2:], strict=True)))
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        cost, reward, *penalties = self.values
+        names = task.told_names if task else [f"penalty {m + 1}" for m in range(len(penalties))]
+        parts = [f"cost {amount(cost)}", f"reward {reward:g}"]
+        parts += [f"{name} {value:g}" for name, value in zip(names, penalties, strict=False)]
+        parts += [f"was {self.was}"] * (self.was is not None) + ["overrun"] * self.over
+        return f"{_arm(self.arm, task)}: {', '.join(parts)}"
+
+
+class Voided(Body):
+    """A ticket that was not carried out."""
+
+    kind: ClassVar[str] = "voided"
+    closes: ClassVar[bool] = True
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.voided += 1
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        if closed is not None:
+            core.controller.void(closed.arm)
+
+
+class Expired(Body):
+    """A ticket of which nothing was heard in time."""
+
+    kind: ClassVar[str] = "expired"
+    closes: ClassVar[bool] = True
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.expired += 1
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.forfeit(closed)
+
+
+class Quarantined(Body):
+    """A report that was refused."""
+
+    kind: ClassVar[str] = "quarantined"
+    closes: ClassVar[bool] = True
+    why: str
+    report: str = ""  # as JSON
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.quarantine[event.seq] = event.ticket
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.forfeit(closed)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return self.why
+
+
+class Discarded(Body):
+    """A refused report that nobody will correct; or so many that were not kept."""
+
+    kind: ClassVar[str] = "discarded"
+    of: int = 0  # the number of its event
+    refused: int = 0
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.quarantine.pop(self.of, None)
+        ledger.refused += self.refused
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"report {self.of}" if self.of else f"{self.refused} refused and not kept"
+
+
+class Amended(Body):
+    """Other money for a ticket that was told."""
+
+    kind: ClassVar[str] = "amended"
+    shifts: dict[int, float] = {}  # of penalties, by the limits' numbers
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        for m, shift in self.shifts.items():
+            ledger.penalties[m] += shift
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.charge(self.moves[1::3])
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return "other money"
+
+
+class Paused(Body):
+    """No decisions until it is resumed."""
+
+    kind: ClassVar[str] = "paused"
+    why: str
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.paused = self.why
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return self.why
+
+
+class Resumed(Body):
+    """Decisions again."""
+
+    kind: ClassVar[str] = "resumed"
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.paused, ledger.doubtful = None, []
+
+
+class Closed(Body):
+    """No decisions any more."""
+
+    kind: ClassVar[str] = "closed"
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.closed = True
+
+
+class Pinned(Body):
+    """All decisions are one arm; or the policy's again."""
+
+    kind: ClassVar[str] = "pinned"
+    arm: int | None = None
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.pinned = self.arm
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return "none" if self.arm is None else _arm(self.arm, task)
+
+
+class ArmAdded(Body):
+    """A new arm."""
+
+    kind: ClassVar[str] = "arm_added"
+    facts: dict[str, Any]  # the arguments of ``Controller.add_arm``
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.add_arm(self.facts)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return _pairs(self.facts)
+
+
+class ArmRetired(Body):
+    """An arm that is never pulled again."""
+
+    kind: ClassVar[str] = "arm_retired"
+    arm: int
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.controller.retire_arm(self.arm)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return _arm(self.arm, task)
+
+
+class Repriced(Body):
+    """Other known prices of an arm."""
+
+    kind: ClassVar[str] = "repriced"
+    facts: dict[str, Any]  # the arguments of ``Controller.reprice``
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.reprice(event.seq, self.facts)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return _pairs(self.facts)
+
+
+class BudgetAdded(Body):
+    """More budget."""
+
+    kind: ClassVar[str] = "budget_added"
+    amount: float
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.controller.add_budget(self.amount)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"amount {amount(self.amount)}"
+
+
+class Restored(Body):
+    """The store was restored from a backup: a new epoch."""
+
+    kind: ClassVar[str] = "restored"
+    epoch: int
+    doubtful: list[str]  # tickets that the store cannot vouch for
+
+    def enter(self, ledger: Ledger, event: Event) -> None:
+        ledger.epoch, ledger.paused = self.epoch, "restored from a backup"
+        ledger.doubtful = list(self.doubtful)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"epoch {self.epoch}"
+
+
+class Archived(Body):
+    """Older events were moved to a file."""
+
+    kind: ClassVar[str] = "archived"
+    upto: int  # the last one
+    hash: str  # of that event
+    file: str  # SHA-256
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"up to event {self.upto}"
+
+
+KINDS: dict[str, type[Body]] = {
+    one.kind: one
+    for one in (
+        Created, Asked, Told, Voided, Expired, Quarantined, Discarded, Amended, Paused, Resumed,
+        Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetAdded, Changed, Upgraded, Restored,
+        Archived,
+    )
+}  # fmt: skip
+
+
+def _arm(number: int, task: Task | None) -> str:
+    return str(task.names[number]) if task else f"arm {number}"
+
+
+def _pairs(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in facts.items())
