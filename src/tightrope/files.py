@@ -18,6 +18,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,10 @@ from tightrope.errors import InputError, OutputError, ResultsError
 
 __all__ = [
     "Declared",
+    "make_folder",
     "read_arrays",
     "read_header",
+    "require_folder",
     "require_writable",
     "whole_file",
     "write_arrays",
@@ -53,6 +56,25 @@ def require_writable(path: PathLike) -> None:
         raise InputError(_cannot(path, f"{_folder(target)}: {error.strerror}")) from error
     os.close(handle)
     os.unlink(name)
+
+
+def require_folder(out: PathLike) -> None:
+    """Raise an ``InputError`` unless a folder ``out`` can be written; call it before long work."""
+    path = os.path.abspath(out)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path) or not os.access(path, os.W_OK):
+        raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
+
+
+def make_folder(out: PathLike) -> Path:
+    """The folder, created if necessary."""
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out = {str(folder)!r}: cannot be made ({error.strerror})") from error
+    return folder
 
 
 @contextmanager

@@ -27,7 +27,8 @@ from tightrope.errors import InputError, PolicyError
 from tightrope.experiments.arena_ranking import judged, ranked
 from tightrope.experiments.arena_report import standings_html, verdicts, write
 from tightrope.experiments.arena_rows import ArenaRow, Scene, row_of
-from tightrope.experiments.reproduction import PARTS, make_folder, require_writable
+from tightrope.experiments.reproduction import PARTS
+from tightrope.files import make_folder, require_folder
 from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
 from tightrope.policies.naming import known_policies
@@ -230,7 +231,7 @@ def arena(
         rows = _rows(matches, _made(requests, settings))
         return _arena(rows, left_out, ())
     require(*MODULES)
-    require_writable(out)
+    require_folder(out)
     with Store(Path(out) / PARTS, fresh=fresh) as store:
         rows = _rows(matches, _made(requests, settings, store))
         facts, budget = facts_of(rows, wanted, seed, threads), judged(rows, VERDICT)

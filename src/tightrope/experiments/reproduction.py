@@ -17,19 +17,18 @@ from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import Settings, make
 from tightrope.engine.store import Store
-from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
 from tightrope.experiments.claims import judge
-from tightrope.files import write_text
+from tightrope.files import make_folder, require_folder, write_text
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, legend_marks, save, svg_text
-from tightrope.report.page import Book, Page, Picture, render_book
+from tightrope.report.page import Book, Chapter, Picture, render_book
 from tightrope.report.panels import Panel
 from tightrope.report.table import write_csv
 from tightrope.report.verdicts import Verdict, findings
 from tightrope.version import __version__
 
-__all__ = ["PARTS", "Finding", "Report", "make_folder", "require_writable", "run"]
+__all__ = ["PARTS", "Finding", "Report", "run"]
 
 PAGE = "index.html"
 CLAIMS = "claims.csv"
@@ -99,7 +98,7 @@ def run(
     require(*MODULES)
     count, seed = len(run_numbers(runs)), seed_number(seed)
     one_of("backend", backend, backend_names())
-    require_writable(out)
+    require_folder(out)
     _warn(experiments)
     names = experiments[0].name if len(experiments) == 1 else f"{len(experiments)} experiments"
     settings = Settings(seed, backend, progress=progress, title=f"simulating {names}")
@@ -147,25 +146,6 @@ def _notes(experiment: Experiment, evidence: Evidence) -> list[str]:
     return [*marked, *experiment.notes(evidence)]
 
 
-def require_writable(out: str | os.PathLike[str]) -> None:
-    """Raise an ``InputError`` before the work if ``out`` cannot be written."""
-    path = os.path.abspath(out)
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    if not os.path.isdir(path) or not os.access(path, os.W_OK):
-        raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
-
-
-def make_folder(out: str | os.PathLike[str]) -> Path:
-    """The report's folder, created if necessary."""
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"out = {str(folder)!r}: cannot be made ({error.strerror})") from error
-    return folder
-
-
 def _write(
     found: Sequence[Finding], claims: Sequence[Verdict], out: str | os.PathLike[str]
 ) -> list[Path]:
@@ -199,10 +179,10 @@ def _book(
     return Book(TITLE, LEAD, _common_facts(found, claims), pages, table)
 
 
-def _page(found: Finding, panels: Sequence[Panel]) -> Page:
+def _page(found: Finding, panels: Sequence[Panel]) -> Chapter:
     experiment, evidence = found.experiment, found.evidence
     problems = {call.problem: call.load().to_toml() for call in evidence.calls}
-    return Page(
+    return Chapter(
         title=experiment.title,
         lead=experiment.lead,
         facts=_facts(experiment, evidence),

@@ -42,6 +42,7 @@ from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Problem, Task, check_budget
 from tightrope.problem.changed import MOST_GROWTH, fitted, repriced, rescaled, with_arm
 from tightrope.problem.laws import shown
+from tightrope.showing import html_of
 
 __all__ = ["Controller"]
 
@@ -780,10 +781,7 @@ class Controller:
             f" {self.spent:g} spent in {self._counts[STEP]} pulls{flying})"
         )
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import controller_html
-
-        return controller_html(self)
+    _repr_html_ = html_of
 
 
 def _restored(saved: bytes, policy: Policy) -> Controller:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.formats import Money, age, chance, count, moment, number, percent, span
 from tightrope.live.outlook import LimitOutlook
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
-from tightrope.service.pages.formats import Money, age, chance, count, moment, number, percent, span
 from tightrope.service.pages.history import Point, View
 
 __all__ = ["Facts", "facts_of"]
