@@ -16,7 +16,7 @@ from tightrope import Arm, Bernoulli, LyOn, Problem, Results, Stationary, oracle
 from tightrope.cli import main
 from tightrope.names import LONGEST, in_csv, in_figure, in_table, in_text
 from tightrope.policies import UniformRandom
-from tightrope.report import Page, plot, print_rows, save, table, write_csv
+from tightrope.report import Chapter, plot, print_rows, save, table, write_csv
 from tightrope.report.page import Picture, render
 from tightrope.report.rows import detailed
 from tightrope.report.table import print_oracle
@@ -172,7 +172,7 @@ def drawn(name: str) -> str:
 @BY_NAME
 def test_on_a_page(name):
     results = named(name)
-    page = Page(
+    page = Chapter(
         title=name,
         lead=name,
         facts=[(name, name)],

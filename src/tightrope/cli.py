@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tightrope.errors import InputError, PolicyError, TightropeError
 from tightrope.interrupts import not_dropped
-from tightrope.names import in_text
+from tightrope.names import in_text, one_line
 from tightrope.shell.campaigns import add_campaign
 from tightrope.shell.commands import (
     SHELLS,
@@ -279,6 +279,7 @@ def theory(options: argparse.Namespace) -> int:
     """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
     from dataclasses import asdict
 
+    from tightrope.formats import finite
     from tightrope.optimum.pi_star import at_budget
     from tightrope.problem.ready import load_problem
     from tightrope.theory.bounds import bounds, learning_bounds
@@ -288,9 +289,7 @@ def theory(options: argparse.Namespace) -> int:
         found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
     else:
         found = learning_bounds(problem, options.budget)
-    rows = [asdict(bound) for bound in found]
-    for row in rows:
-        row["value"], row["printed"] = _finite(row["value"]), _finite(row["printed"])
+    rows = finite([asdict(bound) for bound in found])
     if options.json:
         print_json(rows)
         return 0
@@ -723,10 +722,6 @@ def _knows(name: str) -> str:
     return parse_policy(name).knows
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or abs(value) == float("inf") else value
-
-
 def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
@@ -767,15 +762,9 @@ def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
 
 
 def _fail(error: object, status: int) -> int:
-    print(in_text(f"tightrope: {_one_line(error)}"), file=sys.stderr)
+    print(in_text(f"tightrope: {one_line(error)}"), file=sys.stderr)
     return status
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(in_text(f"warning: {_one_line(message)}"), file=sys.stderr)
-
-
-def _one_line(message: object) -> str:
-    """A message on one line, shortened: a value in it may be arbitrarily long."""
-    line = " ".join(str(message).split())
-    return line if len(line) <= 500 else f"{line[:300]} ... {line[-195:]}"
+    print(in_text(f"warning: {one_line(message)}"), file=sys.stderr)

@@ -60,6 +60,25 @@ def require_writable(path: PathLike) -> None:
     os.unlink(name)
 
 
+def require_folder(out: PathLike) -> None:
+    """Raise an ``InputError`` unless a folder ``out`` can be written; call it before long work."""
+    path = os.path.abspath(out)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path) or not os.access(path, os.W_OK):
+        raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
+
+
+def make_folder(out: PathLike) -> Path:
+    """The folder, created if necessary."""
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out = {str(folder)!r}: cannot be made ({error.strerror})") from error
+    return folder
+
+
 @contextmanager
 def whole_file(path: PathLike) -> Iterator[IO[bytes]]:
     """A file to write to; it replaces ``path`` when the block ends without an error.
@@ -331,22 +350,3 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
         data = bytearray(file.read())
     order: Any = "F" if by_columns else "C"
     return np.ndarray(said.shape, said.dtype, data, order=order)
-
-
-def require_folder(out: PathLike) -> None:
-    """Raise an ``InputError`` before the work if ``out`` cannot be written."""
-    path = os.path.abspath(out)
-    while not os.path.exists(path):
-        path = os.path.dirname(path)
-    if not os.path.isdir(path) or not os.access(path, os.W_OK):
-        raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
-
-
-def make_folder(out: PathLike) -> Path:
-    """The report's folder, created if necessary."""
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"out = {str(folder)!r}: cannot be made ({error.strerror})") from error
-    return folder

@@ -1,4 +1,4 @@
-"""Escape the names that users choose, for terminals, tables, figures and CSV files.
+"""Escape the names that users choose, for messages, terminals, tables, figures and CSV files.
 
 The name of an arm, a limit, a policy or a problem may contain anything: markup, formulas, escape
 sequences, line ends, marks that reverse the reading direction. There is one function per medium.
@@ -6,16 +6,31 @@ sequences, line ends, marks that reverse the reading direction. There is one fun
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
-__all__ = ["LONGEST", "in_csv", "in_figure", "in_table", "in_text", "listed", "shortened"]
+__all__ = [
+    "LONGEST",
+    "csv_text",
+    "in_csv",
+    "in_figure",
+    "in_table",
+    "in_text",
+    "listed",
+    "one_line",
+    "shortened",
+]
 
 LONGEST = 60  # characters of a name in a table or a figure
 JOINERS = "\u200c\u200d"  # kept: some scripts and emoji need them, and they are harmless
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, formats, surrogates, private, line ends
 FORMULA = tuple("=+-@＝＋－＠")
+NUMBER = re.compile(r"[+-][0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # begins like a formula and is none
+LONGEST_MESSAGE = 500  # characters
 
 
 def in_text(text: str, keep: str = "") -> str:
@@ -27,6 +42,15 @@ def in_text(text: str, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(one if one in keep or _is_visible(one) else _escape(one) for one in text)
+
+
+def one_line(message: object, longest: int = LONGEST_MESSAGE) -> str:
+    r"""A message on one line, shortened in the middle: a value in it may be arbitrarily long.
+
+    >>> one_line("two\nlines"), one_line("x" * 9 + "y" * 9, 12)
+    ('two lines', 'xxxxxxxx…yyy')
+    """
+    return shortened(" ".join(str(message).split()), longest)
 
 
 def in_table(name: str, longest: int = LONGEST) -> str:
@@ -61,13 +85,25 @@ def in_figure(name: str, glyphs: Collection[int]) -> str:
 def in_csv(value: object) -> object:
     r"""The value for a CSV file: text is one line and no spreadsheet reads it as a formula.
 
-    >>> in_csv("=1+1"), in_csv("lyon"), in_csv("a\nb"), in_csv(-0.5)
-    ("'=1+1", 'lyon', 'a\\nb', -0.5)
+    >>> in_csv("=1+1"), in_csv("lyon"), in_csv("a\nb"), in_csv(-0.5), in_csv("-0.5")
+    ("'=1+1", 'lyon', 'a\\nb', -0.5, '-0.5')
     """
     if not isinstance(value, str):
         return value
     text = in_text(value)
-    return f"'{text}" if text.lstrip().startswith(FORMULA) else text
+    harmless = not text.lstrip().startswith(FORMULA) or NUMBER.fullmatch(text)
+    return text if harmless else f"'{text}"
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    r"""The rows as CSV, each value as :func:`in_csv` has it.
+
+    >>> csv_text([["policy", "budget"], ["=lyon", 1.5], ["resolve", None]])
+    "policy,budget\n'=lyon,1.5\nresolve,\n"
+    """
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([map(in_csv, row) for row in rows])
+    return file.getvalue()
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -25,6 +25,7 @@ from tightrope.problem import Known, Problem, Scales, Task, table_of
 from tightrope.problem.laws import shown
 from tightrope.problem.problem import MOST_INLINE
 from tightrope.problem.rows import Rows
+from tightrope.showing import html_of
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow
 
@@ -247,10 +248,7 @@ class Results:
         ]
         return f"Results({'; '.join(parts)})"
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import results_html
-
-        return results_html(self)
+    _repr_html_ = html_of
 
     def merge(self, *others: Results) -> Results:
         """These runs and those of ``others`` in run order; all but the run numbers must agree."""

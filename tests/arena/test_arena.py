@@ -491,11 +491,11 @@ def test_verdicts():
     ahead, behind = made_up("a", 1.45), made_up("b", 1.0)
     broken = made_up("c", 1.6, keeps=False, share=0.25)
     assert told(ahead, behind, broken) == (
-        "a keeps the limit with the lowest regret, 5.00 % of OPT(B); next is b, 50 % of OPT(B)."
+        "a keeps the limit with the lowest regret, 5 % of OPT(B); next is b, 50 % of OPT(B)."
         " c (by 25 %) breaks it."
     )
     assert told(ahead, made_up("b", 1.445)) == (
-        "a and b keep the limit with the lowest regret, 5.00 % of OPT(B) (no telling them apart)."
+        "a and b keep the limit with the lowest regret, 5 % of OPT(B) (no telling them apart)."
         " Nobody breaks it."
     )
     assert told(broken, replace(broken, policy="d")).startswith("No policy is shown to keep the")
@@ -510,7 +510,7 @@ def test_verdicts():
     assert told(*line) == "a keeps the limit with the lowest regret; next is b. Nobody breaks it."
     assert "know the laws" in told(made_up(knows_means=True))
     assert told(ahead, made_up("ref", knows_means=True)) == (
-        "a keeps the limit, regret 5.00 % of OPT(B)."
+        "a keeps the limit, regret 5 % of OPT(B)."
     )
     assert told(replace(ahead, regret_share=None)) == "a keeps the limit."
     assert told(line[0]) == "a keeps the limit."

@@ -28,7 +28,6 @@ from tightrope import (
 from tightrope import optimum as exact_optimum
 from tightrope.data import bootstrap as bootstrap_module
 from tightrope.data.bootstrap import Draws
-from tightrope.data.plan_report import page, panels
 from tightrope.data.planning import (
     ATTEMPTS,
     FRESH,
@@ -41,6 +40,7 @@ from tightrope.data.planning import (
 )
 from tightrope.errors import InputError
 from tightrope.problem import Limit
+from tightrope.report.plan import page, panels
 
 LYON = {"lyon": LyOn()}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tightrope.errors import InputError
 from tightrope.report.figures import draw, legend_marks, svg_text
-from tightrope.report.page import Page, Picture, render, write_page
+from tightrope.report.page import Chapter, Picture, render, write_page
 from tightrope.report.panels import metric_panels
 from tightrope.report.rows import detailed
 
@@ -47,7 +47,7 @@ def page(one_limit):
     rows = [replace(row, outside_theory=row.budget < 100) for row in detailed(one_limit)]
     panels = metric_panels(one_limit.problem, rows, "reward_rate")
     panels += metric_panels(one_limit.problem, rows, "violation")
-    return Page(
+    return Chapter(
         title="A <page> & more",
         lead="What it shows",
         facts=[("Seed", "0")],
@@ -111,7 +111,7 @@ def test_written_whole_or_not_at_all(page, tmp_path):
     assert (tmp_path / "index.html").read_text() == render(page)
     with pytest.raises(InputError):
         write_page(page, tmp_path / "absent" / "index.html")
-    broken = Page("t", "l", [], [], [Picture("p", "not an svg")], [], page.rows)
+    broken = Chapter("t", "l", [], [], [Picture("p", "not an svg")], [], page.rows)
     with pytest.raises(ValueError, match="substring"):
         write_page(broken, tmp_path / "broken.html")
     assert os.listdir(tmp_path) == ["index.html"]

@@ -15,19 +15,22 @@ from tightrope.report.rows import detailed, optimum_rate
 from tightrope.report.table import (
     NO_REGRET,
     OUTSIDE,
-    columns,
     flat,
     footnotes,
     print_oracle,
     print_rows,
-    section_ends,
+    rows_table,
     table,
     write_csv,
 )
 
 
+def columns(rows):
+    return rows_table(rows).columns
+
+
 def cells(rows, heading):
-    return next(column.cells for column in columns(rows) if column.heading == heading)
+    return next(column.texts for column in columns(rows) if column.heading == heading)
 
 
 def printed(rows) -> str:
@@ -71,7 +74,7 @@ def test_columns_by_the_names_of_the_limits(one_limit, two_limits):
     headings = [column.heading for column in columns(rows)]
     assert headings[3:5] == ["violation of bad", "violation of late"]
     unnamed = columns(two_limits.summary())
-    assert cells(rows, "violation of late") == unnamed[4].cells
+    assert cells(rows, "violation of late") == unnamed[4].texts
     assert unnamed[4].heading == "violation 2"
     assert not any(key.startswith("violations") for key in flat(rows[0]))
 
@@ -138,8 +141,8 @@ def test_no_minus_before_a_zero(one_limit):
 
 def test_sections_and_marks(one_limit):
     rows = [{**row, "outside_theory": row["budget"] < 100} for row in one_limit.summary()]
-    assert section_ends(rows) == [False, False, True] * 3
-    assert section_ends(rows[::3]) == [False] * 3
+    assert rows_table(rows).ends == [False, False, True] * 3
+    assert rows_table(rows[::3]).ends == [False] * 3
     assert cells(rows, "policy")[:2] == ["lyoff *", "lyoff"]
     assert OUTSIDE in printed(rows)
     assert OUTSIDE not in printed(one_limit.summary())
@@ -158,7 +161,7 @@ def test_a_pipe_gets_every_cell_on_its_line(one_limit):
     shown = [line for line in lines if "/" in line]
     assert len(shown) == len(rows)
     for column in columns(rows):
-        for line, cell in zip(shown, column.cells, strict=True):
+        for line, cell in zip(shown, column.texts, strict=True):
             assert cell in line
 
 

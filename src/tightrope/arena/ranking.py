@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import hypot
 from statistics import median
 
+from tightrope import formats
 from tightrope.arena.rows import FAR, TOLERANCE, ArenaRow
 from tightrope.statistics import NORMAL_95
 
 __all__ = ["Standing", "at_place", "judged", "percent", "ranked", "standings", "verdict"]
+
+percent = partial(formats.percent, digits=None)
 
 
 def ranked(rows: Iterable[ArenaRow]) -> list[ArenaRow]:
@@ -157,17 +161,6 @@ def _unclear(rows: Sequence[ArenaRow]) -> str:
     if not rows:
         return ""
     return f"The runs do not show whether {_listed([row.policy for row in rows])} would."
-
-
-def percent(share: float) -> str:
-    """Two decimals where they matter.
-
-    >>> percent(0.1234), percent(0.00126), percent(1.0), percent(-1.5)
-    ('12.3 %', '0.13 %', '100 %', '-150 %')
-    """
-    value = 100.0 * share
-    decimals = 0 if value == round(value) or abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:z.{decimals}f} %"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tightrope.arena.ranking import (
-    Standing,
     at_place,
     judged,
     percent,
@@ -19,24 +19,27 @@ from tightrope.arena.ranking import (
 )
 from tightrope.arena.rows import ArenaRow, Scene
 from tightrope.files import write_text
-from tightrope.report import html
-from tightrope.report.board import Board, Cell, Heading, Tableau, render_board
-from tightrope.report.figures import draw, legend_marks, save, svg_text
-from tightrope.report.page import Findings, Picture
-from tightrope.report.panels import Curve, Panel, Reference
+from tightrope.formats import NOTHING, counted, number, odds, with_reach
+from tightrope.report.figures import draw, save
+from tightrope.report.html import block
+from tightrope.report.model import Column, Table, names, texts
+from tightrope.report.page import fill, illustrated
+from tightrope.report.panels import Panel, PolicyCurve, Reference
 from tightrope.report.styles import Style, styles
 from tightrope.report.table import write_csv
 from tightrope.theory.learning import learning_limit
 
 __all__ = ["FILES", "headline", "panels", "standings_html", "verdicts", "write"]
 
+TEMPLATE = "board.html.j2"
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 HOLLOW = "hollow: not shown to keep the limit"
 LONGEST_SOURCE = 40_000  # characters of a problem's TOML on the page
 LEARNING = "C log B: limit of learning, for large B"
-NOTHING = "–"
+
+six = partial(number, digits=6)
 
 LEAD = (
     "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
@@ -82,6 +85,31 @@ NOTES = [
     " budgets it lies outside the paper's theory.",
 ]
 
+STANDINGS = {  # what the columns mean
+    "keeps the limit": "shown on how many of the problems that it was run on",
+    "rank 1": "how often it keeps the limit with the lowest regret, ties included",
+    "median regret": "as a share of OPT(B), over the problems where it keeps the limit and regret"
+    " says something: see the notes",
+    "worst violation": "the largest mean violation on any problem, as a share of c",
+    "worst 99th percentile": "of a run's violation, on any problem, as a share of c",
+    "P(limit broken)": "the share of runs that break a limit, averaged over problems",
+}
+NUMBERS = {
+    "budget": "in largest costs of one pull",
+    "rank": "within the problem and budget; = is a tie, – knows the laws",
+    "limit": "keeps, breaks or unclear: see the notes",
+    "regret": "OPT(B) less the mean reward, ± half of its 95 % interval",
+    "of OPT(B)": "the regret as a share of OPT(B)",
+    "violation": "mean penalty over c B, less 1, ± half of its 95 % interval; of the limit kept"
+    " worst",
+    "99th percentile": "of a run's violation, as a share of the limit",
+    "P(limit broken)": "the share of runs whose penalty exceeds c B for some limit, and its 95 %"
+    " interval (Wilson)",
+    "P(by more than 5 %)": "likewise, of runs whose penalty exceeds it by 5 %",
+    "runs": "of this policy at this budget",
+    "time per decision": "nanoseconds of wall-clock time a simulated pull; see the notes",
+}
+
 
 def write(
     folder: Path,
@@ -94,7 +122,7 @@ def write(
     """Everything is made first and written then; the page comes last."""
     drawn = panels(rows, scenes)
     figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
-    page = render_board(_board(rows, scenes, drawn, facts, budget, left_out))
+    page = _page(rows, scenes, drawn, facts, budget, left_out)
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
     save(figure, folder / "arena", ("png", "svg"))
     write_text(folder / FILES[-1], page)
@@ -113,7 +141,7 @@ def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
     found = {}
     for name in dict.fromkeys(row.problem for row in rows):
         there = _judged(rows, name, budget)
-        told = "" if there == budget else f"At {there:,g}: "
+        told = "" if there == budget else f"At {six(there)}: "
         found[name] = told + verdict(at_place(rows, name, there))
     return found
 
@@ -156,7 +184,7 @@ def _side_by_side(panel: Panel, labels: Sequence[str], budget: float) -> Panel:
         replace(one, x=np.array([float(labels.index(one.label))]), line=False)
         for one in panel.curves
     ]
-    label = "policies as in the legend, " * (len(labels) > 1) + f"B = {budget:,g}"
+    label = "policies as in the legend, " * (len(labels) > 1) + f"B = {six(budget)}"
     spread = (-0.5, len(labels) - 0.5)
     return replace(panel, curves=curves, x_label=label, x_ticks=0, x_limits=spread)
 
@@ -185,12 +213,12 @@ def _order(row: ArenaRow) -> tuple[bool, str]:
     return row.knows_means, row.policy
 
 
-def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> Curve:
+def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> PolicyCurve:
     """One policy's regret on one problem; without intervals, for there are many curves."""
     known = [r for r in rows if r.policy == label and r.regret_share is not None]
     known.sort(key=lambda row: float(row.budget))
     knows = any(row.knows_means for row in known)
-    return Curve(
+    return PolicyCurve(
         label=label,
         name=_title(label, "laws" * knows),
         x=np.array([row.budget for row in known], float),
@@ -202,26 +230,26 @@ def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> Curve:
     )
 
 
-def _board(
+def _page(
     rows: Sequence[ArenaRow],
     scenes: Mapping[str, Scene],
     drawn: Sequence[Panel],
     facts: Sequence[tuple[str, str]],
     budget: float,
     left_out: Sequence[str],
-) -> Board:
-    return Board(
+) -> str:
+    return fill(
+        TEMPLATE,
         title=headline(rows),
         lead=LEAD,
         facts=facts,
-        findings=[("verdicts", _verdicts(rows, scenes, budget))],
-        legend=[Picture(name, mark) for name, mark in legend_marks(drawn).items()],
-        pictures=[_picture(panel) for panel in drawn],
+        findings=_verdicts(rows, scenes, budget),
         pictures_lead=PICTURES_LEAD,
         tables=[_standings(rows, budget), _numbers(rows, budget)],
         notes=[*NOTES, *left_out],
         files=FILES[:-1],
         sources=[(f"Problem {name}: {s.about}", _source(s)) for name, s in scenes.items()],
+        **illustrated(drawn, size=SIZE),
     )
 
 
@@ -245,28 +273,27 @@ def _source(scene: Scene) -> str:
     return f"{shown}\n# ... and {more:,} more lines: tightrope problems {scene.name}\n"
 
 
-def _picture(panel: Panel) -> Picture:
-    return Picture(panel.title, svg_text(draw([panel], columns=1, size=SIZE, legend=False)))
-
-
-def _verdicts(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene], budget: float) -> Findings:
+def _verdicts(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene], budget: float) -> Table:
     told = verdicts(rows, budget)
-    return Findings(
-        title=f"Verdicts at B = {budget:,g} largest costs of one pull",
+    best = [_best(rows, name, budget) for name in scenes]
+    columns = [
+        texts("Problem", [f"{name}: {one.about}" for name, one in scenes.items()], _unbroken),
+        texts("Size", [_size(scene) for scene in scenes.values()], _unbroken),
+        texts("Verdict", [told[name] for name in scenes], _unbroken),
+        texts("Best that keeps it", best, tones=["open"] * len(scenes)),
+    ]
+    return Table(
+        columns,
+        title=f"Verdicts at B = {six(budget)} largest costs of one pull",
         lead="Slack: how far below the limits the most careful mixture of the arms stays, as a"
         " share of the limits. Regrets are shares of OPT(B), violations shares of the limit.",
-        headings=("Problem", "Size", "Verdict", "Best that keeps it"),
-        rows=[
-            _unbroken(f"{name}: {scene.about}", _size(scene), told[name], _best(rows, name, budget))
-            for name, scene in scenes.items()
-        ],
-        tones=["open"] * len(scenes),
+        name="verdicts",
     )
 
 
-def _unbroken(*texts: str) -> tuple[str, ...]:
+def _unbroken(text: str) -> str:
     """No line ends between a number and its unit."""
-    return tuple(text.replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0") for text in texts)
+    return text.replace(" %", "\u00a0%").replace(" = ", "\u00a0=\u00a0")
 
 
 def _size(scene: Scene) -> str:
@@ -285,135 +312,84 @@ def _best(rows: Sequence[ArenaRow], problem: str, budget: float) -> str:
     return ", ".join(first) or "none"
 
 
-def _standings(rows: Sequence[ArenaRow], budget: float) -> Tableau:
+def _standings(rows: Sequence[ArenaRow], budget: float) -> Table:
     found = standings(rows, budget)
-    headings = [
-        Heading("policy", number=False),
-        Heading("keeps the limit", "shown on how many of the problems that it was run on"),
-        Heading("rank 1", "how often it keeps the limit with the lowest regret, ties included"),
-        Heading(
-            "median regret",
-            "as a share of OPT(B), over the problems where it keeps the limit and regret says"
-            " something: see the notes",
+    kept = [one.keeps / one.problems for one in found]
+    columns = [
+        texts("policy", [_title(one.policy, one.knows) for one in found]),
+        Column(
+            "keeps the limit",
+            found,
+            lambda one: f"{one.keeps} of {one.problems}",
+            lambda one: one.keeps,
+            tones=["good" if share == 1.0 else "bad" for share in kept],
+            bars=kept,
         ),
-        Heading("worst violation", "the largest mean violation on any problem, as a share of c"),
-        Heading("worst 99th percentile", "of a run's violation, on any problem, as a share of c"),
-        Heading("P(limit broken)", "the share of runs that break a limit, averaged over problems"),
+        Column("rank 1", [None if one.knows_means else one.first for one in found]),
+        Column("median regret", [one.regret_share for one in found], percent),
+        Column("worst violation", [one.worst for one in found], percent),
+        Column("worst 99th percentile", [one.worst_p99 for one in found], percent),
+        Column("P(limit broken)", [one.broken for one in found], percent),
     ]
-    return Tableau(
-        name="standings",
-        title=f"Standings at B = {budget:,g}",
+    return Table(
+        columns,
+        title=f"Standings at B = {six(budget)}",
         lead="Every policy over all problems. Sorted by how often the limit is kept, then by first"
         " ranks.",
-        headings=headings,
-        rows=[_standing_cells(one) for one in found],
+        name="standings",
+        meanings=STANDINGS,
     )
 
 
 def standings_html(rows: Sequence[ArenaRow], budget: float) -> str:
     """The standings as a small table for notebooks."""
-    found = standings(rows, budget)
-    keeps = [
-        html.Cell(f"{one.keeps} of {one.problems}", one.keeps / one.problems, tone=_kept_tone(one))
-        for one in found
-    ]
-    listed = [
-        html.HtmlColumn("policy", [_title(one.policy, one.knows) for one in found], number=False),
-        html.HtmlColumn("keeps the limit", keeps),
-        html.HtmlColumn(
-            "rank 1", [NOTHING if one.knows_means else str(one.first) for one in found]
-        ),
-        html.HtmlColumn("median regret", [_percent(one.regret_share) for one in found]),
-        html.HtmlColumn("worst violation", [percent(one.worst) for one in found]),
-        html.HtmlColumn("worst 99th percentile", [percent(one.worst_p99) for one in found]),
-        html.HtmlColumn("P(limit broken)", [percent(one.broken) for one in found]),
-    ]
-    problems = len({row.problem for row in rows})
-    facts = [
-        f"{problems} problem{'s' * (problems != 1)}",
-        f"budget {budget:,g} largest costs of one pull",
-    ]
+    problems = counted(len({row.problem for row in rows}), "problem")
     note = "Regret is a share of OPT(B), violations are shares of the limit."
-    return html.Block("Arena: standings", facts, listed, [note]).html()
+    shown = replace(_standings(rows, budget), title="Arena: standings", notes=[note])
+    return block(shown, [problems, f"budget {six(budget)} largest costs of one pull"])
 
 
-def _kept_tone(one: Standing) -> str:
-    return "good" if one.keeps == one.problems else "bad"
-
-
-def _percent(share: float | None) -> str:
-    return NOTHING if share is None else percent(share)
-
-
-def _standing_cells(one: Standing) -> list[Cell]:
-    return [
-        Cell(_title(one.policy, one.knows)),
-        Cell(f"{one.keeps} of {one.problems}", one.keeps, _kept_tone(one)),
-        Cell(NOTHING) if one.knows_means else Cell(str(one.first), one.first),
-        Cell(NOTHING) if one.regret_share is None else _share_cell(one.regret_share),
-        _share_cell(one.worst),
-        _share_cell(one.worst_p99),
-        _share_cell(one.broken),
-    ]
-
-
-def _numbers(rows: Sequence[ArenaRow], budget: float) -> Tableau:
-    headings = [
-        Heading("problem", number=False, filters=True),
-        Heading("budget", "in largest costs of one pull", filters=True, picked=f"{budget:,g}"),
-        Heading("rank", "within the problem and budget; = is a tie, – knows the laws"),
-        Heading("policy", number=False, filters=True),
-        Heading("limit", "keeps, breaks or unclear: see the notes", number=False, filters=True),
-        Heading("regret", "OPT(B) less the mean reward, ± half of its 95 % interval"),
-        Heading("of OPT(B)", "the regret as a share of OPT(B)"),
-        Heading(
-            "violation",
-            "mean penalty over c B, less 1, ± half of its 95 % interval; of the limit kept worst",
-        ),
-        Heading("99th percentile", "of a run's violation, as a share of the limit"),
-        Heading(
+def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
+    policies = [_title(row.policy, row.knows) for row in rows]
+    tones = [{"keeps": "good", "breaks": "bad"}.get(row.kept, "") for row in rows]
+    columns = [
+        texts("problem", [row.problem for row in rows]),
+        Column("budget", [row.budget for row in rows], six),
+        Column("rank", rows, _rank_text, lambda row: row.rank),
+        texts("policy", policies),
+        names("limit", [row.kept for row in rows], tones=tones),
+        Column("regret", rows, _regret_text, lambda row: row.regret),
+        Column("of OPT(B)", [row.regret_share for row in rows], percent),
+        Column("violation", rows, _violation_text, lambda row: row.violation_share),
+        Column("99th percentile", [row.violation_p99_share for row in rows], percent),
+        Column(
             "P(limit broken)",
-            "the share of runs whose penalty exceeds c B for some limit, and"
-            " its 95 % interval (Wilson)",
+            rows,
+            lambda row: odds(row.broken, *row.broken_interval),
+            lambda row: row.broken,
         ),
-        Heading("P(by more than 5 %)", "likewise, of runs whose penalty exceeds it by 5 %"),
-        Heading("runs", "of this policy at this budget"),
-        Heading(
-            "time per decision", "nanoseconds of wall-clock time a simulated pull; see the notes"
+        Column(
+            "P(by more than 5 %)",
+            rows,
+            lambda row: odds(row.broken_far, *row.broken_far_interval),
+            lambda row: row.broken_far,
         ),
+        Column("runs", [row.runs for row in rows], "{:,}".format),
+        Column("time per decision", [row.decision_ns for row in rows], "{:,.3g}".format, unit="ns"),
     ]
-    return Tableau(
-        name="numbers",
+    return Table(
+        columns,
         title="All numbers",
         lead="A row a problem, budget and policy. Click a heading to sort. The CSV beside this page"
         " has every number in full precision.",
-        headings=headings,
-        rows=[_cells(row) for row in rows],
+        name="numbers",
+        meanings=NUMBERS,
+        filters={"problem": None, "budget": six(budget), "policy": None, "limit": None},
     )
 
 
-def _cells(row: ArenaRow) -> list[Cell]:
-    rank = NOTHING if row.rank is None else f"{row.rank}{'=' * row.tied}"
-    return [
-        Cell(row.problem),
-        Cell(f"{row.budget:,g}", row.budget),
-        Cell(rank, row.rank),
-        Cell(_title(row.policy, row.knows)),
-        Cell(row.kept, tone={"keeps": "good", "breaks": "bad"}.get(row.kept, "")),
-        Cell(_with_error(row.regret, row.regret_interval), row.regret),
-        Cell(NOTHING) if row.regret_share is None else _share_cell(row.regret_share),
-        Cell(_violation_text(row), row.violation_share),
-        _share_cell(row.violation_p99_share),
-        _odds_cell(row.broken, row.broken_interval),
-        _odds_cell(row.broken_far, row.broken_far_interval),
-        Cell(f"{row.runs:,}", row.runs),
-        Cell(f"{row.decision_ns:,.3g} ns", row.decision_ns),
-    ]
-
-
-def _odds_cell(share: float, interval: tuple[float, float]) -> Cell:
-    low, high = interval
-    return Cell(f"{percent(share)} ({100 * low:.1f} – {100 * high:.1f})", share)
+def _rank_text(row: ArenaRow) -> str:
+    return NOTHING if row.rank is None else f"{row.rank}{'=' * row.tied}"
 
 
 def _violation_text(row: ArenaRow) -> str:
@@ -424,20 +400,11 @@ def _violation_text(row: ArenaRow) -> str:
     return f"{text} ± {50 * (high - low):.2f}"
 
 
-def _with_error(value: float | None, interval: Sequence[float] | None) -> str:
-    if value is None:
-        return NOTHING
-    decimals = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
-    text = f"{value:z,.{decimals}f}"
-    if interval is None:
-        return text
-    return f"{text} ± {(interval[1] - interval[0]) / 2:,.{decimals}f}"
+def _regret_text(row: ArenaRow) -> str:
+    low, high = row.regret_interval or (0.0, 0.0)
+    return NOTHING if row.regret is None else with_reach(row.regret, (high - low) / 2)
 
 
 def _title(policy: str, knows: str) -> str:
     """A policy and what it is told of the arms."""
     return f"{policy} (knows the {knows})" if knows else policy
-
-
-def _share_cell(share: float) -> Cell:
-    return Cell(percent(share), share)

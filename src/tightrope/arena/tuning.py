@@ -36,7 +36,7 @@ from tightrope.policies import LyOn, Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
 from tightrope.problem.laws import number
-from tightrope.report.panels import Curve, Panel, Reference
+from tightrope.report.panels import Panel, PolicyCurve, Reference
 from tightrope.report.rows import optimum_rate
 from tightrope.report.styles import graded, styles
 from tightrope.summary import SummaryRow
@@ -285,8 +285,8 @@ def _short(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _points(label: str, name: str, rows: Sequence[TunedRow], *, line: bool = True) -> Curve:
-    return Curve(
+def _points(label: str, name: str, rows: Sequence[TunedRow], *, line: bool = True) -> PolicyCurve:
+    return PolicyCurve(
         label=label,
         name=name,
         x=np.array([row.worst for row in rows]),

@@ -39,6 +39,7 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Arm, Problem
 from tightrope.problem.laws import Empirical, shown
 from tightrope.results import Floats, Results, violations
+from tightrope.showing import html_of, text_of
 from tightrope.statistics import Estimate, entries, wilson
 
 __all__ = [
@@ -395,15 +396,10 @@ class Bootstrap:
         """What the errors include, in sentences."""
         return log_notes(self.problem, self.varied, self.draws, self.infeasible)
 
-    def _repr_html_(self) -> str:
-        from tightrope.data.plan_report import bootstrap_html
-
-        return bootstrap_html(self)
+    _repr_html_ = html_of
 
     def __str__(self) -> str:
-        from tightrope.data.plan_report import bootstrap_text
-
-        return bootstrap_text(self)
+        return text_of(self)
 
 
 def log_notes(

@@ -47,6 +47,7 @@ from tightrope.policies import Policy, Resolve, parse_policy
 from tightrope.problem import Limit, Problem
 from tightrope.problem.laws import number
 from tightrope.problem.task import Named
+from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries, quantile, quantile_error
 
 __all__ = [
@@ -291,21 +292,14 @@ class Plan:
         labels = ", ".join(dict.fromkeys(row.policy for row in self.rows))
         return f"Plan({self.problem!r}; budgets: {budgets}; policies: {labels}; runs: {self.runs})"
 
-    def _repr_html_(self) -> str:
-        from tightrope.data.plan_report import plan_html
-
-        return plan_html(self)
+    _repr_html_ = html_of
 
     def __str__(self) -> str:
-        from tightrope.data.plan_report import plan_text
-
-        return plan_text(self)
+        return text_of(self)
 
     def write(self, folder: str) -> tuple[str, ...]:
         """Write plan.html, plan.json, plan.csv, plan.png and plan.svg; returns their paths."""
-        from tightrope.data.plan_report import write_plan
-
-        return write_plan(self, folder)
+        return write_report(self, folder)
 
 
 def default_policies(problem: Problem) -> dict[str, Policy]:

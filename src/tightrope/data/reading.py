@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, TightropeError, nearest
-from tightrope.names import listed
+from tightrope.names import listed, one_line
 from tightrope.problem.laws import LARGEST, Floats, shown
 
 __all__ = ["FORMATS", "read_log"]
@@ -404,7 +404,7 @@ def _of_frame(source: Any, title: str) -> Columns:
         allowed = "an eager data frame (pandas, polars, pyarrow), a mapping of columns or a path"
         raise InputError(f"source = a {kind}: must be {allowed}") from None
     except nw.exceptions.NarwhalsError as error:
-        raise InputError(f"{title}: {_one_line(error)}") from None
+        raise InputError(f"{title}: {one_line(error, 200)}") from None
 
     def number(name: str) -> Floats:
         series = frame[name]
@@ -460,10 +460,6 @@ def _narwhals() -> Any:
     return narwhals
 
 
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:200]
-
-
 # --- files --------------------------------------------------------------------------------
 
 
@@ -486,7 +482,7 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
     except TightropeError:
         raise
     except Exception as error:  # a damaged or foreign file can raise anything
-        raise InputError(f"{title}: must be a Parquet file ({_one_line(error)})") from None
+        raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
 
 
 def _never(name: str) -> NoReturn:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Progress", "percent", "reporting"]
+__all__ = ["Progress", "reporting"]
 
 Progress = Callable[[float], None] | bool | None
 
@@ -44,12 +44,3 @@ def reporting(progress: Progress, total: float, title: str) -> Iterator[Callable
             yield lambda work: bar.advance(task, work)
     else:
         yield lambda work: None
-
-
-def percent(fraction: float) -> str:
-    """The fraction as text.
-
-    >>> percent(0.4), percent(0.001)
-    ('40 %', 'less than 1 %')
-    """
-    return f"{100.0 * fraction:.0f} %" if fraction >= 0.01 else "less than 1 %"

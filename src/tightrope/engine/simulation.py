@@ -27,8 +27,9 @@ from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs, with_shared_kernels
-from tightrope.engine.progress import Progress, percent
+from tightrope.engine.progress import Progress
 from tightrope.engine.work import Runner, Work, run_chunks
+from tightrope.formats import percent
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.problem.laws import Law
@@ -245,8 +246,8 @@ def _interruption_text(work: Work) -> str:
     if work.store is None:
         return "interrupted before any run was finished by all policies"
     return (
-        f"interrupted: {percent(work.share_done)} is done and kept in {work.store.folder}; run the"
-        " same command again to continue"
+        f"interrupted: {percent(work.share_done, 0)} is done and kept in {work.store.folder}; run"
+        " the same command again to continue"
     )
 
 

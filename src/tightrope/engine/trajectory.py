@@ -17,6 +17,7 @@ from tightrope.errors import InputError
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.results import Floats, Runs
+from tightrope.showing import html_of
 
 __all__ = ["Trajectory", "trajectory"]
 
@@ -41,10 +42,7 @@ class Trajectory:
     policy: str = ""
     limit_names: tuple[str, ...] = ()
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import trajectory_html
-
-        return trajectory_html(self)
+    _repr_html_ = html_of
 
 
 def trajectory(

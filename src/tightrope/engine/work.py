@@ -17,7 +17,8 @@ import numpy as np
 from tightrope.engine.backend import Numbers
 from tightrope.engine.checkpoint import Checkpoint, Place
 from tightrope.engine.job import Job
-from tightrope.engine.progress import Progress, percent, reporting
+from tightrope.engine.progress import Progress, reporting
+from tightrope.formats import percent
 from tightrope.interrupts import not_dropped
 from tightrope.results import Runs
 
@@ -91,7 +92,7 @@ class Work:
         total = sum(chunk.weight for chunk in self.chunks)
         before = total * self.share_done
         if before and self.store and progress is not False:
-            share = percent(before / total)
+            share = percent(before / total, 0)
             print(f"continuing from {share}, kept in {self.store.folder}", file=sys.stderr)
         start = time.perf_counter()
         if self.store:

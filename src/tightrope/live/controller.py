@@ -27,6 +27,7 @@ from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Task
 from tightrope.problem.laws import shown
+from tightrope.showing import html_of
 
 __all__ = ["Controller"]
 
@@ -299,10 +300,7 @@ class Controller(MovingRun):
             f" {self.spent:g} spent in {self._counts[STEP]} pulls{flying})"
         )
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import controller_html
-
-        return controller_html(self)
+    _repr_html_ = html_of
 
 
 _restored = Controller.restore  # what the pickles of version 0.2 name

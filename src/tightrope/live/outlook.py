@@ -24,6 +24,7 @@ from tightrope.policies.parts.guard import (
 from tightrope.policies.parts.watch import CHANGES, HEAD, NOTICED
 from tightrope.problem.laws import shown
 from tightrope.problem.mixtures import conflict
+from tightrope.showing import html_of, text_of
 
 if TYPE_CHECKING:
     from tightrope.kernels.run_state import RunState
@@ -131,26 +132,9 @@ class Outlook:
         )
 
     def __str__(self) -> str:
-        heading = ("limit", "at most", "projected", "between", "chance above", "if safest", "")
-        rows = [heading, *map(_cells, self.limits)] if self.limits else []
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([*self.facts(), *lines])
+        return text_of(self)
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import outlook_html
-
-        return outlook_html(self)
-
-
-def _cells(one: LimitOutlook) -> tuple[str, ...]:
-    rate = "–" if one.rate is None else f"{one.rate:.4g}"
-    between = f"{one.low:.4g} to {one.high:.4g}"
-    chances = (f"{one.chance:.3g}", f"{one.chance_if_safe:.3g}")
-    return (one.name, f"{one.limit:.4g}", rate, between, *chances, one.standing)
+    _repr_html_ = html_of
 
 
 def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:

@@ -36,6 +36,7 @@ from tightrope.problem.mixtures import (
     conflict,
     program,
 )
+from tightrope.showing import html_of
 
 __all__ = [
     "ROUNDING",
@@ -84,10 +85,7 @@ class Oracle:
     arm_names: Sequence[str]
     limit_names: tuple[str, ...]
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import oracle_html
-
-        return oracle_html(self)
+    _repr_html_ = html_of
 
 
 @dataclass(frozen=True, eq=False)

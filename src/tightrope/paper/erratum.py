@@ -11,8 +11,8 @@ import numpy.typing as npt
 from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.policies import LyOn
 from tightrope.report.panels import (
-    Curve,
     Panel,
+    PolicyCurve,
     curve,
     limit_line,
     optimum_line,
@@ -78,18 +78,18 @@ def notes(evidence: Evidence) -> list[str]:
     ]
 
 
-def _curves(evidence: Evidence, metric: str) -> list[Curve]:
+def _curves(evidence: Evidence, metric: str) -> list[PolicyCurve]:
     return [
         curve(evidence.rows_of(PROBLEM, policy), metric, name=name)
         for name, policy in POLICIES.items()
     ]
 
 
-def _locked_curves(evidence: Evidence) -> list[Curve]:
+def _locked_curves(evidence: Evidence) -> list[PolicyCurve]:
     x = np.array(evidence.results[0].budgets, float)
     nothing = np.zeros(len(x), bool)
     return [
-        Curve(policy.label, name, x, *fraction(locked(evidence, policy)[..., 0]), nothing)
+        PolicyCurve(policy.label, name, x, *fraction(locked(evidence, policy)[..., 0]), nothing)
         for name, policy in POLICIES.items()
     ]
 

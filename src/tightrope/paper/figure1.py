@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.policies import LyOff, LyOn, Stationary
 from tightrope.report.panels import (
-    Curve,
     Panel,
+    PolicyCurve,
     Reference,
     curve,
     limit_line,
@@ -77,7 +77,9 @@ def _panel(evidence: Evidence, letter: str, delta0: float, metric: str) -> Panel
     )
 
 
-def _curves(evidence: Evidence, delta0: float, metric: str, number: int | None) -> list[Curve]:
+def _curves(
+    evidence: Evidence, delta0: float, metric: str, number: int | None
+) -> list[PolicyCurve]:
     learned = [
         curve(evidence.rows_of(PROBLEM, policy), metric, number, name=name)
         for name, policy in learners(delta0).items()

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.formats import with_reach
 from tightrope.optimum.exact import cost_of_a_run, optimum
 from tightrope.paper.base import Evidence
 from tightrope.paper.fits import FEWEST, Fit, power_law
@@ -473,10 +474,7 @@ def _power(fit: Fit | None, base: str = "B") -> str:
 
 def _number(value: Estimate) -> str:
     """An estimate as text, with as many decimals as its interval justifies."""
-    if not 0.0 < value.reach < np.inf:
-        return f"{value.mean:+,.4g}".replace("-", "−")
-    decimals = int(np.clip(1 - np.floor(np.log10(value.reach)), 0, 6))
-    return f"{value.mean:+,.{decimals}f} ± {value.reach:,.{decimals}f}".replace("-", "−")
+    return with_reach(value.mean, value.reach, "+").replace("-", "−")
 
 
 def _signed(value: float) -> str:

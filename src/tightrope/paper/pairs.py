@@ -11,8 +11,8 @@ import numpy as np
 from tightrope.paper.base import Call, Evidence
 from tightrope.policies.base import Policy
 from tightrope.report.panels import (
-    Curve,
     Panel,
+    PolicyCurve,
     Reference,
     curve,
     limit_line,
@@ -71,7 +71,7 @@ def pair(evidence: Evidence, settings: Sequence[Setting], what: str, **axes: Any
     ]
 
 
-def _curve(evidence: Evidence, setting: Setting, metric: str) -> Curve:
+def _curve(evidence: Evidence, setting: Setting, metric: str) -> PolicyCurve:
     drawn = curve(evidence.rows_of(setting.problem, setting.policy), metric, name=setting.name)
     return replace(drawn, label=setting.label, style=setting.style)
 

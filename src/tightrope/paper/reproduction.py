@@ -23,7 +23,7 @@ from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.paper.claims import judge
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, legend_marks, save, svg_text
-from tightrope.report.page import Book, Page, Picture, render_book
+from tightrope.report.page import Book, Chapter, Picture, render_book
 from tightrope.report.panels import Panel
 from tightrope.report.table import write_csv
 from tightrope.report.verdicts import Verdict, findings
@@ -179,10 +179,10 @@ def _book(
     return Book(TITLE, LEAD, _common_facts(found, claims), pages, table)
 
 
-def _page(found: Finding, panels: Sequence[Panel]) -> Page:
+def _page(found: Finding, panels: Sequence[Panel]) -> Chapter:
     experiment, evidence = found.experiment, found.evidence
     problems = {call.problem: call.load().to_toml() for call in evidence.calls}
-    return Page(
+    return Chapter(
         title=experiment.title,
         lead=experiment.lead,
         facts=_facts(experiment, evidence),

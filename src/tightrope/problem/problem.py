@@ -58,6 +58,7 @@ from tightrope.problem.task import (
     read_head,
 )
 from tightrope.problem.toml import entries_text, table_of
+from tightrope.showing import html_of
 
 __all__ = ["MOST_INLINE", "Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
 
@@ -631,10 +632,7 @@ class Problem(Known):
             parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
         return f"Problem({'; '.join(parts)})"
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import problem_html
-
-        return problem_html(self)
+    _repr_html_ = html_of
 
     @classmethod
     def from_toml(cls, text: str) -> Problem:

@@ -23,6 +23,7 @@ from tightrope.problem.declared import (
 from tightrope.problem.laws import LARGEST, Floats, at, known_keys, number, shown
 from tightrope.problem.limits import Kind, Share, as_limit
 from tightrope.problem.toml import alone, entries_text, table_of
+from tightrope.showing import html_of
 
 __all__ = [
     "FACT_KEYS",
@@ -699,10 +700,7 @@ class Task(Known):
             "skip": self.skip,
         }
 
-    def _repr_html_(self) -> str:
-        from tightrope.report.html import task_html
-
-        return task_html(self)
+    _repr_html_ = html_of
 
     @classmethod
     def from_toml(cls, text: str) -> Task:

@@ -4,11 +4,11 @@ matplotlib and jinja2 come with ``pip install 'tightrope[report]'`` and are impo
 """
 
 from tightrope.report.figures import draw, plot, save
-from tightrope.report.page import Page, Picture, write_page
+from tightrope.report.page import Chapter, Picture, write_page
 from tightrope.report.table import print_rows, table, write_csv
 
 __all__ = [
-    "Page",
+    "Chapter",
     "Picture",
     "draw",
     "plot",

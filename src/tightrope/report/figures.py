@@ -15,7 +15,7 @@ from tightrope.files import whole_file
 from tightrope.names import in_figure
 from tightrope.problem.laws import shown
 from tightrope.report.extra import require
-from tightrope.report.panels import Curve, Panel, Reference, metric_panels, trajectory_panels
+from tightrope.report.panels import Panel, PolicyCurve, Reference, metric_panels, trajectory_panels
 from tightrope.report.rows import detailed
 from tightrope.report.styles import INK, PAPER, QUIET, REFERENCES, SETTINGS, Style, styles
 from tightrope.results import Results
@@ -196,7 +196,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     _set_axes(axes, panel)
 
 
-def _draw_curve(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
+def _draw_curve(axes: Axes, curve: PolicyCurve, style: Style, unit: float) -> None:
     x = curve.x / unit
     if curve.line:
         axes.plot(x, curve.y, linestyle=style.line, color=style.colour, zorder=3)
@@ -214,7 +214,7 @@ def _draw_curve(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
         )
 
 
-def _draw_interval(axes: Axes, curve: Curve, style: Style, unit: float) -> None:
+def _draw_interval(axes: Axes, curve: PolicyCurve, style: Style, unit: float) -> None:
     """Draw the interval: a band along a line, an error bar at a single point."""
     if curve.low is None or curve.high is None:
         return

@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 from tightrope.files import write_text
 from tightrope.names import in_text
 from tightrope.report.extra import require
+from tightrope.report.figures import draw, legend_marks, svg_text
+from tightrope.report.model import Table
+from tightrope.report.panels import Panel
 from tightrope.report.rows import AnyRow
 from tightrope.report.styles import INK, PAPER
-from tightrope.report.table import columns, footnotes, section_ends
+from tightrope.report.table import footnotes, rows_table
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 __all__ = [
     "Book",
-    "Findings",
-    "Page",
+    "Chapter",
     "Picture",
     "fill",
+    "illustrated",
     "inlined",
     "render",
     "render_book",
@@ -43,7 +46,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Page:
+class Chapter:
     """The contents of one experiment's section, from top to bottom."""
 
     title: str
@@ -58,29 +61,17 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """A table of texts; the last cell of each row is a verdict, coloured by its tone."""
-
-    title: str
-    lead: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    tones: Sequence[str]  # per row: good, bad or open
-    files: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Book:
     """Several experiments on one page; a single one gives the book its title and lead."""
 
     title: str
     lead: str
     facts: Sequence[tuple[str, str]]
-    pages: Mapping[str, Page]  # by the name to link to
-    findings: Findings | None = None
+    pages: Mapping[str, Chapter]  # by the name to link to
+    findings: Table | None = None
 
 
-def render(page: Page) -> str:
+def render(page: Chapter) -> str:
     """One experiment as HTML; every text is escaped."""
     return render_book(Book(page.title, page.lead, page.facts, {"experiment": page}))
 
@@ -115,24 +106,31 @@ def _seen(value: Any) -> Any:
     return in_text(value, keep="\n\t") if plain else value
 
 
-def write_page(page: Page, path: str | os.PathLike[str]) -> None:
+def write_page(page: Chapter, path: str | os.PathLike[str]) -> None:
     """Write the page atomically."""
     write_text(path, render(page))
 
 
-def _chapter(name: str, page: Page) -> dict[str, Any]:
+def _chapter(name: str, page: Chapter) -> dict[str, Any]:
     """The template's values for one experiment."""
-    table = columns(page.rows)
     return {
         "name": name,
         "page": page,
-        "columns": table,
-        "lines": list(zip(*(column.cells for column in table), strict=True)),
-        "section_ends": section_ends(page.rows),
+        "table": rows_table(page.rows),
         "footnotes": footnotes(page.rows),
         "legend": inlined(page.legend, f"{name}-mark"),
         "pictures": inlined(page.pictures, f"{name}-picture"),
     }
+
+
+def illustrated(panels: Sequence[Panel], **size: Any) -> dict[str, list[tuple[str, Markup]]]:
+    """The legend and the pictures of panels, for a template; ``size``: as ``draw`` takes it."""
+    marks = [Picture(name, mark) for name, mark in legend_marks(panels).items()]
+    pictures = [
+        Picture(f"{one.title}: {one.y_label}", svg_text(draw([one], 1, legend=False, **size)))
+        for one in panels
+    ]
+    return {"legend": inlined(marks, "mark"), "pictures": inlined(pictures, "picture")}
 
 
 def inlined(pictures: Sequence[Picture], prefix: str) -> list[tuple[str, Markup]]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
-    "Curve",
     "Panel",
+    "PolicyCurve",
     "Reference",
     "curve",
     "limit_line",
@@ -60,7 +60,7 @@ WIDE = 20.0  # budgets that span this factor get a logarithmic axis
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class PolicyCurve:
     """A policy's values: ``label`` determines the colour, ``name`` is shown in the legend."""
 
     label: str
@@ -91,7 +91,7 @@ class Panel:
 
     title: str
     y_label: str
-    curves: Sequence[Curve]
+    curves: Sequence[PolicyCurve]
     references: Sequence[Reference] = ()
     x_label: str = "budget B"
     x_unit: float = 1.0  # ticks show x / x_unit
@@ -114,12 +114,12 @@ def curve(
     *,
     name: str | None = None,
     line: bool = True,
-) -> Curve:
+) -> PolicyCurve:
     """A policy's ``metric`` against the budget; ``number``, from 0, picks one of several parts."""
     pairs = [interval(row, metric, number) for row in rows]
     known = all(pair is not None for pair in pairs)
     ends = np.array(pairs, float).T if known else (None, None)
-    return Curve(
+    return PolicyCurve(
         label=rows[0].policy,
         name=name or rows[0].policy,
         x=np.array([row.budget for row in rows], float),
@@ -205,16 +205,16 @@ def _limit_titles(metric: str, paths: Iterable[Trajectory]) -> list[str]:
     return of_limits(metric, names if len(known) == 1 else channel_names(len(names))[2:])
 
 
-def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[Curve]:
+def _over_time(name: str, path: Trajectory, metric: str, m: int) -> list[PolicyCurve]:
     """A curve per run if there are few, else one curve of the median."""
     values = getattr(path, metric)
     runs: Floats = values[:, :, m] if values.ndim == 3 else values  # [R, T]
     x = path.step.astype(np.float64)
     plain = np.zeros(len(x), bool)
     if len(runs) <= MOST_LINES:
-        return [Curve(name, name, x, y, None, None, plain, points=False) for y in runs]
+        return [PolicyCurve(name, name, x, y, None, None, plain, points=False) for y in runs]
     low, middle, high = (quantile(runs, share, axis=0) for share in (MIDDLE[0], 0.5, MIDDLE[1]))
-    return [Curve(name, f"{name}: median", x, middle, low, high, plain, points=False)]
+    return [PolicyCurve(name, f"{name}: median", x, middle, low, high, plain, points=False)]
 
 
 def _y_label(problem: Problem, metric: str) -> str:

@@ -1,55 +1,43 @@
-"""Tables of rows, for the terminal, HTML pages and CSV files."""
+"""Tables of simulated rows, of the oracle and of the theory; rows as CSV files."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
 from tightrope.files import write_text
-from tightrope.names import in_csv, in_table, in_text
+from tightrope.formats import NOTHING, amounts, estimates, number
+from tightrope.names import csv_text, in_table, in_text
+from tightrope.report.model import Column, Table, names, print_table, rich_table, texts
 from tightrope.report.rows import (
     AnyRow,
     ReportRow,
     Row,
     entries,
-    mean,
     of_limits,
+    optimum_rate,
     part,
     typed,
 )
 from tightrope.statistics import Estimate
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Table as RichTable
 
     from tightrope.problem import Problem
 
 __all__ = [
     "OUTSIDE",
-    "Column",
-    "columns",
-    "empty_table",
-    "estimate_texts",
     "flat",
     "footnotes",
-    "full_width",
-    "is_limited",
     "print_oracle",
     "print_rows",
-    "print_table",
     "print_theory",
-    "pulls_text",
-    "section_ends",
+    "rows_table",
     "table",
-    "verbatim",
     "write_csv",
 ]
 
@@ -57,49 +45,28 @@ OUTSIDE = "* delta is not below the limit: no theorem covers it, the number is u
 MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2
 MOST_ARMS = 20  # up to this many, the oracle's table lists all arms
-NOTHING = "–"
 NO_REGRET = "regret –: undefined, because no policy keeps the limits on average at this budget"
 
 
-@dataclass(frozen=True)
-class Column:
-    """A heading and a text per row, escaped for tables."""
-
-    heading: str
-    cells: Sequence[str]
-    number: bool = True  # whether to right-align
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "heading", in_table(self.heading))
-        object.__setattr__(self, "cells", [in_table(cell) for cell in self.cells])
-
-
-def columns(rows: Sequence[AnyRow]) -> list[Column]:
-    """The columns of the printed table; ± is half of the 95 % interval."""
+def rows_table(rows: Sequence[AnyRow], title: str = "") -> Table:
+    """The table of the rows; ± is half of the 95 % interval. Red: breaks the limit for sure."""
     known = typed(rows)
-    names = [row.policy + " *" * row.outside_theory for row in known]
     found = [
-        Column("policy", names, number=False),
-        Column("budget", _numbers([row.budget for row in known])),
-        _estimate("reward rate", known, "reward_rate"),
+        names("policy", [row.policy + " *" * row.outside_theory for row in known]),
+        Column("budget", amounts([row.budget for row in known])),
+        Column("reward rate", _estimates(known, "reward_rate"), bars=_of_best(known)),
         *_violations(known),
-        _estimate("regret", known, "regret"),
+        Column("regret", _estimates(known, "regret")),
         _shares(known),
-        Column("pulls", [pulls_text(row.pulls) for row in known]),
+        Column("pulls", [row.pulls for row in known], "{:,.1f}".format),
     ]
     if any(row.knows for row in known):
-        found.append(Column("knows", [row.knows or NOTHING for row in known], number=False))
-    problems = [row.problem for row in known]
-    return [Column("problem", problems, number=False)] * (len(set(problems)) > 1) + found
-
-
-def pulls_text(pulls: float) -> str:
-    """The mean pulls per run, formatted the same way in every table.
-
-    >>> pulls_text(210.0), pulls_text(12345.678)
-    ('210.0', '12,345.7')
-    """
-    return f"{pulls:,.1f}"
+        found.append(names("knows", [row.knows or NOTHING for row in known]))
+    if len({row.problem for row in known}) > 1:
+        found.insert(0, names("problem", [row.problem for row in known]))
+    runs = ", ".join(f"{count:,}" for count in sorted({row.runs for row in known}))
+    notes = [f"{runs} runs per policy and budget; ± is half of the 95 % interval"]
+    return Table(found, title, notes=[*notes, *footnotes(known)], ends=_ends(known))
 
 
 def footnotes(rows: Sequence[AnyRow]) -> list[str]:
@@ -109,7 +76,9 @@ def footnotes(rows: Sequence[AnyRow]) -> list[str]:
     return outside + [NO_REGRET] * any(row.regret is None for row in known)
 
 
-def table(rows: Sequence[AnyRow], title: str | None = None, without: Sequence[str] = ()) -> Table:
+def table(
+    rows: Sequence[AnyRow], title: str | None = None, without: Sequence[str] = ()
+) -> RichTable:
     """A rich table; ``rich.print`` shows it. ``without``: headings to leave out.
 
     >>> row = dict(policy="lyon", budget=100.0, runs=9, reward_rate=1.25, violation=0.5,
@@ -118,16 +87,7 @@ def table(rows: Sequence[AnyRow], title: str | None = None, without: Sequence[st
     >>> [str(column.header) for column in table([row]).columns][:4]
     ['policy', 'budget', 'reward rate', 'violation']
     """
-    shown, known = empty_table(title), typed(rows)
-    shown.caption = verbatim("\n".join(_caption(known, without)))
-    listed, ends = columns(known), section_ends(known)
-    listed = [column for column in listed if column.heading not in without]
-    for column in listed:
-        justify: Any = "right" if column.number else "left"
-        shown.add_column(verbatim(column.heading), justify=justify, overflow="fold")
-    for i, texts in enumerate(zip(*(column.cells for column in listed), strict=True)):
-        shown.add_row(*map(verbatim, texts), end_section=ends[i])
-    return shown
+    return rich_table(rows_table(rows, title or "").without(without))
 
 
 def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
@@ -139,14 +99,8 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
     >>> results = simulate(ready_problem("paper"), LyOff(), budgets=[100, 400], runs=50, seed=1)
     >>> print_rows(results.summary())  # doctest: +SKIP
     """
-    from rich.console import Console
-
-    console, without = Console(file=file), [column.heading for column in columns(rows)][-1:3:-1]
-    for dropped in range(len(without) + 1):
-        shown = table(rows, without=without[:dropped])
-        if not is_limited(console) or full_width(shown) <= console.width:
-            break
-    print_table(shown, file)
+    shown = rows_table(rows)
+    print_table(shown, file, [column.heading for column in shown.columns][-1:3:-1])
 
 
 def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
@@ -155,15 +109,15 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     If the arms change: the best mixture of each phase, and the rates over all phases.
     """
     phases = row.get("phases", [])
-    print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row), None)
+    print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row))
     facts = {
-        "reward rate": f"{row['reward_rate']:,.6g}",
+        "reward rate": number(row["reward_rate"], 6),
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
         "limit": _limits(problem),
         "multiplier": _by_limit(problem, row["multiplier"], 6),
     }
     if "optimum" in row:
-        facts[f"optimum at budget {budget:,g}"] = f"{row['optimum']:,.6g}"
+        facts[f"optimum at budget {number(budget, 6)}"] = number(row["optimum"], 6)
     for name, text in facts.items():
         if text:
             print(in_text(f"{name}: {text}"))
@@ -172,68 +126,45 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
 def _by_limit(problem: Problem, values: float | Sequence[float], digits: int) -> str:
     """A number per limit as text, with the limits' names if they have names."""
     numbers = values if isinstance(values, list | tuple) else [values]
-    named = [f"{in_table(name)} " * problem.task.has_named_limits for name in problem.limit_names]
-    return ", ".join(f"{a}{one:,.{digits}g}" for a, one in zip(named, numbers, strict=True))
+    return ", ".join(
+        f"{name}{number(one, digits)}" for name, one in zip(_names(problem), numbers, strict=True)
+    )
+
+
+def _names(problem: Problem) -> list[str]:
+    """The limits' names, to stand before their numbers, if they have names."""
+    return [f"{in_table(name)} " * problem.task.has_named_limits for name in problem.limit_names]
 
 
 def _limits(problem: Problem) -> str:
     """The limits with their names, and per what they are unless it is the cost."""
-    told = []
-    for name, limit in zip(problem.limit_names, problem.limit_kinds, strict=True):
-        named = f"{in_table(name)} " * problem.task.has_named_limits
-        told.append(f"{named}{limit.number:,.6g}{limit.suffix}")
-    return ", ".join(told)
+    return ", ".join(
+        f"{name}{number(limit.number, 6)}{limit.suffix}"
+        for name, limit in zip(_names(problem), problem.limit_kinds, strict=True)
+    )
 
 
 def print_theory(rows: Sequence[Row], budget: float, file: IO[str] | None = None) -> None:
     """Print the paper's bounds at a budget, with fewer columns on a narrow terminal."""
-    from rich.console import Console
-
-    console, without = Console(file=file), ["note", "as printed", "paper"]
-    for dropped in range(len(without) + 1):
-        shown = _theory_table(rows, budget, without[:dropped])
-        if not is_limited(console) or full_width(shown) <= console.width:
-            break
-    print_table(shown, file)
-
-
-def _theory_table(rows: Sequence[Row], budget: float, without: Sequence[str]) -> Table:
-    shown = empty_table()
-    cells = {
-        "bound": [row["name"] for row in rows],
-        "paper": [row["label"] for row in rows],
-        f"at budget {budget:,g}": [_amount(row["value"]) for row in rows],
-        "as printed": [_amount(row["printed"]) for row in rows],
-        "bites from": [_bite(row) for row in rows],
-        "note": [row["obstacle"] or row["note"] for row in rows],
-    }
-    listed = {heading: texts for heading, texts in cells.items() if heading not in without}
-    for heading in listed:
-        left = heading in ("bound", "paper", "note")
-        shown.add_column(verbatim(heading), justify="left" if left else "right", overflow="fold")
-    for texts in zip(*listed.values(), strict=True):
-        shown.add_row(*map(verbatim, texts))
-    lines = [
+    columns = [
+        names("bound", [row["name"] for row in rows]),
+        names("paper", [row["label"] for row in rows]),
+        Column(f"at budget {number(budget, 6)}", [row["value"] for row in rows], number),
+        Column("as printed", [row["printed"] for row in rows], number),
+        Column("bites from", [_bite(row) for row in rows]),
+        texts("note", [row["obstacle"] or row["note"] for row in rows]),
+    ]
+    notes = [
         "bites from: the smallest budget from which the bound is below the trivial one",
         "as printed: the paper's own expression, which may be wrong; see docs/theory.md",
     ]
-    lines += [f"not shown, too little width: {', '.join(without)}"] * bool(without)
-    shown.caption = verbatim("\n".join(lines))
-    return shown
-
-
-def _amount(value: float | None) -> str:
-    if value is None:
-        return NOTHING
-    if value and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.2e}"
-    return f"{value:z,.0f}" if abs(value) >= 1e4 else f"{value:z,.4g}"
+    print_table(Table(columns, notes=notes), file, ["note", "as printed", "paper"])
 
 
 def _bite(row: Row) -> str:
     if row["trivial"] is None:
         return NOTHING
-    return "never" if row["bites_from"] is None else _amount(row["bites_from"])
+    return "never" if row["bites_from"] is None else number(row["bites_from"])
 
 
 def write_csv(rows: Sequence[AnyRow], path: str | os.PathLike[str]) -> None:
@@ -243,19 +174,7 @@ def write_csv(rows: Sequence[AnyRow], path: str | os.PathLike[str]) -> None:
     """
     lines = [flat(row) for row in rows]
     names = list(dict.fromkeys(name for line in lines for name in line))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: in_csv(value) for name, value in line.items()} for line in lines)
-    write_text(path, text.getvalue())
-
-
-def _caption(rows: Sequence[ReportRow], without: Sequence[str]) -> list[str]:
-    runs = ", ".join(f"{count:,}" for count in sorted({row.runs for row in rows}))
-    lines = [f"{runs} runs per policy and budget; ± is half of the 95 % interval"]
-    if without:
-        lines.append(f"not shown, too little width: {', '.join(without)}")
-    return lines + footnotes(rows)
+    write_text(path, csv_text([names, *([line.get(name, "") for name in names] for line in lines)]))
 
 
 def flat(row: AnyRow) -> dict[str, Any]:
@@ -289,60 +208,37 @@ def _flat_interval(name: str, value: Any) -> dict[str, Any]:
     return line
 
 
+def _estimates(
+    rows: Sequence[ReportRow], key: str, m: int | None = None, sign: str = ""
+) -> list[str]:
+    return estimates([part(row, key, m) for row in rows], sign)
+
+
+def _of_best(rows: Sequence[ReportRow]) -> list[float]:
+    """The reward rates as shares of the largest of them or of the optimum."""
+    rates = [row.reward_rate.mean for row in rows]
+    best = [rate for row in rows if (rate := optimum_rate(row)) is not None]
+    top = max([*rates, *best], default=0.0) or 1.0
+    return [rate / top for rate in rates]
+
+
 def _violations(rows: Sequence[ReportRow]) -> list[Column]:
     """One column per limit."""
     headings = of_limits("violation", rows[0].limit_names if rows else ["penalty"])
     return [
-        _estimate(heading, rows, "violation", m, sign="+") for m, heading in enumerate(headings)
+        Column(
+            heading,
+            _estimates(rows, "violation", m, "+"),
+            tones=[_tone(row.violation[m]) for row in rows],
+        )
+        for m, heading in enumerate(headings)
     ]
 
 
-def _estimate(
-    heading: str, rows: Sequence[ReportRow], key: str, number: int | None = None, sign: str = ""
-) -> Column:
-    """A column of numbers ± half of their intervals, rounded up, with the same decimals."""
-    values = [mean(row, key, number) for row in rows]
-    reaches = [_half_width(part(row, key, number)) for row in rows]
-    return Column(heading, _with_reaches(values, reaches, sign))
-
-
-def estimate_texts(values: Sequence[Estimate]) -> list[str]:
-    """Means with half of their 95 % intervals, all with the same decimals.
-
-    >>> estimate_texts([Estimate(0.512, 0.01), Estimate(2.0, 0.0)])
-    ['0.512 ± 0.020', '2.000 ± 0.000']
-    """
-    return _with_reaches([one.mean for one in values], [_half_width(one) for one in values], "")
-
-
-def _with_reaches(
-    values: Sequence[float | None], reaches: Sequence[float | None], sign: str
-) -> list[str]:
-    decimals = _decimals(values, reaches)
-    cells = []
-    for value, reach in zip(values, reaches, strict=True):
-        text = NOTHING if value is None else f"{value:{sign}z,.{decimals}f}"
-        cells.append(text if reach is None else f"{text} ± {_rounded_up(reach, decimals)}")
-    return cells
-
-
-def _half_width(value: Estimate | None) -> float | None:
-    return None if value is None or value.error is None else value.reach
-
-
-def _rounded_up(reach: float, decimals: int) -> str:
-    """Half of an interval, rounded up so that it is never shown too narrow."""
-    step = 10.0**-decimals
-    return f"{math.ceil(reach / step - 1e-6) * step:,.{decimals}f}"
-
-
-def _decimals(values: Sequence[float | None], reaches: Sequence[float | None]) -> int:
-    """Decimals at which most intervals are not 0; without intervals, five significant digits."""
-    size = max((abs(value) for value in values if value is not None), default=0.0)
-    known = sorted(reach for reach in reaches if reach is not None and reach > 1e-9 * size)
-    if known:
-        return min(12, max(0, math.ceil(-math.log10(known[len(known) // 4] / 3.0))))
-    return 4 if size == 0.0 else min(12, max(0, 4 - math.floor(math.log10(size))))
+def _tone(violation: Estimate) -> str:
+    """Red where the interval lies above 0, green where it lies at or below it."""
+    low, high = violation.interval or (violation.mean, violation.mean)
+    return "bad" if low > 0.0 else "good" if high <= 0.0 else ""
 
 
 def _shares(rows: Sequence[ReportRow]) -> Column:
@@ -350,7 +246,7 @@ def _shares(rows: Sequence[ReportRow]) -> Column:
     shares = [row.pull_share for row in rows]
     if max(map(len, shares), default=0) <= MOST_SHARES:
         return Column("pull share", [" / ".join(f"{s:.3f}" for s in share) for share in shares])
-    return Column("largest pull shares", [_largest(share) for share in shares])
+    return Column("largest pull shares", shares, _largest)
 
 
 def _largest(shares: Sequence[float]) -> str:
@@ -358,89 +254,45 @@ def _largest(shares: Sequence[float]) -> str:
     return ", ".join(f"arm {arm + 1}: {shares[arm]:.3f}" for arm in arms)
 
 
-def _numbers(values: Sequence[float]) -> list[str]:
-    whole = all(value == round(value) for value in values) or max(values, default=0.0) >= 1000
-    return [f"{value:,.0f}" if whole else f"{value:,.5g}" for value in values]
-
-
-def section_ends(rows: Sequence[AnyRow]) -> list[bool]:
+def _ends(rows: Sequence[ReportRow]) -> list[bool]:
     """Whether each row is its policy's last; False if policies have only one row."""
-    policies = [(row.problem, row.policy) for row in typed(rows)]
+    policies = [(row.problem, row.policy) for row in rows]
     several = len(set(policies)) < len(policies)
     return [several and one != other for one, other in pairwise([*policies, None])]
 
 
 def _oracle_table(problem: Problem, row: Row) -> Table:
     """The arms with their rates, in the user's units, and shares."""
-    shown = empty_table(f"pi* of {in_table(problem.name) or 'the problem'}")
-    rates = of_limits("penalty rate", problem.limit_names)
-    shown.add_column("arm")
-    for heading in ["reward rate", *rates, "pull share", "cost share"]:
-        shown.add_column(verbatim(in_table(heading)), justify="right")
-    moments, scales = problem.moments, problem.scales
     few = problem.arm_count <= MOST_ARMS
-    for k, name in enumerate(problem.names):
-        if few or row["pull_share"][k] > 0.0:
-            penalties = problem.own_rates[k]
-            numbers = [moments.reward_rate[k] * scales.reward / scales.cost, *penalties]
-            shares = row["pull_share"][k], row["cost_share"][k]
-            texts = *(f"{x:,.5g}" for x in numbers), *(f"{s:.4f}" for s in shares)
-            shown.add_row(*map(verbatim, (in_table(name), *texts)))
-    others = problem.arm_count - shown.row_count
-    shown.caption = f"and {others:,} arms that are never pulled" if others else None
-    return shown
+    arms = [k for k in range(problem.arm_count) if few or row["pull_share"][k] > 0.0]
+    scale = problem.scales.reward / problem.scales.cost
+    rates = [problem.moments.reward_rate * scale, *problem.own_rates.T]
+    headings = ["reward rate", *of_limits("penalty rate", problem.limit_names)]
+    columns = [names("arm", [problem.names[k] for k in arms])]
+    for heading, values in zip(headings, rates, strict=True):
+        columns.append(Column(heading, [values[k] for k in arms], partial(number, digits=5)))
+    for key in ("pull_share", "cost_share"):
+        shares = [row[key][k] for k in arms]
+        columns.append(Column(key.replace("_", " "), shares, "{:.4f}".format))
+    others = problem.arm_count - len(arms)
+    notes = [f"and {others:,} arms that are never pulled"] if others else []
+    return Table(columns, f"pi* of {in_table(problem.name) or 'the problem'}", notes=notes)
 
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
     """A row per phase: its rates, in the user's units, and the arms' shares of its cost."""
-    shown = empty_table(f"the best of each phase of {in_table(problem.name) or 'the problem'}")
-    for heading in ("from", "reward rate", "penalty rate"):
-        shown.add_column(heading, justify="right")
-    shown.add_column("cost shares")
-    for one in phases:
-        pulled = [
+    pulled = [
+        ", ".join(
             f"{in_table(name)} {share:.3f}"
             for name, share in zip(problem.names, one["cost_share"], strict=True)
             if share > 0.0
-        ]
-        rates = f"{one['reward_rate']:,.5g}", _by_limit(problem, one["penalty_rate"], 5)
-        shown.add_row(*map(verbatim, (f"{one['start']:g}", *rates, ", ".join(pulled))))
-    return shown
-
-
-def print_table(shown: Table, file: IO[str] | None = None) -> None:
-    """Print a table, in full width unless a terminal or COLUMNS limits it."""
-    from rich.console import Console
-
-    console = Console(file=file, highlight=False)
-    if not is_limited(console):
-        console = Console(file=file, width=full_width(shown), highlight=False)
-    console.print(shown)
-
-
-def is_limited(console: Console) -> bool:
-    """Whether the width is limited, by a terminal or by COLUMNS."""
-    return console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-
-
-def full_width(shown: Table) -> int:
-    """The unlimited width of a table, in characters."""
-    from rich.console import Console
-
-    return Console(width=10_000).measure(shown).maximum
-
-
-def empty_table(title: str | None = None) -> Table:
-    """A table in the style of them all."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    title_text = None if title is None else verbatim(in_text(title))
-    return Table(title=title_text, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-
-
-def verbatim(text: str) -> Text:
-    """A text for rich that is not parsed as markup."""
-    from rich.text import Text
-
-    return Text(text)
+        )
+        for one in phases
+    ]
+    columns = [
+        Column("from", [one["start"] for one in phases], "{:g}".format),
+        Column("reward rate", [one["reward_rate"] for one in phases], partial(number, digits=5)),
+        Column("penalty rate", [_by_limit(problem, one["penalty_rate"], 5) for one in phases]),
+        texts("cost shares", pulled),
+    ]
+    return Table(columns, f"the best of each phase of {in_table(problem.name) or 'the problem'}")

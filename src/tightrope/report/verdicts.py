@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tightrope.names import in_text
-from tightrope.report.page import Findings
-from tightrope.report.table import is_limited
+from tightrope.report.model import Column, Table, names, print_table, texts
 
 __all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
 
@@ -15,7 +13,6 @@ HOLDS = "holds"
 FAILS = "does not hold at these sizes"
 UNKNOWN = "cannot be told"
 TONES = {HOLDS: "good", FAILS: "bad", UNKNOWN: "open"}
-COLOURS = {HOLDS: "green", FAILS: "red", UNKNOWN: "dim"}
 
 
 @dataclass(frozen=True)
@@ -30,24 +27,32 @@ class Verdict:
     verdict: str
 
 
-def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> Findings:
+def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> Table:
     """The verdicts as a table for the page."""
-    return Findings(
-        title=title,
-        lead=lead,
-        headings=("Claim", "Source", "Measured", "Verdict"),
-        rows=[
-            (
-                _unbroken(one.claim),
-                f"{one.source} ({one.experiment})",
-                _unbroken(one.measured),
-                one.verdict,
-            )
-            for one in verdicts
-        ],
-        tones=[TONES[one.verdict] for one in verdicts],
-        files=[file],
-    )
+    sources = [f"{one.source} ({one.experiment})" for one in verdicts]
+    columns = [
+        texts("Claim", [_unbroken(one.claim) for one in verdicts]),
+        texts("Source", sources),
+        texts("Measured", [_unbroken(one.measured) for one in verdicts]),
+        _verdicts("Verdict", verdicts),
+    ]
+    return Table(columns, title, lead, name="claims", files=[file])
+
+
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    """Print a short table to standard output; a pipe gets it in full width."""
+    columns = [
+        texts("from", [one.experiment for one in verdicts]),
+        texts("claim", [one.claim for one in verdicts]),
+        texts("measured", [one.short for one in verdicts]),
+        _verdicts("verdict", verdicts),
+    ]
+    print_table(Table(columns))
+
+
+def _verdicts(heading: str, verdicts: Sequence[Verdict]) -> Column:
+    tones = [TONES[one.verdict] for one in verdicts]
+    return names(heading, [one.verdict for one in verdicts], tones=tones)
 
 
 def _unbroken(text: str) -> str:
@@ -55,28 +60,3 @@ def _unbroken(text: str) -> str:
     for sign in ("=", "±"):
         text = text.replace(f" {sign} ", f"\u00a0{sign}\u00a0")
     return text
-
-
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    """Print a short table to standard output; a pipe gets it in full width."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("from", "claim", "measured", "verdict"):
-        shown.add_column(heading, overflow="fold")
-    for one in verdicts:
-        colour = COLOURS[one.verdict]
-        shown.add_row(
-            Text(one.experiment),
-            Text(in_text(one.claim)),
-            Text(in_text(one.short)),
-            Text(one.verdict, colour),
-        )
-    console = Console(highlight=False)
-    if not is_limited(console):
-        wide = Console(width=10_000).measure(shown).maximum
-        console = Console(width=wide, highlight=False)
-    console.print(shown)

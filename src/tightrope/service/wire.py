@@ -7,7 +7,6 @@ quarantine, so that a report of money that was spent is not lost because of a wr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,8 +14,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
+from tightrope.formats import finite
 from tightrope.live.describing import AccountAmounts, RefusedReport
 from tightrope.live.writing import Ticket
+from tightrope.names import one_line
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
 from tightrope.service.http.answers import TITLES as HTTP_TITLES
 
@@ -314,12 +315,6 @@ def answer_of(error: BaseException) -> Answer:
     return problem.status, encode(problem), [PROBLEM, *headers]
 
 
-def one_line(error: object) -> str:
-    """A message on one line, shortened: a value in it may be arbitrarily long."""
-    line = " ".join(str(error).split())
-    return line if len(line) <= 500 else f"{line[:300]} ... {line[-195:]}"
-
-
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body as its shape; raises a refusal that names what is wrong."""
     try:
@@ -330,14 +325,3 @@ def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         raise RefusalError(400, "malformed", f"body: is not JSON: {error}") from None
     except RecursionError:
         raise RefusalError(400, "malformed", "body: is nested too deeply") from None
-
-
-def finite(value: Any) -> Any:
-    """The value with null in place of infinite numbers, which JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(one) for one in value]
-    return value

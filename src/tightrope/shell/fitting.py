@@ -14,12 +14,9 @@ from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
-    from tightrope.data.profile import Profile
     from tightrope.problem import Kind
 
 __all__ = ["add_fit", "limits_of", "number_or_column"]
-
-MOST_ARMS = 40  # arms in the printed table
 
 
 def fit(options: argparse.Namespace) -> int:
@@ -56,7 +53,7 @@ def fit(options: argparse.Namespace) -> int:
         if options.out:
             files += fitted.problem.save(options.out)
         if options.profile:
-            from tightrope.data.page import profile_page
+            from tightrope.report.profile import profile_page
 
             write_text(
                 options.profile, profile_page(found, options.name or os.path.basename(options.log))
@@ -65,6 +62,8 @@ def fit(options: argparse.Namespace) -> int:
     if options.json:
         print_json(found.as_dict() | {"files": files})
     else:
+        from tightrope.report.profile import print_profile
+
         print_profile(found)
     if files:
         say(f"wrote {', '.join(files)}")
@@ -121,61 +120,6 @@ def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
         except ProblemError as error:
             raise InputError(f"{place}: {error}") from None
     return found
-
-
-def print_profile(found: Profile) -> None:
-    """Print the arms with their means, the scales, and which limits can be kept."""
-    from tightrope.data.page import mean_texts
-    from tightrope.names import in_table, in_text
-    from tightrope.report.table import empty_table, print_table, verbatim
-
-    shown = empty_table(
-        f"{found.rows:,} rows, {len(found.arms):,} arms; ± is half of a 95 % interval"
-    )
-    shown.add_column("arm", overflow="fold")
-    for heading in ("rows", *found.channels):
-        shown.add_column(verbatim(in_table(heading)), justify="right")
-    if found.limits:
-        shown.add_column("keeps the limits")
-    columns = [mean_texts(found, place) for place in range(len(found.channels))]
-    for k, one in enumerate(found.arms[:MOST_ARMS]):
-        texts = [in_table(one.name), f"{one.rows:,}", *(column[k] for column in columns)]
-        texts += [one.keeps] * bool(found.limits)
-        shown.add_row(*map(verbatim, texts), end_section=one is found.arms[-1])
-    scales = ["largest (scale)", "", *(f"{scale:g}" for scale in found.scales)]
-    shown.add_row(*map(verbatim, scales + [""] * bool(found.limits)))
-    print_table(shown)
-    if len(found.arms) > MOST_ARMS:
-        print(f"and {len(found.arms) - MOST_ARMS:,} more arms")
-    for line in verdict(found):
-        print(in_text(line))
-
-
-def verdict(found: Profile) -> list[str]:
-    """What can be said of the limits, a line each."""
-    lines = []
-    for one in found.limits:
-        if one.lowest is not None:
-            together = ""
-            if len(found.limits) > 1 and one.lowest_together is not None:
-                together = f", {one.lowest_together:.4g} beside the other limits"
-            lines.append(
-                f"limit {one.name} = {one.limit:g} {one.words}: the lowest that can be kept is"
-                f" {one.lowest:.4g} ({one.lowest_arm} alone){together}"
-            )
-    if found.infeasible is not None:
-        lines.append(f"not feasible: {found.infeasible}")
-    elif found.reward_rate is not None and found.shares is not None:
-        parts = [
-            f"{share:.1%} {arm.name}"
-            for arm, share in zip(found.arms, found.shares, strict=True)
-            if share > 0.0
-        ]
-        lines.append(
-            f"the best mixture that keeps the limits earns {found.reward_rate:.5g} per unit of"
-            f" cost; of its pulls {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
-        )
-    return lines
 
 
 def add_fit(commands: Any) -> None:

@@ -17,11 +17,11 @@ __all__ = ["add_plan"]
 
 def plan(options: argparse.Namespace) -> int:
     """Say what a budget earns, how often limits are broken, and what more is worth."""
-    from tightrope.data.plan_report import print_plan, require_folder
     from tightrope.data.planning import change_limits
     from tightrope.data.planning import plan as make
     from tightrope.policies import parse_policy
     from tightrope.problem.ready import load_problem
+    from tightrope.report.plan import print_plan, require_report
     from tightrope.shell.saving import after_the_work
 
     problem = load_problem(options.problem)
@@ -32,7 +32,7 @@ def plan(options: argparse.Namespace) -> int:
     if options.limit_name is not None and options.promise is None:
         raise InputError(f"--limit-name {options.limit_name}: must come with --promise RISK")
     if options.out is not None:
-        require_folder(options.out)
+        require_report(options.out)
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = make(
             problem,

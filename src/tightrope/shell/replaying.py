@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -137,31 +137,31 @@ def _described(
 
 def _print_replay(data: Log | FullTable, found: Replay) -> None:
     from tightrope.data.tables import FullTable
+    from tightrope.formats import number, odds
+    from tightrope.report.model import Column, Table, names, print_table
 
-    rows, arms = found.rows, list(data.arms)
-    columns = {
-        "policy": [row.policy for row in rows],
-        "reward rate": [_estimate(row.reward_rate) for row in rows],
-        "5 % to 95 %": [
-            f"{row.reward_quantiles[0]:.4g} to {row.reward_quantiles[-1]:.4g}" for row in rows
-        ],
-    }
+    rows = found.rows
+    spread = [(row.reward_quantiles[0], row.reward_quantiles[-1]) for row in rows]
+    columns = [
+        names("policy", [row.policy for row in rows]),
+        Column("reward rate", [row.reward_rate for row in rows], _estimate),
+        Column("5 % to 95 %", [f"{number(low)} to {number(high)}" for low, high in spread]),
+    ]
     for m, name in enumerate(rows[0].limit_names):
-        columns[f"violation of {name}"] = [_estimate(row.violation[m], "+") for row in rows]
-        columns[f"breaks {name}"] = [
-            f"{row.broken[m][0]:.1%} ({row.broken[m][1]:.1%} to {row.broken[m][2]:.1%})"
-            for row in rows
-        ]
-    columns["pulls"] = [f"{row.pulls:,.1f}" for row in rows]
+        violations, broken = [row.violation[m] for row in rows], [row.broken[m] for row in rows]
+        columns.append(Column(f"violation of {name}", violations, lambda one: _estimate(one, "+")))
+        columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
+    columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
     if not isinstance(data, FullTable):
-        columns["rows used"] = [f"{row.rows_used:.1%}" for row in rows]
-    columns["most pulled"] = [_most_pulled(arms, row.pull_share) for row in rows]
+        columns.append(Column("rows used", [row.rows_used for row in rows], "{:.1%}".format))
+    most = [_most_pulled(data.arms, row.pull_share) for row in rows]
+    columns.append(names("most pulled", most))
     orders = f"{rows[0].orders:,} orders of" if rows[0].orders > 1 else "one pass over"
-    lines = [
-        f"{orders} {found.count:,} rows, at a budget of {found.budget:,.6g}",
+    notes = [
+        f"{orders} {found.count:,} rows, at a budget of {number(found.budget, 6)}",
         "± is half of the 95 % interval over orders of these rows",
     ]
-    _print_columns(columns, lines[: 1 + (rows[0].orders > 1)], left=("policy", "most pulled"))
+    print_table(Table(columns, notes=notes[: 1 + (rows[0].orders > 1)]))
     if found.remark:
         say(found.remark)
 
@@ -172,45 +172,27 @@ def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
 
 
 def _print_mixture(found: MixtureEstimates) -> None:
+    from tightrope.report.model import Column, Table, names, print_table
+
     methods = list(dict.fromkeys(row.method for row in found.rows))
     quantities = list(dict.fromkeys((row.of, row.per) for row in found.rows))
-    columns = {"mixture": [f"{of} per {per}" for of, per in quantities]}
+    columns = [names("mixture", [f"{of} per {per}" for of, per in quantities])]
     for method in methods:
-        columns[method] = [_estimate(found.value(of, per, method)) for of, per in quantities]
-    shares = [(name, share) for name, share in found.shares.items()]
-    shown = ", ".join(f"{name} {share:.3g}" for name, share in shares[:6])
+        values = [found.value(of, per, method) for of, per in quantities]
+        columns.append(Column(method, values, _estimate))
+    shares = [f"{name} {share:.3g}" for name, share in found.shares.items()]
     more = f" and {len(shares) - 6} more" if len(shares) > 6 else ""
-    lines = [
-        f"{shown}{more}; ± is half of the 95 % interval",
+    notes = [
+        f"{', '.join(shares[:6])}{more}; ± is half of the 95 % interval",
         f"{found.used:,} of {found.count:,} rows, effective sample size {found.effective:,.0f}",
     ]
-    _print_columns(columns, lines[: 1 + (len(methods) > 1)], left=("mixture",))
-
-
-def _print_columns(
-    columns: Mapping[str, Sequence[str]], caption: Sequence[str], left: Sequence[str]
-) -> None:
-    from tightrope.names import in_table, in_text
-    from tightrope.report.table import empty_table, print_table, verbatim
-
-    table = empty_table()
-    for heading in columns:
-        justify: Any = "left" if heading in left else "right"
-        table.add_column(verbatim(in_table(heading)), justify=justify, overflow="fold")
-    for cells in zip(*columns.values(), strict=True):
-        table.add_row(*(verbatim(in_table(cell)) for cell in cells))
-    table.caption = verbatim("\n".join(map(in_text, caption)))
-    print_table(table)
+    print_table(Table(columns, notes=notes[: 1 + (len(methods) > 1)]))
 
 
 def _estimate(value: Estimate, sign: str = "") -> str:
-    """A number ± half of its interval, both with the decimals of the latter."""
-    import math
+    from tightrope.formats import with_reach
 
-    if value.error is None or not value.error > 0.0:
-        return f"{value.mean:{sign}.5g}"
-    decimals = min(12, max(0, 1 - math.floor(math.log10(value.reach))))
-    return f"{value.mean:{sign}z,.{decimals}f} ± {value.reach:.{decimals}f}"
+    return with_reach(value.mean, value.reach, sign)
 
 
 def add_replay(commands: Any) -> None:

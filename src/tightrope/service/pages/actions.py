@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tightrope.errors import InputError, NotFoundError, nearest
+from tightrope.formats import Money
 from tightrope.live.writing import Writer
 from tightrope.problem.laws import shown
-from tightrope.service.pages.formats import Money
 from tightrope.service.pages.history import View
 
 __all__ = ["ACTIONS", "Action", "Form", "FormField"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import hashlib
-import io
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,18 +18,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from tightrope import formats
 from tightrope.errors import InputError, NotFoundError, TightropeError
+from tightrope.formats import Money
 from tightrope.live.describing import refused_of, why_of
 from tightrope.live.events import Row, line_of, when, words_of
+from tightrope.names import csv_text
 from tightrope.problem.laws import shown
 from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing
-from tightrope.service.pages import formats
 from tightrope.service.pages.access import Access, require_own_page
 from tightrope.service.pages.actions import ACTIONS, Form
 from tightrope.service.pages.curves import Chart, as_json, charts_of
 from tightrope.service.pages.facts import TONES, Badge, Facts, best_of, facts_of, pace_of
-from tightrope.service.pages.formats import Money
 from tightrope.service.pages.history import LOOK, NotYetError, Trouble, View, Watch
 from tightrope.service.wire import RefusalError
 
@@ -404,7 +403,7 @@ class Pages:
         store, after = self.service.store, 0
         notes = await self.service.read(store.notes, name)
         if kind == "csv":
-            yield "number,at,kind,ticket,who,body\r\n"
+            yield "number,at,kind,ticket,who,body\n"
         while rows := await self.service.read(store.read, name, after, AT_ONCE):
             if kind == "csv":
                 yield _csv_lines(rows)
@@ -563,30 +562,13 @@ def _attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def _csv_text(rows: list[list[Any]]) -> str:
-    file = io.StringIO()
-    csv.writer(file).writerows([[_harmless(cell) for cell in row] for row in rows])
-    return file.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if not isinstance(cell, str) or cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
-
-
 def _csv(name: str, rows: list[list[Any]]) -> Response:
     headers = {**HEADERS, "content-disposition": _attachment(name), "cache-control": "no-store"}
-    return Response(_csv_text(rows), 200, headers, "text/csv; charset=utf-8")
+    return Response(csv_text(rows), 200, headers, "text/csv; charset=utf-8")
 
 
 def _csv_lines(rows: list[Row]) -> str:
-    return _csv_text([[row.seq, when(row.at).isoformat(), *row[2:5], row.body] for row in rows])
+    return csv_text([[row.seq, when(row.at).isoformat(), *row[2:5], row.body] for row in rows])
 
 
 def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import asdict
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import HaltedError, InputError, PolicyError
+from tightrope.formats import finite
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
     brief,
@@ -93,15 +93,6 @@ def outlook(options: argparse.Namespace) -> int:
         for line in str(found).splitlines():
             print(in_text(line))
     return 0
-
-
-def finite(value: Any) -> Any:
-    """The value with null in place of infinite numbers, which JSON does not have."""
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
-    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def events(options: argparse.Namespace) -> int:

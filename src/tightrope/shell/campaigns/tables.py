@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tightrope.formats import NOTHING, amounts, number
 from tightrope.names import in_table, in_text
-from tightrope.report.table import empty_table, full_width, is_limited, print_table, verbatim
+from tightrope.report.model import Column, Table, print_table
 
 if TYPE_CHECKING:
     from tightrope.live import Ticket
@@ -25,23 +25,9 @@ __all__ = [
 ]
 
 MOST_ARMS = 20  # rows of a table of arms
-NOTHING = "–"
 COLOURS = {"open": "green", "paused": "yellow", "halted": "red"}
 MONEY = ("budget", "spent", "reserved", "free")
 Means = Sequence[Sequence[float | None]]
-
-
-def amounts(values: Sequence[float]) -> list[str]:
-    """Numbers of a column with as many decimals as the longest needs, nine digits at most.
-
-    >>> amounts([50.0, 12.0310004, 0.05]), amounts([1200.0, 3.0])
-    (['50.0000000', '12.0310004', '0.0500000'], ['1,200', '3'])
-    """
-    size = max((abs(value) for value in values), default=0.0)
-    most = min(12, max(0, 8 - math.floor(math.log10(size)))) if size else 0
-    texts = [f"{value:.{most}f}".rstrip("0") for value in values] if most else [""]
-    decimals = max(len(text.partition(".")[2]) for text in texts)
-    return [f"{value:z,.{decimals}f}" for value in values]
 
 
 def _print(
@@ -54,23 +40,11 @@ def _print(
 
     On a narrow terminal its last columns are left out, and a line names them.
     """
-    from rich.console import Console
-
-    console = Console()
-    for count in range(len(headings), left, -1):
-        shown = empty_table()
-        for place, heading in enumerate(headings[:count]):
-            justify: Any = "left" if place < left else "right"
-            shown.add_column(verbatim(in_table(heading)), justify=justify, overflow="fold")
-        for row in rows:
-            shown.add_row(*(verbatim(in_table(cell)) for cell in row[:count]))
-        if not is_limited(console) or full_width(shown) <= console.width:
-            break
-    below = list(lines)
-    if count < len(headings):
-        below.append(f"not shown, too little width: {', '.join(headings[count:])}")
-    shown.caption = verbatim("\n".join(map(in_text, below))) if below else None
-    print_table(shown)
+    columns = [
+        Column(heading, [row[at] for row in rows], number=at >= left)
+        for at, heading in enumerate(headings)
+    ]
+    print_table(Table(columns, notes=lines), spare=headings[:left:-1])
 
 
 def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
@@ -94,7 +68,7 @@ def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
         rows.append([name, *numbers, f"{100.0 * used:.1f} %"])
     _print(["", *MONEY, "used"], rows)
     print(_ticket_counts(status))
-    print(f"reward {status['reward']:,.6g}")
+    print(f"reward {number(status['reward'], 6)}")
     for line in _troubles(status):
         print(in_text(line))
     _print_limits(status, task)
@@ -144,8 +118,8 @@ def _print_limits(status: Mapping[str, Any], task: Task) -> None:
     rows = []
     for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
         penalty, base = status["penalties"][name], kind.base(*totals)
-        rate = f"{penalty / base:,.4g}" if base else NOTHING
-        rows.append([name, f"{kind.number:,.6g} {kind.words}", rate, f"{penalty:,.6g}"])
+        rate = number(penalty / base) if base else NOTHING
+        rows.append([name, f"{number(kind.number, 6)} {kind.words}", rate, number(penalty, 6)])
     _print(["limit", "at most", "so far", "penalty"], rows, left=2)
 
 
@@ -167,7 +141,7 @@ def _print_arms(
         name = in_table(one["arm"]) + " (retired)" * bool(one.get("retired"))
         name += " ←" * (one["arm"] == chosen)
         share = f"{100.0 * one['pulls'] / pulls:.1f} %" if pulls else NOTHING
-        told = [NOTHING if mean is None else f"{mean:,.4g}" for mean in means[k]]
+        told = [number(mean) for mean in means[k]]
         rows.append([name, f"{one['pulls']:,}", share, f"{one['in_flight']:,}", *told])
     more = [f"and {len(arms) - MOST_ARMS:,} arms more"] if len(arms) > MOST_ARMS else []
     _print(headings, rows, lines=more)

@@ -1,0 +1,407 @@
+"""A plan and a bootstrap as text, tables, fan charts and one self-contained page."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from tightrope.data.bootstrap import Bootstrap, Chance, Split
+from tightrope.data.planning import QUANTILES, Earned, Plan, PlanRow, Worth
+from tightrope.files import make_folder, require_folder, write_text
+from tightrope.formats import decimals_of, number, odds, percent, with_reach
+from tightrope.names import csv_text, in_text
+from tightrope.report.extra import MODULES, require
+from tightrope.report.figures import draw, save
+from tightrope.report.html import block
+from tightrope.report.model import Column, Table, names, print_table
+from tightrope.report.page import fill, illustrated
+from tightrope.report.panels import Panel, PolicyCurve, Reference
+from tightrope.report.rows import of_limits
+from tightrope.showing import html_of, text_of, write_report
+from tightrope.statistics import NORMAL_95
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["figure", "page", "panels", "print_plan", "require_report", "sentences", "tables"]
+
+TEMPLATE = "plan.html.j2"
+WIDE = 20.0  # budgets that span this factor get a logarithmic axis
+BAND = "5 % to 95 %, and darker 25 % to 75 %, of the runs"
+MOST_SOURCE = 20_000  # characters of the problem's TOML on the page
+MOST_COLUMNS = 4  # panels side by side in the picture
+SENTENCE = 80  # characters of a line of text
+
+six = partial(number, digits=6)
+
+
+def tables(plan: Plan) -> list[Table]:
+    """The tables of a plan."""
+    found = [_rewards(plan), _limits(plan), _errors(plan)]
+    return [*found, _earnings(plan)] if plan.earned else found
+
+
+def _rewards(plan: Plan) -> Table:
+    titles = [
+        f"{row.policy} (knows the {row.knows})" * bool(row.knows) or row.policy for row in plan.rows
+    ]
+    columns = _names(plan, titles)
+    for place, share in enumerate(QUANTILES):
+        heading = "median" if share == 0.5 else f"{share:.0%}"
+        columns.append(Column(heading, [row.reward[place] for row in plan.rows], number))
+    spread = "a run earns" if not plan.draws else "a run earns, with what the log leaves open"
+    return Table(columns, "Reward", f"What {spread}: the median, and quantiles over runs.")
+
+
+def _limits(plan: Plan) -> Table:
+    columns, limits = _names(plan), plan.problem.limit_names
+    for m, name in enumerate(limits):
+        columns.append(Column(f"breaks {name}", [row.broken[m] for row in plan.rows], _chance))
+    columns.append(Column("median pulls", [row.pulls[2] for row in plan.rows], number))
+    ends = [f"{number(row.pulls[0])} – {number(row.pulls[-1])}" for row in plan.rows]
+    columns.append(Column("5% to 95%", ends))
+    chance = "The chance that a run ends above a limit, with its 95 % interval; " if limits else ""
+    lead = f"{chance}after how many pulls the budget ends."
+    return Table(columns, "Limits and the end" if limits else "The end", lead)
+
+
+def _errors(plan: Plan) -> Table:
+    means = [row.mean for row in plan.rows]
+    columns = [*_names(plan), *_split_columns("mean reward", means, bool(plan.draws))]
+    lead = "± is half of the 95 % interval of the mean; its two parts add up as squares."
+    return Table(columns, "How sure the mean is", lead)
+
+
+def _earnings(plan: Plan) -> Table:
+    target, chance = plan.earned[0].target, plan.earned[0].chance
+    columns = [
+        names("policy", [one.policy for one in plan.earned]),
+        Column("smallest budget", plan.earned, _smallest),
+        Column("95% interval", [one.error for one in plan.earned], _reach),
+        Column(
+            "runs that earn it there", [one.budget and one.share for one in plan.earned], percent
+        ),
+    ]
+    lead = (
+        f"The smallest budget with which a run earns {number(target, 6)} with a chance of"
+        f" {chance:.0%}, within half a per cent; all budgets on the same draws."
+    )
+    return Table(columns, "Earn a target", lead)
+
+
+def _smallest(one: Earned) -> str:
+    return f"above {number(one.tried)}" if one.budget is None else number(one.budget, 5)
+
+
+def _reach(error: float) -> str:
+    return f"± {NORMAL_95 * error:,.2g}"
+
+
+def _names(plan: Plan, titles: Sequence[str] = ()) -> list[Column]:
+    """The policies, and their budgets if there are several."""
+    policies = titles or [row.policy for row in plan.rows]
+    budgets = Column("budget", [row.budget for row in plan.rows], six)
+    return [names("policy", policies), *[budgets] * (len(plan.budgets) > 1)]
+
+
+def _chance(chance: Chance) -> str:
+    return odds(chance.share, chance.low, chance.high)
+
+
+def _with_reach(value: Split) -> str:
+    return with_reach(value.mean, NORMAL_95 * value.error)
+
+
+def _split_columns(heading: str, values: Sequence[Split], log: bool) -> list[Column]:
+    """The values and the two parts of their intervals, in three columns."""
+    of_log = [_part(one, one.log) if log else None for one in values]
+    return [
+        Column(heading, values, _with_reach),
+        Column("of the simulation", [_part(one, one.simulation) for one in values]),
+        Column("of the log", of_log),
+    ]
+
+
+def _part(value: Split, error: float) -> str:
+    """A part of a value's interval, with the decimals of the whole."""
+    return f"± {NORMAL_95 * error:,.{decimals_of(NORMAL_95 * value.error)}f}"
+
+
+# --- in words -----------------------------------------------------------------------------
+
+
+def sentences(plan: Plan) -> list[str]:
+    """What one more unit is worth and what can be promised, in words."""
+    told = [line for one in plan.worth for line in _of_worth(one, len(plan.budgets) > 1)]
+    return [*told, *_promises(plan)]
+
+
+def _of_worth(one: Worth, several: bool) -> Iterator[str]:
+    yield (
+        f"With a budget of {six(one.budget)}, no policy that keeps the limits on average earns more"
+        f" than {_exact(one.optimum)} on average, even if it knows the arms."
+        if one.limits
+        else f"With a budget of {six(one.budget)}, no policy earns more than"
+        f" {_exact(one.optimum)} on average, even if it knows the arms."
+    )
+    there = f" at {six(one.budget)}" if several else ""
+    yield f"One more unit of budget{there} is worth {_exact(one.budget_unit)} of reward."
+    for limit in one.limits:
+        if limit.per_unit.mean <= 0.0:
+            yield f"The limit {limit.name!r} does not bind{there}: a looser one is worth nothing."
+            continue
+        yield (
+            f"A limit {limit.name!r} of {limit.limit + limit.step:g} instead of {limit.limit:g}"
+            f" {limit.words} is worth {_exact(limit.per_step)} of reward{there}, and one of"
+            f" {limit.limit - limit.step:g} costs as much (multiplier: {_exact(limit.multiplier)}"
+            " of reward per unit of its penalty)."
+        )
+
+
+def _exact(value: Split) -> str:
+    """A value that only the log makes uncertain."""
+    return _with_reach(value) if value.log else six(value.mean)
+
+
+def _promises(plan: Plan) -> Iterator[str]:
+    for one in plan.promises:
+        there = f"At a budget of {six(one.budget)}, {one.policy}"
+        measured = (
+            f"broken in {one.broken:,} of {one.runs:,} new runs, so the chance is at most"
+            f" {one.bound:.2%} with 95 % confidence"
+        )
+        if one.limit is None:
+            yield (
+                f"{there}: no limit {one.limit_name!r} can be promised at a risk of"
+                f" {one.risk:.4g}; {one.reason} ({measured})."
+            )
+            continue
+        yield (
+            f"{there} keeps a limit {one.limit_name!r} of {one.limit:g} {one.words} at a risk of"
+            f" {one.risk:.4g}: {measured}. A run then earns {number(one.median or 0.0)} (median)."
+            f" The most careful arm alone is at {one.least:.4g}. This is measured, not proved."
+        )
+
+
+# --- as text and in notebooks -------------------------------------------------------------
+
+
+@text_of.register
+def _plan_text(plan: Plan) -> str:
+    file = io.StringIO()
+    print_plan(plan, file)
+    return file.getvalue().rstrip("\n")
+
+
+def print_plan(plan: Plan, file: IO[str] | None = None) -> None:
+    """Print the tables, then the sentences; to standard output, or to ``file``."""
+    print(in_text(_title(plan)), file=file)
+    for table in tables(plan):
+        print_table(table, file)
+    _print_lines([*sentences(plan), *plan.notes], file)
+
+
+def _print_lines(lines: Iterable[str], file: IO[str] | None) -> None:
+    for line in lines:
+        print(textwrap.fill(in_text(line), SENTENCE, subsequent_indent="  "), file=file)
+
+
+def _title(plan: Plan) -> str:
+    runs = f"{plan.runs:,} runs" + f" over {plan.draws} draws of the log" * bool(plan.draws)
+    plural = "s" * (len(plan.budgets) > 1)
+    named = plan.problem.name or "the problem"
+    return f"plan for {named}: budget{plural} {_budgets(plan)}, {runs}"
+
+
+def _budgets(plan: Plan) -> str:
+    return ", ".join(map(six, plan.budgets))
+
+
+@html_of.register
+def _plan_html(plan: Plan) -> str:
+    """The first table with the chances beside it, and the sentences below."""
+    first, second = _rewards(plan), _limits(plan)
+    columns = [*first.columns, *second.columns[len(_names(plan)) :]]
+    facts = [f"runs {plan.runs:,}", *([f"draws {plan.draws}"] if plan.draws else [])]
+    title = f"Plan: {plan.problem.name}" if plan.problem.name else "Plan"
+    return block(Table(columns, title, notes=[*sentences(plan), *plan.notes]), facts)
+
+
+@html_of.register
+def _bootstrap_html(found: Bootstrap) -> str:
+    """The rows with the two parts of their errors."""
+    title = f"How sure: {found.problem.name}" if found.problem.name else "How sure"
+    shown = Table(_sure(found), title, notes=[*_bounds(found), *found.notes])
+    return block(shown, [f"runs {found.runs:,}", f"draws {found.draws}"])
+
+
+@text_of.register
+def _bootstrap_text(found: Bootstrap) -> str:
+    """The rows with the two parts of their errors."""
+    file = io.StringIO()
+    print_table(Table(_sure(found), "How sure it is"), file)
+    _print_lines([*_bounds(found), *found.notes], file)
+    return file.getvalue().rstrip("\n")
+
+
+def _sure(found: Bootstrap) -> list[Column]:
+    rows, log = found.rows, bool(found.draws)
+    columns = [
+        names("policy", [row.policy for row in rows]),
+        Column("budget", [row.budget for row in rows], six),
+        *_split_columns("reward rate", [row.reward_rate for row in rows], log),
+    ]
+    for m, heading in enumerate(of_limits("violation", found.problem.limit_names)):
+        whole, _, of_log = _split_columns(heading, [row.violation[m] for row in rows], log)
+        columns += [whole, of_log, Column("broken", [row.broken[m] for row in rows], _chance)]
+    return columns
+
+
+def _bounds(found: Bootstrap) -> Iterator[str]:
+    if found.oracle is not None:
+        yield f"Best stationary policy: {_exact(found.oracle)} of reward per unit of cost."
+    for budget, one in zip(found.budgets, found.optimum, strict=True):
+        if one is not None:
+            yield f"OPT({six(budget)}): {_exact(one)}."
+
+
+# --- charts and the page ------------------------------------------------------------------
+
+
+def panels(plan: Plan) -> list[Panel]:
+    """Fan charts against the budget: reward over budget, then each limit, a panel per policy."""
+    best = np.array(sorted((one.budget, one.optimum.mean / one.budget) for one in plan.worth))
+    marks = [Reference("optimum", "optimum OPT(B)/B", best[:, 1], best[:, 0])] if len(best) else []
+    rewards = _fans(plan, lambda row: [value / row.budget for value in row.reward])
+    found = _aligned(rewards, "reward / budget", marks)
+    for m, kind in enumerate(plan.problem.limit_kinds):
+        line = Reference("limit", "limit", np.array([plan.problem.limits[m]]))
+        rates = _fans(plan, lambda row, m=m: row.rate[m])  # type: ignore[misc]
+        found += _aligned(rates, f"{plan.problem.limit_names[m]} {kind.words}", [line])
+    return found
+
+
+def _fans(
+    plan: Plan, quantiles: Callable[[PlanRow], Sequence[float]]
+) -> dict[str, list[PolicyCurve]]:
+    """Of each policy, the median with two bands, and points at the budgets that were asked for."""
+    found = {}
+    for label in dict.fromkeys(row.policy for row in plan.rows):
+        rows = [row for row in plan.fan or plan.rows if row.policy == label]
+        x, table = np.array([row.budget for row in rows]), np.array([*map(quantiles, rows)], float)
+        asked, line, plain = np.isin(x, plan.budgets), len(x) > 1, np.zeros(len(x), bool)
+        outer, inner, median, upper, end = table.T  # [Q, N]
+        curve = partial(PolicyCurve, label, "median")
+        found[label] = [
+            curve(x, median, inner, upper, plain, line, not line),
+            curve(x, median, outer, end, plain, False, False),
+            curve(x[asked], median[asked], None, None, plain[asked], False, True),
+        ]
+    return found
+
+
+def _aligned(
+    curves: dict[str, list[PolicyCurve]], what: str, references: Sequence[Reference]
+) -> list[Panel]:
+    """A panel per policy, all with the same heights."""
+    ends = [one for some in curves.values() for one in some if one.low is not None]
+    lows = [float(np.min(one.low)) for one in ends if one.low is not None]
+    highs = [float(np.max(one.high)) for one in ends if one.high is not None]
+    heights = [*lows, *highs, *(float(y) for one in references for y in one.y)]
+    margin = 0.06 * (max(heights) - min(heights) or 1.0)
+    budgets = [x for one in ends for x in one.x]
+    return [
+        Panel(
+            title=label,
+            y_label=what,
+            curves=some,
+            references=references,
+            x_log=max(budgets) >= WIDE * min(budgets),
+            y_limits=(min(heights) - margin, max(heights) + margin),
+            band=BAND,
+        )
+        for label, some in curves.items()
+    ]
+
+
+def figure(plan: Plan) -> Figure:
+    """The fan charts as one figure."""
+    policies = len({row.policy for row in plan.rows})
+    return draw(panels(plan), min(policies, MOST_COLUMNS))
+
+
+def page(plan: Plan, files: Sequence[str] = ()) -> str:
+    """One self-contained HTML page: sentences, charts, tables, the problem."""
+    facts = [
+        ("problem", plan.problem.name or "not named"),
+        ("budgets", _budgets(plan)),
+        ("limits", _limit_facts(plan) or "none"),
+        ("runs", f"{plan.runs:,} of each policy"),
+        ("draws of the log", f"{plan.draws}" if plan.draws else "none"),
+        ("seed", f"{plan.seed}"),
+    ]
+    source = plan.problem.outline
+    if len(source) > MOST_SOURCE:
+        source = f"{source[:MOST_SOURCE]}\n# and {len(source) - MOST_SOURCE:,} more characters"
+    return fill(
+        TEMPLATE,
+        title=f"Plan for {plan.problem.name}" if plan.problem.name else "Plan",
+        lead="What the budget earns, how often the limits are broken, and what more is worth.",
+        facts=facts,
+        sentences=sentences(plan),
+        tables=tables(plan),
+        notes=plan.notes,
+        files=files,
+        source=source,
+        **illustrated(panels(plan)),
+    )
+
+
+def _limit_facts(plan: Plan) -> str:
+    told = zip(plan.problem.limit_names, plan.problem.limit_kinds, strict=True)
+    return ", ".join(f"{name} {kind.number:g} {kind.words}" for name, kind in told)
+
+
+def require_report(folder: str | os.PathLike[str]) -> None:
+    """Raise before the work unless pages can be made and written into the folder."""
+    require(*MODULES)
+    require_folder(folder)
+
+
+@write_report.register
+def _write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Render everything, then write it, each file whole; the page, which links the rest, last."""
+    require_report(folder)
+    stem = os.path.join(os.fspath(folder), "plan")
+    names = [f"plan.{suffix}" for suffix in ("json", "csv", "png", "svg")]
+    picture, html = figure(plan), page(plan, names)
+    text = json.dumps(plan.summary(), indent=2, allow_nan=False) + "\n"
+    lines = [_flat(row) for row in plan.fan or plan.rows]
+    make_folder(folder)
+    write_text(f"{stem}.json", text)
+    write_text(f"{stem}.csv", csv_text([lines[0], *(line.values() for line in lines)]))
+    save(picture, stem)
+    write_text(f"{stem}.html", html)
+    return tuple(os.path.join(os.fspath(folder), name) for name in [*names, "plan.html"])
+
+
+def _flat(row: PlanRow) -> dict[str, Any]:
+    """A line of the CSV file, with every quantile in full precision."""
+
+    def quantiles(name: str, values: Sequence[float]) -> dict[str, float]:
+        return {f"{name}_{100 * q:g}": v for q, v in zip(QUANTILES, values, strict=True)}
+
+    line: dict[str, Any] = {"policy": row.policy, "budget": row.budget, "runs": row.runs}
+    line |= {"mean": row.mean.mean, "se_simulation": row.mean.simulation, "se_log": row.mean.log}
+    line |= quantiles("reward", row.reward) | quantiles("pulls", row.pulls)
+    for name, rate, chance in zip(row.limit_names, row.rate, row.broken, strict=True):
+        line |= quantiles(f"rate_{name}", rate) | {f"broken_{name}": chance.share}
+        line |= {f"broken_{name}_low": chance.low, f"broken_{name}_high": chance.high}
+    return line

@@ -1,0 +1,183 @@
+"""The profile of a log: on the terminal, and as a self-contained HTML page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tightrope.data.profile import MOST_ARMS, MOST_CHANNELS, ArmProfile, Profile
+from tightrope.formats import NOTHING, estimates, number
+from tightrope.names import in_table, in_text
+from tightrope.report.model import Column, Table, names, print_table
+from tightrope.report.page import fill
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["print_profile", "profile_page"]
+
+WIDTH, HEIGHT = 168, 40  # of a histogram, in pixels
+TEMPLATE = "profile.html.j2"
+MOST_PRINTED = 40  # arms in the printed table
+
+
+def _means(found: Profile, place: int) -> list[str]:
+    """Every arm's mean of an outcome with half of its 95 % interval, as text."""
+    return estimates([one.means[place] for one in found.arms])
+
+
+def print_profile(found: Profile) -> None:
+    """Print the arms with their means, the scales, and which limits can be kept."""
+    arms, most = found.arms[:MOST_PRINTED], slice(MOST_PRINTED)
+    columns = [
+        names("arm", [*(one.name for one in arms), "largest (scale)"]),
+        Column("rows", [*(f"{one.rows:,}" for one in arms), ""]),
+    ]
+    for place, channel in enumerate(found.channels):
+        texts = [*_means(found, place)[most], f"{found.scales[place]:g}"]
+        columns.append(Column(channel, texts))
+    if found.limits:
+        kept = [*(one.keeps for one in arms), ""]
+        columns.append(names("keeps the limits", kept))
+    title = f"{found.rows:,} rows, {len(found.arms):,} arms; ± is half of a 95 % interval"
+    left = len(found.arms) - len(arms)
+    notes = [f"and {left:,} more arms"] if left else []
+    ends = [False] * (len(arms) - 1) + [True, False]
+    print_table(Table(columns, title, notes=notes, ends=ends))
+    for line in _verdict(found):
+        print(in_text(line))
+
+
+def _verdict(found: Profile) -> list[str]:
+    """What can be said of the limits, a line each."""
+    lines = []
+    for one in found.limits:
+        if one.lowest is not None:
+            together = ""
+            if len(found.limits) > 1 and one.lowest_together is not None:
+                together = f", {one.lowest_together:.4g} beside the other limits"
+            lines.append(
+                f"limit {one.name} = {one.limit:g} {one.words}: the lowest that can be kept is"
+                f" {one.lowest:.4g} ({one.lowest_arm} alone){together}"
+            )
+    if found.infeasible is not None:
+        lines.append(f"not feasible: {found.infeasible}")
+    elif found.reward_rate is not None and found.shares is not None:
+        parts = [
+            f"{share:.1%} {arm.name}"
+            for arm, share in zip(found.arms, found.shares, strict=True)
+            if share > 0.0
+        ]
+        lines.append(
+            f"the best mixture that keeps the limits earns {found.reward_rate:.5g} per unit of"
+            f" cost; of its pulls {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
+        )
+    return lines
+
+
+def profile_page(found: Profile, title: str) -> str:
+    """The page as HTML; every text is escaped."""
+    arms = found.arms[:MOST_ARMS]
+    means = [_means(found, place) for place in range(len(found.channels))]
+    tops = [
+        max(scale, *(one.largest[place] for one in found.arms))
+        for place, scale in enumerate(found.scales)
+    ]
+    return fill(
+        TEMPLATE,
+        title=f"Profile of {in_table(title)}",
+        found=found,
+        facts=_facts(found),
+        arms=[
+            {
+                "arm": one,
+                "cells": [
+                    {
+                        "channel": channel,
+                        "text": means[place][k],
+                        "bars": _bars(one, place),
+                        "label": _bars_label(one, channel, place),
+                    }
+                    for place, channel in enumerate(found.channels)
+                ],
+            }
+            for k, one in enumerate(arms)
+        ],
+        left=len(found.arms) - len(arms),
+        tops=tops,
+        pairs=_pairs(found),
+        correlations=[_correlations(found, one) for one in arms],
+        limits=_limits(found),
+    )
+
+
+def _limits(found: Profile) -> Table:
+    """The penalty rates of the arms; below them the limits, and the lowest that can be kept."""
+    arms = [one.name for one in found.arms[:MOST_ARMS]]
+    below = ["limit", "lowest limit that can be kept"]
+    below += ["lowest beside the other limits"] * (len(found.limits) > 1)
+    columns = [names("arm", arms + below)]
+    for one in found.limits:
+        rates = one.rates[: len(arms)]
+        lowest = [one.limit, one.lowest, one.lowest_together][: len(below)]
+        tones = ["good" if rate <= one.limit else "bad" for rate in rates]
+        heading = f"{one.name} {one.words}"
+        columns.append(Column(heading, [*rates, *lowest], number, tones=tones + [""] * len(below)))
+    return Table(columns, ends=[False] * (len(arms) - 1) + [True] + [False] * len(below))
+
+
+def _facts(found: Profile) -> list[tuple[str, str]]:
+    feasible = "yes" if found.infeasible is None else "no"
+    facts = [
+        ("rows", f"{found.rows:,}"),
+        ("arms", f"{len(found.arms):,}"),
+        *(
+            (f"largest {c} (scale)", f"{s:g}")
+            for c, s in zip(found.channels, found.scales, strict=True)
+        ),
+    ]
+    if found.limits:
+        facts.append(("some mixture keeps the limits", feasible))
+    if found.reward_rate is not None:
+        facts.append(("its reward per unit of cost", f"{found.reward_rate:.5g}"))
+    return [(in_table(name), value) for name, value in facts]
+
+
+def _bars(one: ArmProfile, place: int) -> Markup:
+    """A histogram as SVG, from 0 to the scale; the highest bar is full."""
+    from markupsafe import Markup
+
+    counts = one.histograms[place]
+    top, step = max(counts) or 1, WIDTH / len(counts)
+    drawn = "".join(
+        f'<rect x="{i * step:.1f}" y="{HEIGHT - height:.1f}" width="{step - 1:.1f}"'
+        f' height="{height:.1f}"/>'
+        for i, count in enumerate(counts)
+        if (height := max(HEIGHT * count / top, 1.0 if count else 0.0)) > 0.0
+    )
+    return Markup(
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f"{drawn}</svg>"
+    )
+
+
+def _bars_label(one: ArmProfile, channel: str, place: int) -> str:
+    return (
+        f"{channel} of {one.name}: mean {one.means[place].mean:.4g}, up to {one.largest[place]:.4g}"
+    )
+
+
+def _pairs(found: Profile) -> list[str]:
+    """The pairs of outcomes whose correlations are shown."""
+    few = found.channels[:MOST_CHANNELS]
+    return [f"{one}, {two}" for i, one in enumerate(few) for two in few[i + 1 :]]
+
+
+def _correlations(found: Profile, one: ArmProfile) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": NOTHING if value is None else f"{value:+z.2f}",
+            "strength": 0 if value is None else round(100 * abs(value)),
+            "negative": value is not None and value < 0.0,
+        }
+        for value in (one.correlations[pair] for pair in _pairs(found))
+    ]
