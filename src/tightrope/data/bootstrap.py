@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.engine.arguments import (
+    Policies,
     budget_list,
     named_policies,
     require_problem,
@@ -30,7 +31,7 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.caveats import InfeasibleLimitsWarning, warn_infeasible
 from tightrope.engine.progress import Progress
-from tightrope.engine.simulation import Policies, Request, Settings, make
+from tightrope.engine.simulation import Request, Settings, make
 from tightrope.errors import InfeasibleError, InputError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle

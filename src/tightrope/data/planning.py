@@ -29,14 +29,20 @@ from tightrope.data.bootstrap import (
     sample,
     split,
 )
-from tightrope.engine.arguments import budget_list, named_policies, require_problem, run_numbers
+from tightrope.engine.arguments import (
+    Policies,
+    budget_list,
+    named_policies,
+    require_problem,
+    run_numbers,
+)
 from tightrope.engine.caveats import (
     InfeasibleLimitsWarning,
     OutsideTheoryWarning,
     warn_infeasible,
 )
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import Policies, Settings
+from tightrope.engine.simulation import Settings
 from tightrope.errors import InfeasibleError, InputError, ProblemError, nearest
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import os
@@ -16,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from tightrope.errors import HaltedError, InputError, PolicyError
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
+    AtCampaign,
+    AtStore,
+    TicketId,
     brief,
     opened,
     require_campaign,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "events",
     "export",
-    "list_campaigns",
+    "list_",
     "outlook",
     "status",
     "tickets",
@@ -42,12 +44,12 @@ __all__ = [
 AT_ONCE = 1000  # events that are read at once
 
 
-def status(options: argparse.Namespace) -> int:
+def status(at: AtCampaign) -> int:
     """Show where a campaign stands: money, tickets, limits, arms."""
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         found, controller = campaign.status(), campaign.refreshed().controller
         task, means = controller.task, controller.means
-    if options.json:
+    if at.json:
         print_json(found)
     else:
         from tightrope.shell.campaigns.tables import print_status
@@ -56,11 +58,11 @@ def status(options: argparse.Namespace) -> int:
     return 0
 
 
-def tickets(options: argparse.Namespace) -> int:
+def tickets(at: AtCampaign) -> int:
     """List the tickets in flight, the oldest first."""
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         found = [campaign.ticket(one) for one in list(campaign.refreshed().ledger.tickets)]
-    if options.json:
+    if at.json:
         print_json([one.table() for one in found])
         return 0
     from tightrope.shell.campaigns.tables import ticket_words
@@ -72,11 +74,11 @@ def tickets(options: argparse.Namespace) -> int:
     return 0
 
 
-def why(options: argparse.Namespace) -> int:
+def why(at: AtCampaign, id: TicketId) -> int:
     """Show what was known when a ticket's arm was chosen."""
-    with opened(options) as campaign:
-        found = campaign.why(options.id)
-    if options.json:
+    with opened(at) as campaign:
+        found = campaign.why(id)
+    if at.json:
         print_json(found.table())
     else:
         from tightrope.shell.campaigns.tables import print_why
@@ -85,11 +87,14 @@ def why(options: argparse.Namespace) -> int:
     return 0
 
 
-def outlook(options: argparse.Namespace) -> int:
-    """Show what can be said now about the end: chances that are proved, and projections."""
-    with opened(options) as campaign:
-        found = campaign.outlook(options.doubt)
-    if options.json:
+def outlook(at: AtCampaign, *, doubt: float = 0.01) -> int:
+    """Show what can be said now about the end: chances that are proved, and projections.
+
+    doubt P: chance that a bound is wrong, at most
+    """
+    with opened(at) as campaign:
+        found = campaign.outlook(doubt)
+    if at.json:
         limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
         print_json(finite({**asdict(found), "limits": limits, "facts": found.facts()}))
     else:
@@ -107,21 +112,25 @@ def finite(value: Any) -> Any:
     return [finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def events(options: argparse.Namespace) -> int:
-    """Print the log: a line for each event, oldest first."""
-    with stored(options) as store:
-        require_campaign(store, options.campaign)
-        rows = _rows(store, options.campaign, options.after, options.count)
-        if options.json:
+def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
+    """Print the log: a line for each event, oldest first.
+
+    after: from event N + 1 on
+    count: at most so many; default all
+    """
+    with stored(at) as store:
+        require_campaign(store, at.campaign)
+        rows = _rows(store, at.campaign, after, count)
+        if at.json:
             before = "[\n"
-            for line in _lines(store, options.campaign, rows):
+            for line in _lines(store, at.campaign, rows):
                 print(f"{before}  {line}", end="")
                 before = ",\n"
             print("[]" if before == "[\n" else "\n]")
         else:
             from tightrope.shell.campaigns.tables import event_words
 
-            task = _task_of(store, options.campaign)
+            task = _task_of(store, at.campaign)
             for row in rows:
                 print(in_text(event_words(row, task)))
     return 0
@@ -167,36 +176,39 @@ def _lines(store: Store, name: str, rows: Iterator[Row]) -> Iterator[str]:
         yield f'{json.dumps(head)[:-1]}, "body": {row.body}, {json.dumps(tail)[1:]}'
 
 
-def export(options: argparse.Namespace) -> int:
-    """Write the whole log as JSON lines, an event each, with its hash."""
+def export(at: AtCampaign, *, out: str | None = None) -> int:
+    """Write the whole log as JSON lines, an event each, with its hash.
+
+    out FILE: default standard output
+    """
     from tightrope.files import whole_file
 
-    with stored(options) as store:
-        require_campaign(store, options.campaign)
-        lines = _lines(store, options.campaign, _rows(store, options.campaign))
-        if options.out is None:
+    with stored(at) as store:
+        require_campaign(store, at.campaign)
+        lines = _lines(store, at.campaign, _rows(store, at.campaign))
+        if out is None:
             for line in lines:
                 print(line)
             return 0
-        if os.path.realpath(options.out) == os.path.realpath(options.store):
-            raise InputError(f"--out {options.out}: is the store; must be another file")
+        if os.path.realpath(out) == os.path.realpath(at.store):
+            raise InputError(f"--out {out}: is the store; must be another file")
         count = 0
-        with whole_file(options.out) as file:
+        with whole_file(out) as file:
             for line in lines:
                 file.write(line.encode() + b"\n")
                 count += 1
-    say(f"wrote {count:,} events to {options.out}")
+    say(f"wrote {count:,} events to {out}")
     return 0
 
 
-def verify(options: argparse.Namespace) -> int:
+def verify(at: AtCampaign) -> int:
     """Follow the log again, and compare it with every snapshot; status 1 if anything differs."""
     from tightrope.engine.progress import reporting
     from tightrope.live.verifying import verified
 
-    with stored(options) as store, redirect_stdout(sys.stderr):
-        require_campaign(store, options.campaign)
-        done, total = 0, _last_event(store, options.campaign)
+    with stored(at) as store, redirect_stdout(sys.stderr):
+        require_campaign(store, at.campaign)
+        done, total = 0, _last_event(store, at.campaign)
         with reporting(None, total, "verifying") as report:
 
             def progress(events: int) -> None:
@@ -204,8 +216,8 @@ def verify(options: argparse.Namespace) -> int:
                 report(events - done)
                 done = events
 
-            found = verified(store, options.campaign, None, progress)
-    if options.json:
+            found = verified(store, at.campaign, None, progress)
+    if at.json:
         print_json(found.table())
     else:
         for line in found.wrong:
@@ -237,18 +249,18 @@ def _verified_words(found: Any) -> str:
     return f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
 
 
-def list_campaigns(options: argparse.Namespace) -> int:
+def list_(at: AtStore) -> int:
     """List the campaigns of a store."""
     from tightrope.live import open_campaign
 
     found = []
-    with stored(options) as store, redirect_stdout(sys.stderr), brief():
+    with stored(at) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:
                 found.append(open_campaign(store, name).status())
             except (HaltedError, PolicyError) as error:  # the others can be listed
                 found.append({"name": name, "state": "halted", "why": str(error)})
-    if options.json:
+    if at.json:
         print_json(found)
     elif found:
         from tightrope.shell.campaigns.tables import print_list

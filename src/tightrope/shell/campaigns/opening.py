@@ -5,26 +5,33 @@ What a user's policy prints goes to standard error, so results are printed after
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.names import in_text
-from tightrope.shell.saying import print_json
+from tightrope.shell.commands import Argument
+from tightrope.shell.options import CampaignName, Json, Named, StoreName, by_name, named
+from tightrope.shell.saying import answer
 
 if TYPE_CHECKING:
     from tightrope.live import Campaign
     from tightrope.live.stores import Store
 
 __all__ = [
-    "Named",
+    "ArmName",
+    "AtCampaign",
+    "AtStore",
+    "Note",
+    "Penalties",
+    "PerDay",
+    "TicketId",
     "arm_of",
     "brief",
-    "by_name",
     "free",
     "lasting",
     "money",
@@ -36,17 +43,40 @@ __all__ = [
     "stored",
 ]
 
-Named = tuple[str | None, float]  # a number, and its name if it was given one
+ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
+Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
+Penalties = Annotated[
+    Sequence[Named],
+    Argument("NAME=X", "a penalty by its limit's name; X alone if there is one limit", read=named),
+]
+PerDay = Annotated[float | None, Argument(help="spend at most so much in one day of UTC")]
+TicketId = Annotated[str, Argument("ID", "the ticket's id")]
+
+
+@dataclass(frozen=True)
+class AtStore:
+    """Which store a command is about, and how it answers."""
+
+    store: StoreName
+    _: KW_ONLY
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class AtCampaign(AtStore):
+    """Which campaign a command is about, and how it answers."""
+
+    campaign: CampaignName
 
 
 @contextmanager
-def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Store]:
+def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
     """The store that a command names."""
     from tightrope.live.stores import open_store
 
-    if options.store == "memory:":
+    if at.store == "memory:":
         raise InputError("store 'memory:': ends with the command; must be a file or a database")
-    store = open_store(options.store, create=create)
+    store = open_store(at.store, create=create)
     try:
         yield store
     except KeyboardInterrupt as stop:
@@ -59,13 +89,12 @@ def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Sto
 
 
 @contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Campaign]:
-    """The campaign that a command names; ``options.stdout`` is for what is printed meanwhile."""
+def opened(at: AtCampaign) -> Iterator[Campaign]:
+    """The campaign that a command names."""
     from tightrope.live import open_campaign
 
-    options.stdout = sys.stdout
-    with stored(options) as store, redirect_stdout(sys.stderr), brief():
-        yield open_campaign(store, options.campaign)
+    with stored(at) as store, redirect_stdout(sys.stderr), brief():
+        yield open_campaign(store, at.campaign)
 
 
 @contextmanager
@@ -99,23 +128,9 @@ def penalty_of(given: Sequence[Named]) -> float | dict[str, float] | None:
     """Penalties by name; one alone may be without."""
     if not given:
         return None
-    if len(given) == 1 and given[0][0] is None:
-        return given[0][1]
+    if len(given) == 1 and given[0].name is None:
+        return given[0].number
     return by_name(given, "--penalty")
-
-
-def by_name(given: Sequence[Named], option: str, alone: Sequence[str] = ()) -> dict[str, float]:
-    """Numbers by name; the name may be left out where there is one ``alone``."""
-    found: dict[str, float] = {}
-    for name, value in given:
-        if name is None and len(alone) == 1:
-            name = alone[0]
-        if name is None:
-            raise InputError(f"{option} {value:g}: must read NAME={value:g}")
-        if name in found:
-            raise InputError(f"{option} {name}={value:g}: must be given once for each name")
-        found[name] = value
-    return found
 
 
 def lasting(policy: str | None) -> str | None:
@@ -124,16 +139,10 @@ def lasting(policy: str | None) -> str | None:
     return f"{os.path.abspath(place)}.py:{rest}" if found else policy
 
 
-def print_status_after(
-    options: argparse.Namespace, status: Mapping[str, Any], what: str = ""
-) -> int:
+def print_status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> int:
     """Say what was done to a campaign, and what it has left."""
-    if options.json:
-        print_json(status)
-    else:
-        told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
-        print(in_text(f"{status['name']!r}: {told}"))
-    return 0
+    told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
+    return answer(at.json, status, lambda: print(in_text(f"{status['name']!r}: {told}")))
 
 
 def state(status: Mapping[str, Any]) -> str:

@@ -1,0 +1,126 @@
+"""What several commands take: the types of their parameters, with help and completion."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Annotated, Any, NamedTuple
+
+from tightrope.errors import InputError, TightropeError
+from tightrope.shell.commands import Argument
+
+__all__ = [
+    "Backend",
+    "Budget",
+    "Budgets",
+    "CampaignName",
+    "Folder",
+    "Fresh",
+    "Json",
+    "Named",
+    "PolicyName",
+    "PolicyNames",
+    "ProblemName",
+    "ProblemNames",
+    "Quiet",
+    "StoreName",
+    "Threads",
+    "by_name",
+    "named",
+]
+
+
+def _problems(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    from tightrope.problem.ready import ready_names
+
+    return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
+
+
+def _policies(prefix: str, **_: Any) -> list[str]:
+    """Completions of a policy's name and, after a colon, of its parameters."""
+    from tightrope.policies import POLICIES
+
+    name, colon, rest = prefix.partition(":")
+    if not colon or name not in POLICIES:
+        return list(POLICIES)
+    before = prefix[: len(prefix) - len(rest.rpartition(",")[2])]
+    return [f"{before}{field.name}=" for field in fields(POLICIES[name])]  # type: ignore[arg-type]
+
+
+def _backends(**_: Any) -> list[str]:
+    return ["auto", "cpu", "gpu", "python", "ray", "ray:gpu"]
+
+
+def _campaigns(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The campaigns of the store that was named before."""
+    from tightrope.live.stores import open_store
+
+    try:
+        store = open_store(parsed_args.store, create=False)
+        try:
+            return store.names()
+        finally:
+            store.close()
+    except TightropeError:
+        return []
+
+
+class Named(NamedTuple):
+    """A number, its name if it was given one, and the text of both."""
+
+    name: str | None
+    number: float
+    text: str
+
+
+def named(text: str) -> Named:
+    """``NAME=X``, or a number alone."""
+    name, equals, value = text.rpartition("=")
+    try:
+        return Named(name if equals else None, float(value), text)
+    except ValueError:
+        allowed = f": {value!r} must be a number" if equals else " must read NAME=NUMBER"
+        raise argparse.ArgumentTypeError(f"{text!r}{allowed}") from None
+
+
+def by_name(given: Sequence[Named], option: str, alone: Sequence[str] = ()) -> dict[str, float]:
+    """Numbers by name; the name may be left out where there is one ``alone``."""
+    found: dict[str, float] = {}
+    for name, number, text in given:
+        if name is None and len(alone) == 1:
+            name = alone[0]
+        if name is None:
+            raise InputError(f"{option} {text}: must read NAME={text}")
+        if name in found:
+            raise InputError(f"{option} {text}: {name!r} is given twice; each must be different")
+        found[name] = number
+    return found
+
+
+Json = Annotated[bool, Argument(help="print JSON, nothing else")]
+Quiet = Annotated[bool, Argument(help="no progress on standard error")]
+Fresh = Annotated[
+    bool, Argument(help="start again instead of continuing interrupted work", opposite="--resume")
+]
+Threads = Annotated[int | None, Argument(help="default all processors")]
+Backend = Annotated[
+    str, Argument(help="auto, cpu, gpu, python, ray or ray:gpu", completer=_backends)
+]
+Folder = Annotated[str, Argument("FOLDER")]
+StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
+CampaignName = Annotated[str, Argument("NAME", "the campaign's name", _campaigns)]
+
+PROBLEM = Argument("PROBLEM", "a ready problem's name or a TOML file", _problems, distinct=True)
+ProblemName = Annotated[str, PROBLEM]
+ProblemNames = Annotated[Sequence[str], PROBLEM]
+POLICY = Argument(
+    "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS", completer=_policies, distinct=True
+)
+PolicyName = Annotated[str, POLICY]
+PolicyNames = Annotated[Sequence[str], POLICY]
+BUDGET = Argument("B", "in the problem's cost units")
+Budget = Annotated[float, BUDGET]
+Budgets = Annotated[Sequence[float], BUDGET]
