@@ -292,7 +292,7 @@ def test_problems_and_policies_by_name(paper):
     assert {name: list(one) for name, one in both.items()} == {
         name: ["lyon", "lyoff"] for name in ("hiring", "2", "paper")
     }
-    assert both["paper"]["lyon"] == simulate("paper", {"lyon": "lyon"}, **settings)["lyon"]
+    assert both["paper"] == simulate("paper", {"lyon": "lyon", "lyoff": LyOff()}, **settings)
     assert list(simulate({"mine": "paper"}, "lyon", **settings)) == ["mine"]
 
 

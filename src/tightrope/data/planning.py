@@ -42,7 +42,7 @@ from tightrope.engine.caveats import (
     warn_infeasible,
 )
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import Settings
+from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import InfeasibleError, InputError, ProblemError, nearest
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
@@ -386,7 +386,7 @@ def plan(
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
-    settings = Settings(seed=made.seed, backend=backend, title="planning")
+    settings = SimulationSettings(seed=made.seed, backend=backend, title="planning")
     stages = _Stages(
         asked=sum(listed) * len(named) * runs,
         fan=sum(grid) * len(named) * runs / FAN_SHARE,
@@ -677,7 +677,7 @@ class _Search:
 
     draws: Draws
     runs: int
-    settings: Settings
+    settings: SimulationSettings
     tell: Tell
     silent: bool
 

@@ -37,7 +37,7 @@ from tightrope.problem.laws import Law
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 
-__all__ = ["Interrupted", "Request", "Settings", "make", "simulate"]
+__all__ = ["Interrupted", "SimulationRequest", "SimulationSettings", "make", "simulate"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -45,7 +45,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class SimulationRequest:
     """Runs of some policies at some budgets (in cost units) on one problem."""
 
     problem: Problem
@@ -61,7 +61,7 @@ class Request:
         budgets: Iterable[float],
         runs: int | range,
         backend: str,
-    ) -> Request:
+    ) -> SimulationRequest:
         """The request; raises unless budgets are valid and the results fit into memory."""
         listed = budget_list(budgets, problem)
         size = bytes_per_run(problem, len(policies), len(listed), backend)
@@ -69,7 +69,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimulationSettings:
     """How to run requests; the fields are parameters of :func:`simulate`."""
 
     seed: int = 0
@@ -169,9 +169,13 @@ def simulate(
     """
     problems, named = named_problems(problem), named_policies(policies)
     delays = delays_of(delay, lost)
-    settings = Settings(seed, backend, precision, threads, address, progress, delays=delays)
+    settings = SimulationSettings(
+        seed, backend, precision, threads, address, progress, delays=delays
+    )
     listed = list(budgets) if isinstance(budgets, Iterable) else [budgets]
-    requests = [Request.checked(one, named, listed, runs, backend) for one in problems.values()]
+    requests = [
+        SimulationRequest.checked(one, named, listed, runs, backend) for one in problems.values()
+    ]
     if checkpoint is None or isinstance(checkpoint, Store):
         found = make(requests, settings, checkpoint)
     else:
@@ -183,8 +187,8 @@ def simulate(
 
 
 def make(
-    requests: Sequence[Request],
-    settings: Settings,
+    requests: Sequence[SimulationRequest],
+    settings: SimulationSettings,
     store: Store | None = None,
     *,
     whole: bool = False,
@@ -217,7 +221,7 @@ def make(
     ]
 
 
-def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
+def _jobs(request: SimulationRequest, seed: int, settings: SimulationSettings) -> list[Job]:
     jobs = plan_jobs(
         request.problem,
         request.policies,
@@ -262,7 +266,7 @@ def _compiling(progress: Progress) -> AbstractContextManager[None]:
 
 
 def _results(
-    work: Work, request: Request, jobs: Sequence[Job], kept: Numbers, seed: int
+    work: Work, request: SimulationRequest, jobs: Sequence[Job], kept: Numbers, seed: int
 ) -> Results:
     """A request's results: each policy's kept runs, and each budget's share of the time."""
     records = []

@@ -15,7 +15,7 @@ from tightrope.engine.arguments import one_of, run_numbers, seed_number
 from tightrope.engine.caveats import OutsideTheoryWarning, caveats
 from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
-from tightrope.engine.simulation import Settings, make
+from tightrope.engine.simulation import SimulationSettings, make
 from tightrope.engine.store import Store
 from tightrope.errors import InputError
 from tightrope.experiments.base import Call, Evidence, Experiment
@@ -102,7 +102,7 @@ def run(
     require_writable(out)
     _warn(experiments)
     names = experiments[0].name if len(experiments) == 1 else f"{len(experiments)} experiments"
-    settings = Settings(seed, backend, progress=progress, title=f"simulating {names}")
+    settings = SimulationSettings(seed, backend, progress=progress, title=f"simulating {names}")
     requests = [call.request(count) for experiment in experiments for call in experiment.sweep]
     with Store(Path(out) / PARTS, fresh=fresh) as store:
         with warnings.catch_warnings():

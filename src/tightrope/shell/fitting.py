@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.shell.commands import Argument
-from tightrope.shell.options import Json, Named, by_name, named
+from tightrope.shell.options import Json, NamedNumber, by_name, named
 from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import answer, say
 
@@ -38,7 +38,7 @@ def fit(
     reward: Annotated[str | float | None, Argument(read=number_or_column)] = None,
     penalty: Sequence[str] = (),
     limit: Sequence[str] = (),
-    scale: Annotated[Sequence[Named], Argument(read=named)] = (),
+    scale: Annotated[Sequence[NamedNumber], Argument(read=named)] = (),
     drop_missing: bool = False,
     min_rows: int = 1,
     without: Sequence[str] = (),

@@ -18,7 +18,7 @@ __all__ = [
     "Folder",
     "Fresh",
     "Json",
-    "Named",
+    "NamedNumber",
     "PolicyName",
     "PolicyNames",
     "ProblemName",
@@ -68,7 +68,7 @@ def _campaigns(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         return []
 
 
-class Named(NamedTuple):
+class NamedNumber(NamedTuple):
     """A number, its name if it was given one, and the text of both."""
 
     name: str | None
@@ -76,17 +76,19 @@ class Named(NamedTuple):
     text: str
 
 
-def named(text: str) -> Named:
+def named(text: str) -> NamedNumber:
     """``NAME=X``, or a number alone."""
     name, equals, value = text.rpartition("=")
     try:
-        return Named(name if equals else None, float(value), text)
+        return NamedNumber(name if equals else None, float(value), text)
     except ValueError:
         allowed = f": {value!r} must be a number" if equals else " must read NAME=NUMBER"
         raise argparse.ArgumentTypeError(f"{text!r}{allowed}") from None
 
 
-def by_name(given: Sequence[Named], option: str, alone: Sequence[str] = ()) -> dict[str, float]:
+def by_name(
+    given: Sequence[NamedNumber], option: str, alone: Sequence[str] = ()
+) -> dict[str, float]:
     """Numbers by name; the name may be left out where there is one ``alone``."""
     found: dict[str, float] = {}
     for name, number, text in given:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.fitting import limits_of, number_or_column
-from tightrope.shell.options import Json, Named, PolicyNames, by_name, named
+from tightrope.shell.options import Json, NamedNumber, PolicyNames, by_name, named
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["replay"]
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
 
 
-def _shares(text: str) -> list[Named]:
+def _shares(text: str) -> list[NamedNumber]:
     """``haiku=0.3,sonnet=0.7`` as shares by arm."""
     return [named(part) for part in text.split(",")]
 
