@@ -486,7 +486,7 @@ def test_a_table_in_the_shell(shell, files):
     [
         ("", "nothing to do; must have --policy with --budget, or --mixture"),
         ("--policy lyon", "--budget: is missing"),
-        ("--mixture a", "argument --mixture: 'a' must read NAME=NUMBER"),
+        ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
         ("--mixture a=1 --limit late=0.1/day", "'/day' must be one of /cost, /pull"),
         ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.shell.commands import Argument
-from tightrope.shell.options import Json, NamedNumber, by_name, named
+from tightrope.shell.named import by_name
+from tightrope.shell.options import Json
 from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import answer, say
 
@@ -38,7 +39,7 @@ def fit(
     reward: Annotated[str | float | None, Argument(read=number_or_column)] = None,
     penalty: Sequence[str] = (),
     limit: Sequence[str] = (),
-    scale: Annotated[Sequence[NamedNumber], Argument(read=named)] = (),
+    scale: Sequence[str] = (),
     drop_missing: bool = False,
     min_rows: int = 1,
     without: Sequence[str] = (),
@@ -130,14 +131,9 @@ def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
     from tightrope.problem.limits import BASES, Limit
 
     found: dict[str, float | Kind] = {}
-    for text in texts:
-        name, _, value = text.rpartition("=")
-        if not name or not value:
-            raise InputError(f"--limit {text!r}: must be NAME=VALUE")
-        if name in found:
-            raise InputError(f"--limit {text!r}: {name!r} is given twice; each must be different")
+    for name, value in by_name(texts, "--limit", convert=str).items():
         amount, slash, per = value.partition("/")
-        place = f"--limit {text}"
+        place = f"--limit {name}={value}"
         try:
             limit = float(amount)
         except ValueError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
-from tightrope.errors import InputError, TightropeError
+from tightrope.errors import TightropeError
 from tightrope.shell.commands import Argument
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Folder",
     "Fresh",
     "Json",
-    "NamedNumber",
     "PolicyName",
     "PolicyNames",
     "ProblemName",
@@ -26,8 +25,6 @@ __all__ = [
     "Quiet",
     "StoreName",
     "Threads",
-    "by_name",
-    "named",
 ]
 
 
@@ -66,40 +63,6 @@ def _campaigns(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
             store.close()
     except TightropeError:
         return []
-
-
-class NamedNumber(NamedTuple):
-    """A number, its name if it was given one, and the text of both."""
-
-    name: str | None
-    number: float
-    text: str
-
-
-def named(text: str) -> NamedNumber:
-    """``NAME=X``, or a number alone."""
-    name, equals, value = text.rpartition("=")
-    try:
-        return NamedNumber(name if equals else None, float(value), text)
-    except ValueError:
-        allowed = f": {value!r} must be a number" if equals else " must read NAME=NUMBER"
-        raise argparse.ArgumentTypeError(f"{text!r}{allowed}") from None
-
-
-def by_name(
-    given: Sequence[NamedNumber], option: str, alone: Sequence[str] = ()
-) -> dict[str, float]:
-    """Numbers by name; the name may be left out where there is one ``alone``."""
-    found: dict[str, float] = {}
-    for name, number, text in given:
-        if name is None and len(alone) == 1:
-            name = alone[0]
-        if name is None:
-            raise InputError(f"{option} {text}: must read NAME={text}")
-        if name in found:
-            raise InputError(f"{option} {text}: {name!r} is given twice; each must be different")
-        found[name] = number
-    return found
 
 
 Json = Annotated[bool, Argument(help="print JSON, nothing else")]

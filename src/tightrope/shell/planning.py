@@ -5,21 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import Annotated
 
 from tightrope.errors import InputError
-from tightrope.shell.commands import Argument
-from tightrope.shell.options import (
-    Backend,
-    Budgets,
-    Json,
-    NamedNumber,
-    PolicyNames,
-    ProblemName,
-    Quiet,
-    by_name,
-    named,
-)
+from tightrope.shell.named import by_name
+from tightrope.shell.options import Backend, Budgets, Json, PolicyNames, ProblemName, Quiet
 from tightrope.shell.saying import answer, say
 
 __all__ = ["plan"]
@@ -30,7 +19,7 @@ def plan(
     *,
     json: Json = False,
     budget: Budgets,
-    limit: Annotated[Sequence[NamedNumber], Argument(read=named)] = (),
+    limit: Sequence[str] = (),
     policy: PolicyNames = (),
     earn: float | None = None,
     chance: float = 0.9,

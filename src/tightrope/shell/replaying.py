@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.fitting import limits_of, number_or_column
-from tightrope.shell.options import Json, NamedNumber, PolicyNames, by_name, named
+from tightrope.shell.named import by_name
+from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
-
-
-def _shares(text: str) -> list[NamedNumber]:
-    """``haiku=0.3,sonnet=0.7`` as shares by arm."""
-    return [named(part) for part in text.split(",")]
 
 
 def replay(
@@ -45,7 +41,7 @@ def replay(
     limit: Sequence[str] = (),
     policy: PolicyNames = (),
     budget: float | None = None,
-    mixture: Annotated[Sequence[Any], Argument(read=_shares)] = (),
+    mixture: Sequence[str] = (),
     orders: int = 100,
     with_replacement: bool = False,
     method: str = "rejection",
@@ -80,7 +76,8 @@ def replay(
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.data.replay import replay as run
 
-    mixtures, limits = [by_name(one, "--mixture") for one in mixture], limits_of(limit)
+    mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
+    limits = limits_of(limit)
     if not policy and not mixtures:
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
     if policy and budget is None:

@@ -25,7 +25,8 @@ from tightrope.shell.campaigns.opening import (
     stored,
 )
 from tightrope.shell.commands import Argument
-from tightrope.shell.options import Json, NamedNumber, PolicyName, by_name
+from tightrope.shell.named import by_name
+from tightrope.shell.options import Json, PolicyName
 from tightrope.shell.saying import answer, print_json
 
 if TYPE_CHECKING:
@@ -134,9 +135,7 @@ def reprice(
     )
 
 
-def _prices(
-    campaign: Campaign, cost: float | None, penalty: Sequence[NamedNumber]
-) -> dict[str, Any]:
+def _prices(campaign: Campaign, cost: float | None, penalty: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {} if cost is None else {"cost": cost}
     if penalty:
         names = campaign.refreshed().controller.task.limit_names
@@ -191,7 +190,7 @@ def change(
     return changed(at, act, "changed")
 
 
-def _limits(campaign: Campaign, given: Sequence[NamedNumber]) -> dict[str, Any]:
+def _limits(campaign: Campaign, given: Sequence[str]) -> dict[str, Any]:
     """Limits with other numbers, per what they were."""
     task = campaign.refreshed().controller.task
     kinds = dict(zip(task.limit_names, task.limit_kinds, strict=True))

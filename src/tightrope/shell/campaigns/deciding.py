@@ -27,7 +27,8 @@ from tightrope.shell.campaigns.opening import (
     stored,
 )
 from tightrope.shell.commands import Argument
-from tightrope.shell.options import PolicyName, ProblemName, by_name
+from tightrope.shell.named import by_name
+from tightrope.shell.options import PolicyName, ProblemName
 from tightrope.shell.saying import answer, say
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tightrope.errors import InputError
 from tightrope.names import in_text
 from tightrope.shell.commands import Argument
-from tightrope.shell.options import CampaignName, Json, NamedNumber, StoreName, by_name, named
+from tightrope.shell.named import by_name, named
+from tightrope.shell.options import CampaignName, Json, StoreName
 from tightrope.shell.saying import answer
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ __all__ = [
 ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
 Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
 Penalties = Annotated[
-    Sequence[NamedNumber],
+    Sequence[str],
     Argument("NAME=X", "a penalty by its limit's name; X alone if there is one limit", read=named),
 ]
 PerDay = Annotated[float | None, Argument(help="spend at most so much in one day of UTC")]
@@ -124,13 +125,11 @@ def arm_of(campaign: Campaign, text: str) -> int | str:
     return int(text) if text.isdecimal() and text not in names else text
 
 
-def penalty_of(given: Sequence[NamedNumber]) -> float | dict[str, float] | None:
+def penalty_of(given: Sequence[str]) -> float | dict[str, float] | None:
     """Penalties by name; one alone may be without."""
-    if not given:
-        return None
-    if len(given) == 1 and given[0].name is None:
-        return given[0].number
-    return by_name(given, "--penalty")
+    if len(given) == 1 and "=" not in given[0]:
+        return float(given[0])
+    return by_name(given, "--penalty") or None
 
 
 def lasting(policy: str | None) -> str | None:

@@ -1,0 +1,50 @@
+"""Options that read ``NAME=VALUE``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tightrope.errors import InputError
+
+__all__ = ["by_name", "named"]
+
+
+def named(text: str) -> str:
+    """``NAME=X``, or a number alone, as it was written: for options that are read later."""
+    try:
+        float(text.rpartition("=")[2])
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must read NAME=NUMBER") from None
+    return text
+
+
+def by_name(
+    texts: Sequence[str],
+    option: str,
+    alone: Sequence[str] = (),
+    convert: Callable[[str], Any] = float,
+) -> dict[str, Any]:
+    """Values by name, numbers by default; the name may be left out where there is one ``alone``.
+
+    >>> by_name(["bad=0.05/pull"], "--limit", convert=str), by_name(["7"], "--limit", ["bad"])
+    ({'bad': '0.05/pull'}, {'bad': 7.0})
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals and len(alone) == 1:
+            name = alone[0]
+        if not name or not value:
+            wanted = f"NAME={text}, with a name among {', '.join(alone)}"
+            if equals or not alone:
+                wanted = "NAME=NUMBER" if convert is float else "NAME=VALUE"
+            raise InputError(f"{option} {text!r}: must be {wanted}")
+        if name in found:
+            raise InputError(f"{option} {text}: {name!r} is given twice; each must be different")
+        try:
+            found[name] = convert(value)
+        except ValueError:
+            raise InputError(f"{option} {text}: {value!r} must be a number") from None
+    return found
