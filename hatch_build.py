@@ -1,4 +1,4 @@
-"""The readme of the built package: README.md, with links that also work on a registry's page."""
+"""The readme of the built package: README.md without links to files, which a registry has not."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)([^)]+)\)")
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:|#)[^)]+\)")
 
 
-def absolute_links(text: str, repository: str) -> str:
-    """``text`` in Markdown, its relative links to files of ``repository``, images to raw ones."""
-    return LINK.sub(
-        lambda link: "{0}[{1}]({root}/{kind}/main/{2})".format(
-            *link.groups(), root=repository, kind="raw" if link[1] else "blob"
-        ),
-        text,
-    )
+def without_files(text: str) -> str:
+    """``text`` in Markdown: links to files become their words, and pictures are left out."""
+    return LINK.sub(lambda link: "" if link[1] else link[2], text)
 
 
 class ReadmeHook(MetadataHookInterface):
@@ -27,7 +22,4 @@ class ReadmeHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         """Called by hatchling for every build."""
         text = Path(self.root, "README.md").read_text(encoding="utf-8")
-        metadata["readme"] = {
-            "content-type": "text/markdown",
-            "text": absolute_links(text, metadata["urls"]["Repository"]),
-        }
+        metadata["readme"] = {"content-type": "text/markdown", "text": without_files(text)}

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks import page
 from tightrope import arena
-from tightrope.experiments.arena import BUDGETS
-from tightrope.experiments.arena_rows import ArenaRow
+from tightrope.arena.contest import BUDGETS
+from tightrope.arena.rows import ArenaRow
 
 __all__ = ["copy_to_docs", "main", "policy_table", "standings_table"]
 

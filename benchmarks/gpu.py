@@ -22,19 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import page
-from tightrope import (
-    LyOff,
-    LyOn,
-    OutsideTheoryWarning,
-    Policy,
-    Problem,
-    Resolve,
-    Stationary,
-    ready_problem,
-    simulate,
-)
+from tightrope import LyOff, LyOn, Policy, Problem, Resolve, Stationary, ready_problem, simulate
 from tightrope.engine import gpu
-from tightrope.experiments.figure1 import FIGURE1
+from tightrope.errors import OutsideTheoryWarning
+from tightrope.paper.figure1 import FIGURE1
 
 PROBES = Path(__file__).parent / "probes"
 REPEATS = 3

@@ -27,8 +27,7 @@ import numpy as np
 
 from benchmarks import page
 from tightrope import Policy, Problem, load_problem, optimum, parse_policy, simulate
-from tightrope.engine.caveats import OutsideTheoryWarning
-from tightrope.errors import PolicyError, TightropeError
+from tightrope.errors import OutsideTheoryWarning, PolicyError, TightropeError
 from tightrope.policies import POLICIES
 from tightrope.policies.base import set_up
 from tightrope.results import Runs

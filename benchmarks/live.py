@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page
-from tightrope import Controller, ExhaustedError, Task, WaitError, open_campaign, parse_policy
+from tightrope import Controller, Task, open_campaign, parse_policy
+from tightrope.errors import ExhaustedError, WaitError
 from tightrope.live import Campaign
 from tightrope.live.events import START, Event, Row, row_of
 from tightrope.live.stores.memory import MemoryStore

@@ -31,8 +31,8 @@ from tightrope import (
     ready_problem,
     simulate,
 )
-from tightrope.engine.caveats import OutsideTheoryWarning
 from tightrope.engine.python import outcomes
+from tightrope.errors import OutsideTheoryWarning
 from tightrope.kernels.rng import OUTCOMES, Generator
 
 __all__ = ["main"]

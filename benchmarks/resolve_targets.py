@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from math import ceil
 from pathlib import Path
 
-from tightrope.experiments.arena_ranking import at_place, percent
-from tightrope.experiments.arena_rows import TOLERANCE, ArenaRow, Scene
+from tightrope.arena.ranking import at_place, percent
+from tightrope.arena.rows import TOLERANCE, ArenaRow, Scene
 from tightrope.problem.ready import load_problem
 
 __all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]

@@ -15,7 +15,6 @@ import json
 import re
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,7 +22,6 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # Files outside docs/ that are pages of the site.
 PAGES = {
@@ -33,7 +31,7 @@ PAGES = {
     "README.md": "index.md",
 }
 COPIED = {".md", ".png", ".svg", ".css", ".js", ".py", ".html"}  # of docs/, and notebooks
-LINK = re.compile(r"(\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(\))")
+LINK = re.compile(r"\[([^\]\[]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 DOCTEST_END = re.compile(r"\n(\n```\n)")  # pytest needs the empty line, readers do not
 
@@ -111,10 +109,10 @@ GROUPS = (
         ("tightrope.data",),
     ),
     Group(
-        "experiments",
+        "arena",
         "Tuning and the arena",
         "See [tuning](../tuning.md) and [the arena](../arena.md).",
-        ("tightrope.experiments",),
+        ("tightrope.arena",),
     ),
     Group(
         "report",
@@ -144,7 +142,10 @@ GROUPS = (
         (),
     ),
 )
-PLACES = ("tightrope", "tightrope.client", "tightrope.testing", "tightrope.theory")
+PLACES = (
+    *("tightrope", "tightrope.policies", "tightrope.errors", "tightrope.data"),
+    *("tightrope.client", "tightrope.testing", "tightrope.theory"),
+)
 # What public functions give or take, and nobody makes by name.
 RESULTS = {
     "tightrope.policies": ("Setup", "State", "Statistics"),
@@ -152,8 +153,8 @@ RESULTS = {
     "tightrope.summary": ("SummaryRow",),
     "tightrope.live": ("Outlook",),
     "tightrope.live.outlook": ("LimitOutlook",),
-    "tightrope.experiments.tuning": ("Tuning",),
-    "tightrope.experiments.arena": ("Arena",),
+    "tightrope.arena.tuning": ("Tuning",),
+    "tightrope.arena.contest": ("Arena",),
 }
 # Methods that other modules of the library call, and its users do not.
 INSIDE = {
@@ -192,19 +193,21 @@ class Name(NamedTuple):
 
 def public_names() -> list[Name]:
     """Every public name of the library, once each and in order."""
-    return [
-        Name(place, name, getattr(module, name))
-        for place in PLACES
-        for module in [importlib.import_module(place)]
-        for name in sorted(module.__all__, key=str.lower)
-    ]
+    found: dict[str, Name] = {}
+    for place in PLACES:
+        module = importlib.import_module(place)
+        for name in sorted(module.__all__, key=str.lower):
+            thing = getattr(module, name)
+            if name not in found or found[name].thing is not thing:
+                found[f"{place}.{name}" if name in found else name] = Name(place, name, thing)
+    return list(found.values())
 
 
 def group_of(name: Name) -> Group:
     """The page of the reference that a name is on."""
     if name.is_error:
         return next(group for group in GROUPS if group.page == "errors")
-    inside = name.place if name.place in PLACES[1:] else name.module
+    inside = name.place if name.place in PLACES[4:] else name.module
     fits = [
         (len(module), group)
         for group in GROUPS
@@ -292,7 +295,7 @@ def page_of(path: Path) -> str | None:
 
 
 def for_site(text: str, source: Path, page: str) -> str:
-    """A page's Markdown, its links to files changed: to pages of the site, else the repository."""
+    """A page's Markdown: links lead to pages of the site; other files are named by their path."""
 
     def changed(link: re.Match[str]) -> str:
         target = (source.parent / unquote(link[2])).resolve()
@@ -304,12 +307,9 @@ def for_site(text: str, source: Path, page: str) -> str:
             return link[0]  # generated; Sphinx knows
         inside = page_of(target)
         if inside is None or (target.is_dir() and inside is not None):
-            kind = "tree" if target.is_dir() else "blob"
-            place = target.relative_to(ROOT).as_posix()
-            address = f"{PROJECT['urls']['Repository']}/{kind}/main/{place}"
-        else:
-            address = "../" * page.count("/") + inside
-        return f"{link[1]}{address}{link[3] or ''}{link[4]}"
+            place = f"`{target.relative_to(ROOT).as_posix()}`"
+            return place if link[1].strip("`") in place else f"{link[1]} ({place})"
+        return f"[{link[1]}]({'../' * page.count('/')}{inside}{link[3] or ''})"
 
     return LINK.sub(changed, DOCTEST_END.sub(r"\1", text))
 

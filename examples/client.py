@@ -2,8 +2,8 @@
 
 import random
 
-from tightrope import ExhaustedError, WaitError
 from tightrope.client import Client, NotExecuted
+from tightrope.errors import ExhaustedError, WaitError
 from tightrope.service.server import Running
 
 CENTS = {"small": 0.2, "medium": 0.5, "large": 1.0}  # the truth, which the campaign learns

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tightrope import LyOnTS, load_problem, oracle, simulate
+from tightrope import load_problem, oracle, simulate
+from tightrope.policies import LyOnTS
 
 problem = load_problem(Path(__file__).with_name("delivery.toml"))
 best = oracle(problem)

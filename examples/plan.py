@@ -1,7 +1,7 @@
 """Before a campaign: what can this budget earn, and how should LyOn be set for it?"""
 
 from tightrope import LyOn, optimum, oracle, ready_problem, simulate
-from tightrope.experiments.tuning import tune
+from tightrope.arena.tuning import tune
 
 BUDGET = 5000
 problem = ready_problem("paper")

@@ -5,8 +5,10 @@ python examples/replay_a_log.py
 
 import numpy as np
 
-from tightrope import Limit, Resolve, UniformRandom, evaluate_mixture, replay
+from tightrope import Limit, Resolve, replay
+from tightrope.data import evaluate_mixture
 from tightrope.data.log import Log
+from tightrope.policies import UniformRandom
 
 MODELS = ["small", "large"]
 SHARES = {"small": 0.2, "large": 0.8}

@@ -4,7 +4,8 @@ import random
 import sys
 import tempfile
 
-from tightrope import ExhaustedError, Limit, Resolve, Scales, Task, WaitError, open_campaign
+from tightrope import Limit, Resolve, Scales, Task, open_campaign
+from tightrope.errors import ExhaustedError, WaitError
 
 CENTS = {"small": 0.2, "medium": 0.5, "large": 1.0}  # the truth, which the campaign learns
 GOOD = {"small": 0.60, "medium": 0.75, "large": 0.90}

@@ -48,7 +48,7 @@ OUTCOME = "--cost 0.5 --reward 1 --penalty bad=0 --penalty dollars=0.25".split()
 MINE = """
 from dataclasses import dataclass
 from typing import ClassVar
-from tightrope import UniformRandom
+from tightrope.policies import UniformRandom
 print("a policy that prints")
 @dataclass(frozen=True)
 class Mine(UniformRandom):

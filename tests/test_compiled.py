@@ -95,7 +95,8 @@ OWN = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tightrope import UniformRandom, ready_problem, simulate
+from tightrope import ready_problem, simulate
+from tightrope.policies import UniformRandom
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ import pytest
 from scipy.optimize import linprog
 
 from benchmarks.venvs import FOLDER
-from tightrope import InputError, load_problem, oracle, ready_problem
+from tightrope import load_problem, oracle, ready_problem
 from tightrope.data.planning import change_limits
+from tightrope.errors import InputError
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "data_sets"
 CACHE = FOLDER / "wheels"

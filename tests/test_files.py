@@ -21,11 +21,12 @@ import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import Controller, InputError, LyOff, LyOn, OutputError, Results, ResultsError
+from tightrope import Controller, LyOff, LyOn, Results
 from tightrope.cli import main
 from tightrope.engine import simulation
+from tightrope.engine.checkpoint import Store
 from tightrope.engine.simulation import simulate
-from tightrope.engine.store import Store
+from tightrope.errors import InputError, OutputError, ResultsError
 from tightrope.files import (
     read_arrays,
     read_header,

@@ -9,19 +9,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import (
-    Arm,
-    FixedArm,
-    InputError,
-    Problem,
-    Scales,
-    Stationary,
-    TightropeError,
-    TwoPoint,
-    UniformRandom,
-    frames,
-    simulate,
-)
+from tightrope import Arm, Problem, Scales, Stationary, TightropeError, TwoPoint, frames, simulate
+from tightrope.errors import InputError
+from tightrope.policies import FixedArm, UniformRandom
 
 FEW = {"runs": 3, "seed": 2, "backend": "python", "progress": False}
 LIBRARIES = pytest.mark.parametrize("backend", frames.LIBRARIES)

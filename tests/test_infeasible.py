@@ -7,7 +7,8 @@ import warnings
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import Controller, InfeasibleLimitsWarning, LyOn, Problem, Resolve, simulate
+from tightrope import Controller, LyOn, Problem, Resolve, simulate
+from tightrope.errors import InfeasibleLimitsWarning
 from tightrope.optimum.pi_star import infeasible
 from tightrope.problem import Change
 

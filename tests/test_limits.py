@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from base import set_up
 from scipy.optimize import linprog
 
 import tightrope
@@ -13,12 +14,9 @@ from tightrope import (
     Constant,
     Controller,
     Discrete,
-    InfeasibleError,
-    InputError,
     Limit,
     LyOn,
     Problem,
-    ProblemError,
     Resolve,
     Scales,
     Share,
@@ -29,8 +27,9 @@ from tightrope import (
     parse_policy,
     simulate,
 )
+from tightrope.errors import InfeasibleError, InputError, ProblemError
 from tightrope.optimum.pi_star import infeasible
-from tightrope.policies.base import set_up
+from tightrope.policies import TSLP, FixedArm, LinConTS, LyOnWilson, UniformRandom
 from tightrope.results import violations
 
 
@@ -320,7 +319,7 @@ def test_means_and_draws_of_a_derived_channel_are_the_channel_s():
     problem = Problem(listed, limits=limits, scales=Scales(cost=3.0, reward=2.0))
     assert problem.own_rates[0].tolist() == pytest.approx([2.0, 0.5])
     runs = simulate(
-        problem, tightrope.UniformRandom(), budgets=50, runs=3, backend="python", progress=False
+        problem, UniformRandom(), budgets=50, runs=3, backend="python", progress=False
     ).records[0].runs  # fmt: skip
     np.testing.assert_allclose(runs.penalty[0, :, 0], runs.cost[0])
     np.testing.assert_allclose(runs.penalty[0, :, 1], runs.reward[0])
@@ -416,7 +415,11 @@ def test_a_budget_of_pulls_makes_a_limit_per_pull_one_per_cost():
     by_cost, by_pull = (
         Problem(listed, limits={"bad": limit}, costs=1) for limit in (0.3, Limit(0.3, per="pull"))
     )
-    for policy in (tightrope.TSLP(), tightrope.TSLP(update=True), tightrope.LinConTS()):
+    for policy in (
+        TSLP(),
+        TSLP(update=True),
+        LinConTS(),
+    ):
         made = [
             simulate(one, policy, budgets=200, runs=5, backend="cpu", progress=False)
             for one in (by_cost, by_pull)
@@ -447,10 +450,15 @@ def test_a_share_is_kept_and_needs_no_telling(per):
     controller.tell(controller.ask(), cost=1, reward=0.5)
 
 
-@pytest.mark.filterwarnings("ignore::tightrope.OutsideTheoryWarning")
+@pytest.mark.filterwarnings("ignore::tightrope.errors.OutsideTheoryWarning")
 def test_plain_python_agrees_on_shares_and_price_lists():
     problem = Problem.from_toml(ROUTER)
-    for policy in (Resolve(), tightrope.TSLP(), tightrope.LyOn(mu_min=1), tightrope.LyOnWilson()):
+    for policy in (
+        Resolve(),
+        TSLP(),
+        tightrope.LyOn(mu_min=1),
+        LyOnWilson(),
+    ):
         ours, plain = (
             simulate(problem, policy, budgets=40, runs=3, backend=one, progress=False)
             for one in ("cpu", "python")
@@ -536,7 +544,7 @@ def test_chances_of_limits_per_pull_and_reward_come_true_at_most_as_often(limit)
     problem = Problem(arms((0.6, 0.8, 0.2), (0.5, 0.7, 0.25)), limits={"bad": limit})
     random, stated, broken = np.random.default_rng(4), [], 0
     for _ in range(60):
-        controller = Controller(problem, tightrope.UniformRandom(), 600, seed=1)
+        controller = Controller(problem, UniformRandom(), 600, seed=1)
         asked = 0
         while not controller.exhausted:
             arm = int(random.integers(2))
@@ -559,9 +567,11 @@ def test_chances_of_limits_per_pull_and_reward_come_true_at_most_as_often(limit)
 HARD = {"bad": Limit(total=12, hard=True)}
 
 
-@pytest.mark.filterwarnings("ignore::tightrope.OutsideTheoryWarning")
+@pytest.mark.filterwarnings("ignore::tightrope.errors.OutsideTheoryWarning")
 @pytest.mark.parametrize(
-    "policy", [Resolve(), tightrope.LyOn(), tightrope.UniformRandom()], ids=lambda one: one.name
+    "policy",
+    [Resolve(), tightrope.LyOn(), UniformRandom()],
+    ids=lambda one: one.name,
 )
 def test_a_hard_limit_ends_the_run_on_every_engine(policy):
     problem = Problem(arms(*MEANS), limits=HARD)
@@ -588,7 +598,7 @@ def test_a_controller_stops_at_a_hard_limit_and_survives_a_snapshot():
     controller = Controller.restore(controller.snapshot())
     controller.tell(controller.ask(), cost=1, reward=1, penalty=1)
     assert controller.exhausted
-    with pytest.raises(tightrope.ExhaustedError) as caught:
+    with pytest.raises(tightrope.errors.ExhaustedError) as caught:
         controller.ask()
     assert str(caught.value) == "limit 'bad' = 12.0 in total, hard: used up; no pull is left"
 
@@ -603,7 +613,7 @@ def test_no_policy_earns_more_than_the_bound_under_a_hard_limit():
     problem = Problem(arms(*MEANS), limits=HARD)
     for budget in (10, 50, 400):
         bound = optimum(problem, budget)
-        for policy in (Resolve(), tightrope.FixedArm(4), tightrope.FixedArm(1)):
+        for policy in (Resolve(), FixedArm(4), FixedArm(1)):
             found = simulate(
                 problem, policy, budgets=budget, runs=50, backend="cpu", progress=False
             )

@@ -12,19 +12,10 @@ import xml.etree.ElementTree
 import pytest
 from rich.console import Console
 
-from tightrope import (
-    Arm,
-    Bernoulli,
-    LyOn,
-    Problem,
-    Results,
-    Stationary,
-    UniformRandom,
-    oracle,
-    simulate,
-)
+from tightrope import Arm, Bernoulli, LyOn, Problem, Results, Stationary, oracle, simulate
 from tightrope.cli import main
 from tightrope.names import LONGEST, in_csv, in_figure, in_table, in_text
+from tightrope.policies import UniformRandom
 from tightrope.report import Page, plot, print_rows, save, table, write_csv
 from tightrope.report.page import Picture, render
 from tightrope.report.rows import detailed

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +17,12 @@ def test_every_public_name_exists_and_has_a_docstring():
     for name in tightrope.__all__:
         assert getattr(tightrope, name).__doc__, name
     assert tightrope.__all__ == sorted(tightrope.__all__)
+    assert len(tightrope.__all__) <= 50
+    assert {"Setup", "limits_of"} <= set(tightrope.__all__)  # every own policy needs them
 
 
 def test_no_public_name_is_missing():
-    hidden = {"annotations", "TYPE_CHECKING", "Any"}
+    hidden = {"annotations", "TYPE_CHECKING", "Any", "TightropeError"}
     modules = type(sys)
     public = {
         name
@@ -27,15 +32,37 @@ def test_no_public_name_is_missing():
     assert public <= set(tightrope.__all__)
 
 
+@pytest.mark.parametrize("name", sorted(tightrope._MOVED))
+def test_a_name_of_the_last_release_is_found_with_a_warning(name):
+    place = f"tightrope.{tightrope._MOVED[name]}"
+    with pytest.warns(DeprecationWarning, match=f"tightrope.{name} has moved to {place}; ") as told:
+        found = getattr(tightrope, name)
+    assert told[0].filename == __file__
+    assert found is getattr(importlib.import_module(place), name)
+    assert name not in tightrope.__all__
+
+
+def test_no_two_classes_have_one_name():
+    found = {}
+    for path in sorted(Path(tightrope.__file__).parent.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(f"{path.name}:{node.lineno}")
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="simulat"):
         tightrope.simulat  # noqa: B018
 
 
-def test_the_function_optimum_stays_when_the_package_of_its_name_is_imported():
+@pytest.mark.parametrize(
+    ("name", "module"), [("optimum", "optimum.pi_star"), ("arena", "arena.problems")]
+)
+def test_a_function_stays_when_the_package_of_its_name_is_imported(name, module):
     program = (
-        "import tightrope.optimum.pi_star, tightrope; from tightrope import optimum;"
-        " assert callable(tightrope.optimum) and tightrope.optimum is optimum"
+        f"import tightrope.{module}, tightrope; from tightrope import {name};"
+        f" assert callable(tightrope.{name}) and tightrope.{name} is {name}"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -11,13 +11,10 @@ import pytest
 from tightrope import (
     Arm,
     Bernoulli,
-    FixedArm,
-    InputError,
     LyOff,
     LyOn,
     Problem,
     Results,
-    ResultsError,
     Scales,
     Stationary,
     TwoPoint,
@@ -25,6 +22,8 @@ from tightrope import (
     ready_problem,
     simulate,
 )
+from tightrope.errors import InputError, ResultsError
+from tightrope.policies import FixedArm
 from tightrope.results import Record, Runs, SummaryRow
 
 
@@ -195,7 +194,7 @@ def test_another_format_is_refused(results, tmp_path):
 
 
 def test_saving_where_nothing_can_be_written(results, tmp_path):
-    from tightrope import InputError
+    from tightrope.errors import InputError
 
     with pytest.raises(InputError, match="cannot write"):
         results.save(tmp_path / "no" / "such" / "folder.npz")

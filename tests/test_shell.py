@@ -16,7 +16,7 @@ import pytest
 
 from tests.test_paper_map import LABELS
 from tightrope.cli import COMMANDS
-from tightrope.experiments.claims import CLAIMS
+from tightrope.paper.claims import CLAIMS
 from tightrope.policies import POLICIES
 from tightrope.problem.ready import ready_problem
 from tightrope.shell.commands import Argument, Group, called, parameters

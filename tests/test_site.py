@@ -69,20 +69,23 @@ def test_what_is_wrong_with_a_site_is_found(tmp_path):
     ]
 
 
-def test_links_lead_to_pages_or_to_the_repository():
-    repository = make_site.PROJECT["urls"]["Repository"]
+def test_links_lead_to_pages_and_other_files_are_named():
     page = ROOT / "docs" / "live.md"
     for target, expected in {
         "problems.md#units": "problems.md#units",
         "figure1.png": "figure1.png",
         "../CHANGELOG.md": "changelog.md",
         "../examples/notebooks/paper.ipynb": "notebooks/paper.ipynb",
-        "../examples/router.py": f"{repository}/blob/main/examples/router.py",
-        "../examples/modelling": f"{repository}/tree/main/examples/modelling",
         "#outlook": "#outlook",
         "https://example.org": "https://example.org",
     }.items():
         assert make_site.for_site(f"[it]({target})", page, "live.md") == f"[it]({expected})"
+    for target, expected in {
+        "[it](../examples/router.py)": "it (`examples/router.py`)",
+        "[`router.py`](../examples/router.py)": "`examples/router.py`",
+        "[seven](../examples/modelling)": "seven (`examples/modelling`)",
+    }.items():
+        assert make_site.for_site(target, page, "live.md") == expected
     book = ROOT / "examples" / "notebooks" / "paper.ipynb"
     told = make_site.for_site("[it](../../docs/live.md)", book, "notebooks/paper.ipynb")
     assert told == "[it](../live.md)"

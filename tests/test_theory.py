@@ -15,14 +15,12 @@ from tightrope import (
     Arm,
     Bernoulli,
     Constant,
-    FixedArm,
     LyOff,
     LyOn,
     Problem,
     Scales,
     Stationary,
     TwoPoint,
-    UniformRandom,
     optimum,
     oracle,
     ready_problem,
@@ -30,6 +28,7 @@ from tightrope import (
     theory,
 )
 from tightrope.errors import InputError, ProblemError
+from tightrope.policies import FixedArm, UniformRandom
 from tightrope.policies.base import set_up
 from tightrope.theory import formulas
 from tightrope.theory.bounds import bounds

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from wheels import OBP, Columns, default_cache, fetch, read, write_csv
 
-from tightrope import Problem, Share, evaluate_mixture, oracle, parse_policy, plan, replay
+from tightrope import Problem, Share, oracle, parse_policy, plan, replay
+from tightrope.data import evaluate_mixture
 from tightrope.data.fitting import problem_of
 from tightrope.data.log import Log
 from tightrope.data.reading import read_log

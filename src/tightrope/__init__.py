@@ -3,6 +3,9 @@
 There are K arms. Every pull takes a random cost from a fixed budget, earns a random reward and
 incurs random penalties. The goal: the largest total reward while each penalty, per unit of cost,
 stays under its limit.
+
+Here are the names that most programs need. ``tightrope.policies`` has every policy,
+``tightrope.errors`` every error and warning, ``tightrope.data`` what is done with logs.
 """
 
 from __future__ import annotations
@@ -10,228 +13,121 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+import warnings
 from typing import TYPE_CHECKING, Any
 
-from tightrope.errors import (
-    BackendError,
-    CampaignError,
-    ConflictError,
-    ExhaustedError,
-    HaltedError,
-    InfeasibleError,
-    InputError,
-    OutputError,
-    PolicyError,
-    ProblemError,
-    ReportError,
-    ResultsError,
-    StoreBusyError,
-    StoreError,
-    TightropeError,
-    WaitError,
-)
+from tightrope.errors import TightropeError as TightropeError
 from tightrope.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from tightrope.data.bootstrap import bootstrap
-    from tightrope.data.log import Log
-    from tightrope.data.offpolicy import evaluate_mixture
-    from tightrope.data.planning import plan
-    from tightrope.data.reading import LogWarning, read_log
-    from tightrope.data.replay import replay
-    from tightrope.data.tables import FullTable
-    from tightrope.engine import (
-        InfeasibleLimitsWarning,
-        NotCompiledWarning,
-        OutsideTheoryWarning,
-        StoreWarning,
-        Trajectory,
-        simulate,
-        trajectory,
-    )
-    from tightrope.experiments.arena import arena
-    from tightrope.experiments.tuning import tune
-    from tightrope.live import Campaign, Controller, SoftBudgetWarning, Ticket, open_campaign
-    from tightrope.optimum.exact import optimum
-    from tightrope.optimum.pi_star import Oracle, oracle
-    from tightrope.policies import (
-        SWUCBLP,
-        TSLP,
-        UCBLP,
-        BudgetedTS,
-        ChoicePolicy,
-        ControlBudget,
-        EpsilonGreedy,
-        FixedArm,
-        IdentifyResolve,
-        IndexPolicy,
-        InformedPolicy,
-        LagrangeBwK,
-        LinConKLUCB,
-        LinConTS,
-        LyOff,
-        LyOn,
-        LyOnTS,
-        LyOnWilson,
-        OmegaUCB,
-        OptPessLP,
-        PessimisticOptimistic,
-        Policy,
-        PrimalDualBwK,
-        Resolve,
-        Stationary,
-        UCBBwI,
-        UniformRandom,
-        parse_policy,
-    )
-    from tightrope.problem import Arm, Change, Limit, Phase, Problem, Scales, Share, Task
-    from tightrope.problem.laws import (
-        Bernoulli,
-        Beta,
-        Constant,
-        CostAbove,
-        Discrete,
-        Empirical,
-        Law,
-        TruncatedNormal,
-        TwoPoint,
-        Uniform,
-    )
-    from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
-    from tightrope.report import plot, print_rows
-    from tightrope.results import Results
-
-__all__ = [  # noqa: RUF022, plain order: a test compares it with sorted()
-    "Arm",
-    "BackendError",
-    "Bernoulli",
-    "Beta",
-    "BudgetedTS",
-    "Campaign",
-    "CampaignError",
-    "Change",
-    "ChoicePolicy",
-    "ConflictError",
-    "Constant",
-    "ControlBudget",
-    "Controller",
-    "CostAbove",
-    "Discrete",
-    "Empirical",
-    "EpsilonGreedy",
-    "ExhaustedError",
-    "FixedArm",
-    "FullTable",
-    "HaltedError",
-    "IdentifyResolve",
-    "IndexPolicy",
-    "InfeasibleError",
-    "InfeasibleLimitsWarning",
-    "InformedPolicy",
-    "InputError",
-    "LagrangeBwK",
-    "Law",
-    "Limit",
-    "LinConKLUCB",
-    "LinConTS",
-    "Log",
-    "LogWarning",
-    "LyOff",
-    "LyOn",
-    "LyOnTS",
-    "LyOnWilson",
-    "NotCompiledWarning",
-    "OmegaUCB",
-    "OptPessLP",
-    "Oracle",
-    "OutputError",
-    "OutsideTheoryWarning",
-    "PessimisticOptimistic",
-    "Phase",
-    "Policy",
-    "PolicyError",
-    "PrimalDualBwK",
-    "Problem",
-    "ProblemError",
-    "ReportError",
-    "Resolve",
-    "Results",
-    "ResultsError",
-    "SWUCBLP",
-    "Scales",
-    "Share",
-    "SoftBudgetWarning",
-    "Stationary",
-    "StoreBusyError",
-    "StoreError",
-    "StoreWarning",
-    "TSLP",
-    "Task",
-    "Ticket",
-    "TightropeError",
-    "Trajectory",
-    "TruncatedNormal",
-    "TwoPoint",
-    "UCBBwI",
-    "UCBLP",
-    "Uniform",
-    "UniformRandom",
-    "WaitError",
-    "arena",
-    "bootstrap",
-    "evaluate_mixture",
-    "load_problem",
-    "load_task",
-    "open_campaign",
-    "optimum",
-    "oracle",
-    "parse_policy",
-    "plan",
-    "plot",
-    "print_rows",
-    "read_log",
-    "ready_names",
-    "ready_problem",
-    "replay",
-    "simulate",
-    "trajectory",
-    "tune",
-]
+    from tightrope.arena.contest import arena as arena
+    from tightrope.arena.tuning import tune as tune
+    from tightrope.data.log import Log as Log
+    from tightrope.data.planning import plan as plan
+    from tightrope.data.reading import read_log as read_log
+    from tightrope.data.replay import replay as replay
+    from tightrope.data.tables import FullTable as FullTable
+    from tightrope.engine.simulation import simulate as simulate
+    from tightrope.engine.trajectory import trajectory as trajectory
+    from tightrope.live import Campaign as Campaign
+    from tightrope.live import Controller as Controller
+    from tightrope.live import Ticket as Ticket
+    from tightrope.live import open_campaign as open_campaign
+    from tightrope.optimum.exact import optimum as optimum
+    from tightrope.optimum.pi_star import oracle as oracle
+    from tightrope.policies import ChoicePolicy as ChoicePolicy
+    from tightrope.policies import IndexPolicy as IndexPolicy
+    from tightrope.policies import LyOff as LyOff
+    from tightrope.policies import LyOn as LyOn
+    from tightrope.policies import Policy as Policy
+    from tightrope.policies import Resolve as Resolve
+    from tightrope.policies import Setup as Setup
+    from tightrope.policies import Stationary as Stationary
+    from tightrope.policies import limits_of as limits_of
+    from tightrope.policies import parse_policy as parse_policy
+    from tightrope.problem import Arm as Arm
+    from tightrope.problem import Change as Change
+    from tightrope.problem import Limit as Limit
+    from tightrope.problem import Phase as Phase
+    from tightrope.problem import Problem as Problem
+    from tightrope.problem import Scales as Scales
+    from tightrope.problem import Share as Share
+    from tightrope.problem import Task as Task
+    from tightrope.problem.laws import Bernoulli as Bernoulli
+    from tightrope.problem.laws import Beta as Beta
+    from tightrope.problem.laws import Constant as Constant
+    from tightrope.problem.laws import CostAbove as CostAbove
+    from tightrope.problem.laws import Discrete as Discrete
+    from tightrope.problem.laws import Empirical as Empirical
+    from tightrope.problem.laws import TruncatedNormal as TruncatedNormal
+    from tightrope.problem.laws import TwoPoint as TwoPoint
+    from tightrope.problem.laws import Uniform as Uniform
+    from tightrope.problem.ready import load_problem as load_problem
+    from tightrope.problem.ready import ready_names as ready_names
+    from tightrope.problem.ready import ready_problem as ready_problem
+    from tightrope.report import plot as plot
+    from tightrope.report import print_rows as print_rows
+    from tightrope.results import Results as Results
 
 # Their modules are imported on first access: `import tightrope.client` needs none of them.
 _LAZY = {
     name: module
     for module, names in {
+        "arena.contest": "arena",
+        "arena.tuning": "tune",
         "data.log": "Log",
-        "data.reading": "LogWarning read_log",
-        "data.offpolicy": "evaluate_mixture",
+        "data.planning": "plan",
+        "data.reading": "read_log",
         "data.replay": "replay",
         "data.tables": "FullTable",
-        "data.bootstrap": "bootstrap",
-        "data.planning": "plan",
-        "engine": "InfeasibleLimitsWarning NotCompiledWarning OutsideTheoryWarning StoreWarning"
-        " Trajectory simulate trajectory",
-        "experiments.arena": "arena",
-        "experiments.tuning": "tune",
-        "live": "Campaign Controller SoftBudgetWarning Ticket open_campaign",
+        "engine.simulation": "simulate",
+        "engine.trajectory": "trajectory",
+        "live": "Campaign Controller Ticket open_campaign",
         "optimum.exact": "optimum",
-        "optimum.pi_star": "Oracle oracle",
-        "policies": "BudgetedTS ChoicePolicy ControlBudget EpsilonGreedy FixedArm IdentifyResolve"
-        " IndexPolicy InformedPolicy LagrangeBwK LinConKLUCB LinConTS LyOff LyOn LyOnTS LyOnWilson"
-        " OmegaUCB OptPessLP PessimisticOptimistic Policy PrimalDualBwK Resolve SWUCBLP Stationary"
-        " TSLP UCBBwI UCBLP UniformRandom parse_policy",
+        "optimum.pi_star": "oracle",
+        "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
+        " limits_of parse_policy",
         "problem": "Arm Change Limit Phase Problem Scales Share Task",
-        "problem.laws": "Bernoulli Beta Constant CostAbove Discrete Empirical Law TruncatedNormal"
+        "problem.laws": "Bernoulli Beta Constant CostAbove Discrete Empirical TruncatedNormal"
         " TwoPoint Uniform",
-        "problem.ready": "load_problem load_task ready_names ready_problem",
+        "problem.ready": "load_problem ready_names ready_problem",
         "report": "plot print_rows",
         "results": "Results",
     }.items()
     for name in names.split()
 }
 
+__all__ = sorted([*_LAZY, "TightropeError"])
+
+# Names of version 0.2, and where they are now.
+_MOVED = {
+    name: module
+    for module, names in {
+        "errors": "BackendError CampaignError ConflictError ExhaustedError HaltedError"
+        " InfeasibleError InfeasibleLimitsWarning InputError LogWarning NotCompiledWarning"
+        " OutputError OutsideTheoryWarning PolicyError ProblemError ReportError ResultsError"
+        " SoftBudgetWarning StoreBusyError StoreError StoreWarning WaitError",
+        "policies": "BudgetedTS ControlBudget EpsilonGreedy FixedArm IdentifyResolve"
+        " InformedPolicy LagrangeBwK LinConKLUCB LinConTS LyOnTS LyOnWilson OmegaUCB OptPessLP"
+        " PessimisticOptimistic PrimalDualBwK SWUCBLP TSLP UCBBwI UCBLP UniformRandom",
+        "data": "bootstrap evaluate_mixture",
+        "problem.laws": "Law",
+        "problem.ready": "load_task",
+        "engine": "Trajectory",
+        "optimum": "Oracle",
+    }.items()
+    for name in names.split()
+}
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        place = f"tightrope.{_MOVED[name]}"
+        text = f"tightrope.{name} has moved to {place}; version 0.4 has it there alone"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(place), name)
+    if name in ("data", "policies"):
+        return importlib.import_module(f"tightrope.{name}")
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
@@ -244,15 +140,25 @@ def __dir__() -> list[str]:
 
 
 class _Package(types.ModuleType):
-    """``tightrope.optimum`` is the function, also after the package of its name is imported."""
+    """``tightrope.optimum`` and ``arena`` are functions, though packages have these names too.
+
+    The import system sets a package as an attribute of the one around it; these two ignore that.
+    The packages are in ``sys.modules`` all the same.
+    """
 
     @property
     def optimum(self) -> Any:
         return __getattr__("optimum")
 
     @optimum.setter
-    def optimum(self, package: object) -> None:
-        """Where the import system puts the package; it is in ``sys.modules`` all the same."""
+    def optimum(self, package: object) -> None: ...
+
+    @property
+    def arena(self) -> Any:
+        return __getattr__("arena")
+
+    @arena.setter
+    def arena(self, package: object) -> None: ...
 
 
 sys.modules[__name__].__class__ = _Package

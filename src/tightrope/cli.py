@@ -44,8 +44,8 @@ from tightrope.shell.saying import answer, print_json, say
 from tightrope.shell.serving import KEYS, serve
 
 if TYPE_CHECKING:
-    from tightrope.engine.store import Store
-    from tightrope.experiments import Report
+    from tightrope.engine.checkpoint import Checkpoint
+    from tightrope.paper import Reproduction
     from tightrope.policies import Policy
     from tightrope.problem import Problem
     from tightrope.results import Results
@@ -216,7 +216,7 @@ def _folder(
     return folder
 
 
-def _saved(results: Results, path: str, store: Store | None, kept: bool) -> bool:
+def _saved(results: Results, path: str, store: Checkpoint | None, kept: bool) -> bool:
     """Write the runs to the file; ``kept``: the store stays. Returns whether that worked."""
     from tightrope.shell.saving import keep
 
@@ -242,10 +242,10 @@ def _keeping(folder: str | None) -> Iterator[None]:
         ) from stop
 
 
-def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Store | None]:
-    from tightrope.engine.store import Store
+def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Checkpoint | None]:
+    from tightrope.engine.checkpoint import Checkpoint
 
-    return nullcontext() if folder is None else Store(folder, fresh=fresh)
+    return nullcontext() if folder is None else Checkpoint(folder, fresh=fresh)
 
 
 def oracle(problem: ProblemName, *, json: Json = False, budget: float | None = None) -> int:
@@ -429,7 +429,7 @@ def reproduce(
 
     experiment: fig1 to fig5 or erratum
     """
-    from tightrope.experiments import reproduce as run
+    from tightrope.paper import reproduce as run
 
     report = run(
         experiment,
@@ -466,7 +466,7 @@ def tune(
     max_violation D: in penalty per unit of budget above the limit
     out NAME: write figures NAME.png and NAME.svg
     """
-    from tightrope.experiments.tuning import tune as search
+    from tightrope.arena.tuning import tune as search
     from tightrope.files import require_writable
     from tightrope.policies import parse_policy
     from tightrope.problem.ready import load_problem
@@ -519,7 +519,7 @@ def arena(
     policy: default all that take part
     budget B: in units of the largest cost of one pull; default 100, 10^3, 10^4
     """
-    from tightrope.experiments.arena import arena as run
+    from tightrope.arena.contest import arena as run
 
     if processes is not None:
         _show_warning("--processes means --threads now, and goes with version 0.4")
@@ -590,7 +590,7 @@ def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         print_rows(rows)
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: Reproduction) -> None:
     """Print one experiment's rows, or a line per experiment; then the claims."""
     from tightrope.report.table import print_rows
     from tightrope.report.verdicts import print_verdicts

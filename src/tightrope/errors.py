@@ -35,15 +35,21 @@ __all__ = [
     "ExhaustedError",
     "HaltedError",
     "InfeasibleError",
+    "InfeasibleLimitsWarning",
     "InputError",
+    "LogWarning",
+    "NotCompiledWarning",
     "NotFoundError",
     "OutputError",
+    "OutsideTheoryWarning",
     "PolicyError",
     "ProblemError",
     "ReportError",
     "ResultsError",
+    "SoftBudgetWarning",
     "StoreBusyError",
     "StoreError",
+    "StoreWarning",
     "TightropeError",
     "WaitError",
     "nearest",
@@ -174,3 +180,27 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1)
     return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)
+
+
+class InfeasibleLimitsWarning(UserWarning):
+    """No mixture of a problem's arms keeps its limits, so no policy can keep them for long."""
+
+
+class OutsideTheoryWarning(UserWarning):
+    """A policy's parameters are outside the range that the paper's theorems cover."""
+
+
+class StoreWarning(UserWarning):
+    """Some finished runs could not be written to the disk or read back."""
+
+
+class NotCompiledWarning(UserWarning):
+    """A policy cannot be compiled and runs in plain Python, about a thousand times slower."""
+
+
+class LogWarning(UserWarning):
+    """Something about a log that a careful reader would want to know."""
+
+
+class SoftBudgetWarning(UserWarning):
+    """A campaign that cannot reserve costs, because nobody knows the largest one."""

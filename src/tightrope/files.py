@@ -18,6 +18,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -26,9 +27,12 @@ import numpy.typing as npt
 from tightrope.errors import InputError, OutputError, ResultsError
 
 __all__ = [
+    "PARTS",
     "Declared",
+    "make_folder",
     "read_arrays",
     "read_header",
+    "require_folder",
     "require_writable",
     "whole_file",
     "write_arrays",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+PARTS = ".partial"  # subfolder of a report's folder for finished runs
 
 
 # Writing.
@@ -326,3 +331,22 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any
         data = bytearray(file.read())
     order: Any = "F" if by_columns else "C"
     return np.ndarray(said.shape, said.dtype, data, order=order)
+
+
+def require_folder(out: PathLike) -> None:
+    """Raise an ``InputError`` before the work if ``out`` cannot be written."""
+    path = os.path.abspath(out)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path) or not os.access(path, os.W_OK):
+        raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
+
+
+def make_folder(out: PathLike) -> Path:
+    """The report's folder, created if necessary."""
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out = {str(folder)!r}: cannot be made ({error.strerror})") from error
+    return folder

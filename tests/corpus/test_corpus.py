@@ -30,21 +30,14 @@ from tests.corpus.steps import (
     totals,
     unpacked,
 )
-from tightrope import (
-    Controller,
-    InputError,
-    Problem,
-    Results,
-    Task,
-    load_problem,
-    load_task,
-    open_campaign,
-)
+from tightrope import Controller, Problem, Results, Task, load_problem, open_campaign
+from tightrope.errors import InputError
 from tightrope.live.background import Background
 from tightrope.live.events import START, event_of
 from tightrope.live.keeping import archived_rows
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
+from tightrope.problem.ready import load_task
 
 FOLDERS = sorted(HERE.glob("v*"))
 CLOSE = 1e-12  # relative, of numbers that are computed from what was read
@@ -261,7 +254,7 @@ def test_an_export_is_a_chain_of_events(path, tmp_path):
     assert all(one["hash"] != START.hex() for one in events)
 
 
-@pytest.mark.filterwarnings("ignore::tightrope.LogWarning")
+@pytest.mark.filterwarnings("ignore::tightrope.errors.LogWarning")
 @pytest.mark.parametrize("path", files("exports/*.jsonl.gz"))
 def test_a_problem_is_fitted_to_an_export(path, tmp_path):
     recorded = json.loads((path.parents[1] / "exports.json").read_text())

@@ -7,22 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tightrope import (
-    Arm,
-    Bernoulli,
-    Change,
-    FixedArm,
-    InputError,
-    LyOn,
-    Problem,
-    bootstrap,
-    oracle,
-    simulate,
-)
+from tightrope import Arm, Bernoulli, Change, LyOn, Problem, oracle, simulate
 from tightrope import optimum as exact_optimum
+from tightrope.data import bootstrap
 from tightrope.data import bootstrap as module
 from tightrope.data.bootstrap import Chance, Draws, Split, optima, sample, split
 from tightrope.engine.simulation import SimulationSettings
+from tightrope.errors import InputError
+from tightrope.policies import FixedArm
 from tightrope.statistics import wilson
 
 QUIET = SimulationSettings(progress=False)

@@ -13,15 +13,10 @@ import pytest
 from tightrope import (
     Arm,
     Change,
-    FixedArm,
-    InputError,
     Limit,
-    LogWarning,
     LyOn,
     Problem,
-    ProblemError,
     Results,
-    ResultsError,
     Scales,
     Share,
     Task,
@@ -34,6 +29,8 @@ from tightrope import (
 from tightrope.cli import main
 from tightrope.data.fitting import fit, scale_of
 from tightrope.engine.planning import plan_jobs
+from tightrope.errors import InputError, LogWarning, ProblemError, ResultsError
+from tightrope.policies import FixedArm
 from tightrope.problem import rows as files_of_rows
 from tightrope.problem.problem import MOST_INLINE
 

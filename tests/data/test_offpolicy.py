@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.offpolicy import cases, compared, wheel
 from benchmarks.venvs import NotInstalledError
-from tightrope import InputError
 from tightrope.data import offpolicy
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import equally_likely, evaluate_mixture, mixture_shares
 from tightrope.data.tables import FullTable
+from tightrope.errors import InputError
 
 ARMS = ("a", "b", "c")
 SHARES = np.array([0.2, 0.5, 0.3])

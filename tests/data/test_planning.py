@@ -16,7 +16,6 @@ from tightrope import (
     Arm,
     Bernoulli,
     Constant,
-    InputError,
     LyOn,
     Problem,
     Resolve,
@@ -40,6 +39,7 @@ from tightrope.data.planning import (
     fan_budgets,
     worth,
 )
+from tightrope.errors import InputError
 from tightrope.problem import Limit
 
 LYON = {"lyon": LyOn()}

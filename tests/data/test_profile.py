@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tests.data.test_fitting import COLUMNS, log
-from tightrope import Limit, LogWarning, Problem
+from tightrope import Limit, Problem
 from tightrope.data.fitting import fit
 from tightrope.data.page import profile_page
 from tightrope.data.profile import BINS, lowest_limit, profile
+from tightrope.errors import LogWarning
 
 
 @pytest.fixture(scope="module")

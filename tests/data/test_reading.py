@@ -13,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tightrope import InputError, Log, LogWarning, TightropeError, read_log
+from tightrope import Log, TightropeError, read_log
 from tightrope.data import reading
+from tightrope.errors import InputError, LogWarning
 
 COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
 HEADER = "model,usd,score,bad\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightrope import Arm, LyOn, Problem, ProblemError, simulate
+from tightrope import Arm, LyOn, Problem, simulate
+from tightrope.errors import ProblemError
 from tightrope.problem.laws import Empirical
 
 

@@ -13,16 +13,13 @@ from tightrope import (
     Arm,
     Change,
     Constant,
-    FixedArm,
     LyOff,
     LyOn,
-    PolicyError,
     Problem,
     Resolve,
     Results,
     Scales,
     Stationary,
-    UniformRandom,
     optimum,
     parse_policy,
     ready_problem,
@@ -30,6 +27,8 @@ from tightrope import (
 )
 from tightrope.engine import single, store
 from tightrope.engine.python import play
+from tightrope.errors import PolicyError
+from tightrope.policies import FixedArm, UniformRandom
 from tightrope.policies.base import set_up
 
 

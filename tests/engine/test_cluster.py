@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 from tests.problems import equal
-from tightrope import BackendError, InputError, LyOff, LyOn, Policy, simulate
+from tightrope import LyOff, LyOn, Policy, simulate
 from tightrope.engine import cluster as tasks
+from tightrope.errors import BackendError, InputError
 from tightrope.policies.base import Setup, limits_of
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'tightrope[ray]'")

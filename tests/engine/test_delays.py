@@ -10,10 +10,8 @@ import pytest
 from tightrope import (
     Change,
     Discrete,
-    InputError,
     LyOn,
     Problem,
-    ProblemError,
     Resolve,
     Uniform,
     optimum,
@@ -24,6 +22,7 @@ from tightrope import (
 )
 from tightrope.cli import main
 from tightrope.engine.delays import delays_of
+from tightrope.errors import InputError, ProblemError
 
 FIVE = ready_problem("arena-random-5")
 ARMS = list(FIVE.arms)

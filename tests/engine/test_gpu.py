@@ -11,26 +11,13 @@ import pytest
 
 from tests.conftest import bernoulli_problem
 from tests.problems import Astray, changing, unlike
-from tightrope import (
-    Change,
-    EpsilonGreedy,
-    FixedArm,
-    LyOff,
-    LyOn,
-    LyOnTS,
-    Policy,
-    PolicyError,
-    Problem,
-    Resolve,
-    Stationary,
-    UCBBwI,
-    UniformRandom,
-    simulate,
-)
+from tightrope import Change, LyOff, LyOn, Policy, Problem, Resolve, Stationary, simulate
 from tightrope.engine import gpu
+from tightrope.errors import PolicyError
 from tightrope.kernels import cuda_thread
 from tightrope.kernels.rng import OUTCOMES, WEYL, Generator, seed_words
 from tightrope.kernels.step import next_word
+from tightrope.policies import EpsilonGreedy, FixedArm, LyOnTS, UCBBwI, UniformRandom
 from tightrope.results import Runs
 
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tightrope import BackendError, LyOn, simulate
+from tightrope import LyOn, simulate
 from tightrope.engine import gpu, planning
+from tightrope.errors import BackendError
 
 HERE = Path(__file__).parent
 

@@ -8,18 +8,20 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from tightrope import LyOn, UCBBwI
+from tightrope import LyOn, Problem
 from tightrope.compiled import compilations, compile_function, compile_kernel, key_of
+from tightrope.engine.planning import plan_jobs, with_shared_kernels
 from tightrope.kernels import native
 from tightrope.kernels.simd import Kernel, build
 from tightrope.kernels.single_run import kernel
 from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, SIEVE, Spec
-from tightrope.policies import POLICIES, IndexPolicy
+from tightrope.policies import POLICIES, IndexPolicy, UCBBwI
 
 PROGRAM = textwrap.dedent(
     """
@@ -457,3 +459,24 @@ def test_constants_take_the_kernels_precision():
     for x in np.linspace(0, 7, 50, dtype=np.float32):
         assert compiled(x) == (x + np.float32(0.1)) * np.float32(2.0)
     assert str(compiled.nopython_signatures[0].return_type) == "float32"
+
+
+def test_problems_with_different_numbers_of_arms_share_a_kernel():
+    """A kernel for each number would take longer to compile than short runs gain from it."""
+    problems = [
+        Problem.from_bernoulli(*np.random.default_rng(arms).uniform(0.2, 0.9, (3, arms)), limit=0.7)
+        for arms in (2, 3, 5, 10)
+    ]
+    alone = [list(plan_jobs(one, {"x": LyOn()}, [40.0], 5, seed=1).values()) for one in problems]
+    shared = with_shared_kernels(alone)
+    assert len({job.plan.spec for (job,) in shared}) == 1
+    assert len({job.plan.spec for (job,) in alone}) == 4
+    for (one,), (other,) in zip(alone, shared, strict=True):
+        runs = [job.plan.run(job.numbers, np.zeros(1, np.uint8))[0] for job in (one, other)]
+        for name in ("reward", "penalty", "pulls", "queue_max"):
+            assert np.array_equal(*(getattr(made, name) for made in runs)), name
+    assert not with_shared_kernels(alone[:1])[0][0].any_arms
+    long = [
+        [replace(job, numbers=np.arange(10**8)) for job in jobs] for jobs in (alone[0], alone[1])
+    ]
+    assert not any(job.any_arms for (job,) in with_shared_kernels(long))

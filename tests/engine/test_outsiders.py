@@ -21,17 +21,9 @@ from tests.problems import (
     Speller,
     unlike,
 )
-from tightrope import (
-    BackendError,
-    ChoicePolicy,
-    Controller,
-    LyOn,
-    NotCompiledWarning,
-    PolicyError,
-    simulate,
-    trajectory,
-)
+from tightrope import ChoicePolicy, Controller, LyOn, simulate, trajectory
 from tightrope.engine import single
+from tightrope.errors import BackendError, NotCompiledWarning, PolicyError
 from tightrope.live.background import Background
 from tightrope.policies.base import Setup, limits_of
 

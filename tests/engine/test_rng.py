@@ -7,9 +7,10 @@ import pytest
 from numba import njit
 
 from tests.conftest import bernoulli_problem
-from tightrope import FixedArm, simulate
+from tightrope import simulate
 from tightrope.kernels.rng import OUTCOMES, POLICY, WEYL, Generator, seed_words
 from tightrope.kernels.step import next_word
+from tightrope.policies import FixedArm
 
 
 @pytest.mark.parametrize("stride", [1, 3])

@@ -21,22 +21,18 @@ from tightrope import (
     Arm,
     Bernoulli,
     Constant,
-    EpsilonGreedy,
-    FixedArm,
-    InputError,
     LyOff,
     LyOn,
-    OutsideTheoryWarning,
     Problem,
     Results,
     Stationary,
     TwoPoint,
-    UCBBwI,
-    UniformRandom,
     simulate,
     trajectory,
 )
 from tightrope.engine.python import play
+from tightrope.errors import InputError, OutsideTheoryWarning
+from tightrope.policies import EpsilonGreedy, FixedArm, UCBBwI, UniformRandom
 from tightrope.policies.base import set_up
 
 EVERY_POLICY = [

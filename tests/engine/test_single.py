@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.problems import coins, ranges, unlike
-from tightrope import EpsilonGreedy, LyOff, LyOn, Stationary, UCBBwI, simulate
+from tightrope import LyOff, LyOn, Stationary, simulate
 from tightrope.engine import cpu
 from tightrope.engine.backend import plan_of
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
 from tightrope.kernels.run_state import EVALUATED, EXPLORE, Sizes
 from tightrope.kernels.spec import ENVELOPE, SCAN, SIEVE, argmin_method
+from tightrope.policies import EpsilonGreedy, UCBBwI
 from tightrope.policies.base import set_up
 
 

@@ -7,15 +7,8 @@ import pytest
 
 from tests.conftest import by_policy
 from tests.problems import Astray, LeastPulled, Speller, changing, turning
-from tightrope import (
-    InputError,
-    LyOn,
-    NotCompiledWarning,
-    PolicyError,
-    parse_policy,
-    simulate,
-    trajectory,
-)
+from tightrope import LyOn, parse_policy, simulate, trajectory
+from tightrope.errors import InputError, NotCompiledWarning, PolicyError
 from tightrope.policies import POLICIES
 from tightrope.testing import _dollars
 

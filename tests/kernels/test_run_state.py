@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightrope import InputError, parse_policy, ready_problem
+from tightrope import parse_policy, ready_problem
+from tightrope.errors import InputError
 from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.run_state import (
     ARMS,

@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 
 from tests.live.ledger_model import Model
-from tightrope import Limit, Task, UniformRandom, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import (
     CampaignError,
     ConflictError,
@@ -31,6 +31,7 @@ from tightrope.live.events import START, event_of
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.writing import Writer
+from tightrope.policies import UniformRandom
 
 NAME, BUDGET, ALLOWED, KEEPS = "simulated", 400, 3000, 15
 SECOND = 1_000_000  # microseconds

@@ -19,6 +19,7 @@ from tightrope.errors import (
     HaltedError,
     InputError,
     ReportError,
+    SoftBudgetWarning,
     StoreBusyError,
     StoreError,
     WaitError,
@@ -28,7 +29,6 @@ from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import Settings
 from tightrope.live.following import Follower
-from tightrope.live.opening import SoftBudgetWarning
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore

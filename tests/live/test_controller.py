@@ -21,24 +21,18 @@ from tightrope import (
     Arm,
     Bernoulli,
     Controller,
-    EpsilonGreedy,
-    ExhaustedError,
-    FixedArm,
-    InputError,
     LyOff,
     LyOn,
-    NotCompiledWarning,
-    PolicyError,
     Problem,
     Scales,
     Stationary,
     Task,
-    UCBBwI,
     Uniform,
-    UniformRandom,
     parse_policy,
 )
 from tightrope.engine.python import play
+from tightrope.errors import ExhaustedError, InputError, NotCompiledWarning, PolicyError
+from tightrope.policies import EpsilonGreedy, FixedArm, UCBBwI, UniformRandom
 from tightrope.policies.base import set_up
 
 EVERY_POLICY = [

@@ -6,23 +6,14 @@ import json
 
 import pytest
 
-from tightrope import (
-    CampaignError,
-    FixedArm,
-    HaltedError,
-    InputError,
-    Limit,
-    Problem,
-    ReportError,
-    Task,
-    UniformRandom,
-    open_campaign,
-)
+from tightrope import Limit, Problem, Task, open_campaign
+from tightrope.errors import CampaignError, HaltedError, InputError, ReportError
 from tightrope.live import Campaign, verifying
 from tightrope.live import campaign as campaigns
 from tightrope.live.keeping import archive_events, archived_rows, backup_store, restore_store
 from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.policies import FixedArm, UniformRandom
 from tightrope.problem import Arm
 from tightrope.problem.laws import Bernoulli
 

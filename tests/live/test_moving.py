@@ -11,7 +11,8 @@ import random
 import numpy as np
 import pytest
 
-from tightrope import Controller, InputError, Limit, LyOn, Resolve, Scales, Task, parse_policy
+from tightrope import Controller, Limit, LyOn, Resolve, Scales, Task, parse_policy
+from tightrope.errors import InputError
 from tightrope.live.background import Background
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, set_up

@@ -8,19 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tightrope import (
-    Controller,
-    InputError,
-    Limit,
-    LyOn,
-    Problem,
-    Resolve,
-    Scales,
-    Task,
-    UniformRandom,
-    ready_problem,
-)
+from tightrope import Controller, Limit, LyOn, Problem, Resolve, Scales, Task, ready_problem
+from tightrope.errors import InputError
 from tightrope.live import Outlook
+from tightrope.policies import UniformRandom
 from tightrope.statistics import wilson
 
 RISKY = Resolve(risk=0.01)

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 
 from tests.live.cheap import Rotation
-from tightrope import HaltedError, InputError, Task, open_campaign
-from tightrope.errors import StoreBusyError, StoreError
+from tightrope import Task, open_campaign
+from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
 from tightrope.live import keeping
 from tightrope.live.keeping import backup_store, restore_store
 from tightrope.live.stores import base, copying, open_store, postgres

@@ -18,20 +18,10 @@ import pytest
 
 from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
-from tightrope import (
-    Controller,
-    FixedArm,
-    InputError,
-    LyOff,
-    LyOn,
-    NotCompiledWarning,
-    Resolve,
-    Task,
-    UniformRandom,
-    parse_policy,
-)
+from tightrope import Controller, LyOff, LyOn, Resolve, Task, parse_policy
+from tightrope.errors import InputError, NotCompiledWarning
 from tightrope.live import snapshots
-from tightrope.policies import POLICIES
+from tightrope.policies import POLICIES, FixedArm, UniformRandom
 
 HERE = Path(__file__).parent
 EVERY_POLICY = [

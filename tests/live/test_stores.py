@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tightrope import InputError
+from tightrope.errors import InputError
 from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.testing import StoreContract
@@ -42,6 +42,13 @@ class TestPostgres(StoreContract):
 
     def again(self, store):
         return open_store(self.url, create=False)
+
+
+def test_an_option_that_went_astray_is_no_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"store = '-q': must not begin with '-'"):
+        open_store("-q")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("url", ["mysql://me:secret@host/base", "http://x"])

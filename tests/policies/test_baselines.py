@@ -11,21 +11,18 @@ from scipy import optimize, stats
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import new_record
-from tightrope import (
+from tightrope import LyOn, oracle, parse_policy, simulate
+from tightrope.errors import PolicyError
+from tightrope.policies import (
     TSLP,
     UCBLP,
     BudgetedTS,
-    LyOn,
     LyOnTS,
     LyOnWilson,
     OmegaUCB,
     PessimisticOptimistic,
-    PolicyError,
     PrimalDualBwK,
     UCBBwI,
-    oracle,
-    parse_policy,
-    simulate,
 )
 from tightrope.policies.base import set_up
 from tightrope.policies.choice import record
@@ -37,7 +34,7 @@ from tightrope.policies.parts.intervals import (
 )
 from tightrope.policies.parts.placeholder import renew_queues
 from tightrope.policies.parts.sampling import Posteriors, beta, count_outcomes, normal, uniform
-from tightrope.policies.pessimistic_optimistic import slack_of
+from tightrope.policies.rivals.pessimistic_optimistic import slack_of
 from tightrope.policies.state import State, start_state
 
 FLOORS = (BudgetedTS(), OmegaUCB(), OmegaUCB(eta="one"))

@@ -8,20 +8,17 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tightrope import (
+from tightrope import ChoicePolicy, IndexPolicy, LyOff, LyOn
+from tightrope.policies import (
+    POLICIES,
     SWUCBLP,
     TSLP,
     UCBLP,
-    ChoicePolicy,
     ControlBudget,
     IdentifyResolve,
-    IndexPolicy,
-    LyOff,
-    LyOn,
     OptPessLP,
     PrimalDualBwK,
 )
-from tightrope.policies import POLICIES
 from tightrope.policies.base import Setup, limits_of
 from tightrope.testing import PolicyContract
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import new_record
-from tightrope import LyOn, PolicyError, Resolve, simulate
+from tightrope import LyOn, Resolve, simulate
+from tightrope.errors import PolicyError
 from tightrope.policies import parse_policy
 from tightrope.policies.base import Setup
 from tightrope.policies.parts.forgetting import (

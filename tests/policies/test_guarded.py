@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tightrope import Controller, Problem, Resolve, Task, ready_problem, simulate
-from tightrope.engine.caveats import OutsideTheoryWarning
+from tightrope.errors import OutsideTheoryWarning
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.statistics import wilson
 

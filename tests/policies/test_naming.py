@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tightrope
-from tightrope import LyOn, PolicyError, parse_policy, simulate
+from tightrope import LyOn, parse_policy, simulate
+from tightrope.errors import PolicyError
 from tightrope.policies import naming
 
 FILE = """

@@ -11,26 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import bernoulli_problem
-from tightrope import (
+from tightrope import LyOff, LyOn, Resolve, Stationary, oracle, parse_policy, ready_problem
+from tightrope.errors import PolicyError
+from tightrope.policies import (
+    POLICIES,
     ControlBudget,
     FixedArm,
-    LyOff,
-    LyOn,
     OptPessLP,
     PessimisticOptimistic,
-    PolicyError,
-    Resolve,
-    Stationary,
     UCBBwI,
     UniformRandom,
-    oracle,
-    parse_policy,
-    ready_problem,
 )
-from tightrope.policies import POLICIES
 from tightrope.policies.base import IndexPolicy, InformedPolicy, Statistics, advance, set_up
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.pessimistic_optimistic import slack_of
+from tightrope.policies.rivals.pessimistic_optimistic import slack_of
 from tightrope.policies.state import State, field_sizes, field_starts, record_maker, record_text
 from tightrope.problem import Task
 

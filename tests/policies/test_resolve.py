@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightrope import (
-    Arm,
-    Bernoulli,
-    Beta,
-    PolicyError,
-    Problem,
-    Resolve,
-    Uniform,
-    ready_problem,
-    simulate,
-)
+from tightrope import Arm, Bernoulli, Beta, Problem, Resolve, Uniform, ready_problem, simulate
+from tightrope.errors import PolicyError
 from tightrope.policies import parse_policy
 from tightrope.policies import resolve as formulas
 from tightrope.testing import PolicyContract

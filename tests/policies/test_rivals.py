@@ -13,23 +13,13 @@ from scipy import optimize
 
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run
-from tightrope import (
-    UCBLP,
-    LinConKLUCB,
-    LinConTS,
-    OptPessLP,
-    PolicyError,
-    Problem,
-    Scales,
-    Task,
-    oracle,
-    simulate,
-)
-from tightrope.experiments.arena import default_policies
-from tightrope.policies import parse_policy
+from tightrope import Problem, Scales, Task, oracle, simulate
+from tightrope.arena.contest import default_policies
+from tightrope.errors import PolicyError
+from tightrope.policies import UCBLP, LinConKLUCB, LinConTS, OptPessLP, parse_policy
 from tightrope.policies.base import set_up
 from tightrope.policies.parts.intervals import kl_high, kl_low
-from tightrope.policies.ucb_lp import shrinkage
+from tightrope.policies.rivals.ucb_lp import shrinkage
 
 PAPER = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)], 0.8)
 TWO_LIMITS = bernoulli_problem(

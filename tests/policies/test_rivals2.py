@@ -15,24 +15,21 @@ from scipy import optimize
 from tests.conftest import bernoulli_problem
 from tests.policies.driver import Run, new_record
 from tests.policies.test_rivals import HOPELESS, PAPER, TWO_LIMITS, chances, having_seen
-from tightrope import (
+from tightrope import Change, Stationary, oracle, simulate
+from tightrope.arena.contest import default_policies
+from tightrope.errors import PolicyError
+from tightrope.policies import (
     SWUCBLP,
     UCBLP,
-    Change,
     ControlBudget,
     IdentifyResolve,
     LagrangeBwK,
-    PolicyError,
-    Stationary,
-    oracle,
-    simulate,
+    parse_policy,
 )
-from tightrope.experiments.arena import default_policies
-from tightrope.policies import parse_policy
 from tightrope.policies.base import set_up
-from tightrope.policies.parts.identification import Evidence, identify
 from tightrope.policies.parts.sampling import uniform
-from tightrope.policies.sw_ucb_lp import window_length
+from tightrope.policies.rivals.identification import Evidence, identify
+from tightrope.policies.rivals.sw_ucb_lp import window_length
 
 WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
 

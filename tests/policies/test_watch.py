@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightrope import Controller, PolicyError, Resolve, Task, parse_policy, ready_problem, simulate
+from tightrope import Controller, Resolve, Task, parse_policy, ready_problem, simulate
+from tightrope.errors import PolicyError
 from tightrope.policies.choice import record
 from tightrope.policies.parts import watch as watching
 from tightrope.policies.parts.watch import CHANGES, HEAD, watch, watch_numbers

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import InfeasibleLimitsWarning, LyOff, LyOn, Results, Stationary, UCBBwI, simulate
+from tightrope import LyOff, LyOn, Results, Stationary, simulate
+from tightrope.errors import InfeasibleLimitsWarning
+from tightrope.policies import UCBBwI
 
 POLICIES = [LyOff(), LyOn(), Stationary()]
 FEW = {"runs": 16, "backend": "python", "progress": False}  # spares a kernel for each shape

@@ -12,16 +12,10 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex
 
-from tightrope import (
-    FixedArm,
-    InputError,
-    TightropeError,
-    Trajectory,
-    oracle,
-    ready_problem,
-    simulate,
-)
-from tightrope.policies import POLICIES
+from tightrope import TightropeError, oracle, ready_problem, simulate
+from tightrope.engine import Trajectory
+from tightrope.errors import InputError
+from tightrope.policies import POLICIES, FixedArm
 from tightrope.policies.base import Policy
 from tightrope.report import extra
 from tightrope.report.figures import draw, legend_marks, plot, save, svg_text
@@ -265,7 +259,7 @@ def test_failed_saving_leaves_nothing(one_limit, tmp_path, monkeypatch):
 
 def test_matplotlib_is_imported_when_used_and_pyplot_never():
     code = (
-        "import sys, tightrope.report, tightrope.experiments;"
+        "import sys, tightrope.report, tightrope.paper;"
         "assert 'matplotlib' not in sys.modules and 'jinja2' not in sys.modules;"
         "from tightrope import LyOff, simulate, ready_problem;"
         "r = simulate(ready_problem('paper'), LyOff(), budgets=[50, 60], runs=2, progress=False);"

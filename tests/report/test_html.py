@@ -19,7 +19,7 @@ from tightrope import (
     ready_problem,
     trajectory,
 )
-from tightrope.experiments.arena_report import standings_html
+from tightrope.arena.report import standings_html
 from tightrope.report.html import MOST_LINES, text
 from tightrope.report.panels import trajectory_panels
 from tightrope.report.table import NO_REGRET
@@ -170,8 +170,8 @@ def test_colours_say_who_keeps_the_limit(infeasible, no_limit):
 
 
 def test_standings_of_the_arena():
-    from tests.experiments.test_arena import made_up
-    from tightrope.experiments.arena_ranking import ranked
+    from tests.arena.test_arena import made_up
+    from tightrope.arena.ranking import ranked
 
     rows = ranked([made_up("<b>a</b>", 1.4), made_up("c", keeps=False, share=0.5)])
     said = read(standings_html(rows, 10_000.0)).text

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tightrope import InputError
+from tightrope.errors import InputError
 from tightrope.report.figures import draw, legend_marks, svg_text
 from tightrope.report.page import Page, Picture, render, write_page
 from tightrope.report.panels import metric_panels

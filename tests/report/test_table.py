@@ -8,7 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from tightrope import InputError, Oracle, oracle, ready_problem
+from tightrope import oracle, ready_problem
+from tightrope.errors import InputError
+from tightrope.optimum import Oracle
 from tightrope.report.rows import detailed, optimum_rate
 from tightrope.report.table import (
     NO_REGRET,

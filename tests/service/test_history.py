@@ -10,18 +10,7 @@ import numpy as np
 import pytest
 
 from tests.service.samples import SimulatedClock, routing, samples
-from tightrope import (
-    Arm,
-    Bernoulli,
-    Limit,
-    Problem,
-    Scales,
-    Share,
-    Task,
-    UniformRandom,
-    open_campaign,
-    oracle,
-)
+from tightrope import Arm, Bernoulli, Limit, Problem, Scales, Share, Task, open_campaign, oracle
 from tightrope.errors import NotFoundError
 from tightrope.live.core import Core
 from tightrope.live.describing import state_before
@@ -30,6 +19,7 @@ from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
+from tightrope.policies import UniformRandom
 from tightrope.service.pages import history as module
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
 from tightrope.service.pages.facts import best_of, facts_of, pace_of

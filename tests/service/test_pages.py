@@ -16,10 +16,11 @@ from tests.live.conftest import postgres_server  # noqa: F401, a fixture
 from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, answer, samples
 from tests.service.test_history import VARIANTS
-from tightrope import Limit, Scales, Task, UniformRandom, open_campaign
+from tightrope import Limit, Scales, Task, open_campaign
 from tightrope.live.stores import open_store
 from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.policies import UniformRandom
 from tightrope.service.keys import KeyRing, made_key, write_keys
 
 pytestmark = pytest.mark.xdist_group("pages")

@@ -39,7 +39,7 @@ __all__ = [
     "Fixed",
     "Given",
     "Number",
-    "Record",
+    "RecordPart",
     "Vector",
     "array_behind",
     "first_of",
@@ -71,7 +71,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordPart:
     """A record of float64 arrays in the array of an entry; another entry has their offsets.
 
     ``arrays``: its fields are numba's arrays instead of vectors, for functions of users.
@@ -106,7 +106,7 @@ class Given:
     at: int
 
 
-Part = Vector | Array | Record | Number | Fixed | Given
+Part = Vector | Array | RecordPart | Number | Fixed | Given
 
 
 class VectorType(types.Type):  # type: ignore[misc]
@@ -124,7 +124,7 @@ class RecordType(types.Type):  # type: ignore[misc]
         self.record, self.first, self.element, self.arrays = record, first, element, arrays
         shape = sha256(repr([*_flat(record)]).encode()).hexdigest()[:8]  # a name stands for it
         name = f"{record.__module__}.{record.__qualname__}"
-        super().__init__(f"Record({name},{shape},{first},{element},{arrays})")
+        super().__init__(f"RecordPart({name},{shape},{first},{element},{arrays})")
 
     @property
     def fields(self) -> dict[str, tuple[Any, int]]:
@@ -166,7 +166,7 @@ def _kind(part: Part) -> Any:
     if isinstance(part, Number | Fixed | Given):
         return types.int64
     element = from_dtype(np.dtype(part.dtype))
-    if isinstance(part, Record):
+    if isinstance(part, RecordPart):
         return RecordType(part.record, 0, element, part.arrays)
     if isinstance(part, Vector):
         return VectorType(element)
@@ -248,7 +248,7 @@ def _part_of(context: Any, builder: Any, block: BlockType, value: Any, name: str
     kind = _kind(part)
     element = context.get_data_type(from_dtype(np.dtype(part.dtype)))
     data, size = _behind(builder, address, part.entry, element)
-    if isinstance(part, Record):
+    if isinstance(part, RecordPart):
         record = cgutils.create_struct_proxy(kind)(context, builder)
         record.block, record.starts = data, _behind(builder, address, part.starts, WORD)[0]
         return record._getvalue()

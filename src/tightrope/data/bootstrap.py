@@ -29,10 +29,10 @@ from tightrope.engine.arguments import (
     run_numbers,
     seed_number,
 )
-from tightrope.engine.caveats import InfeasibleLimitsWarning, warn_infeasible
+from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
-from tightrope.errors import InfeasibleError, InputError
+from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, InputError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies.base import Policy
@@ -470,7 +470,7 @@ def bootstrap(
     ``simulate``, which takes the log as the truth. ``budgets`` are in the problem's cost units.
 
     >>> seen = Arm.from_rows("seen", [(1, 0, 0.2), (1, 1, 0.4), (1, 1, 0.1), (1, 0, 0.3)])
-    >>> from tightrope import FixedArm
+    >>> from tightrope.policies import FixedArm
     >>> found = bootstrap(Problem([seen], limit=0.5), FixedArm(1), budgets=20, runs=100, seed=1)
     >>> row = found.rows[0]
     >>> row.reward_rate.log > row.reward_rate.simulation > 0

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.log import Log
-from tightrope.data.reading import LogWarning, format_of, penalty_columns, read_log
-from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.data.reading import format_of, penalty_columns, read_log
+from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
 from tightrope.problem import Arm, Kind, Problem, Scales
 from tightrope.problem.laws import Floats, shown

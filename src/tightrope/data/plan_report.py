@@ -451,16 +451,16 @@ def _limit_facts(plan: Plan) -> str:
 
 def require_folder(folder: str | os.PathLike[str]) -> None:
     """Raise before the work unless pages can be made and written into the folder."""
-    from tightrope.experiments.reproduction import require_writable
+    from tightrope.files import require_folder
     from tightrope.report.extra import MODULES, require
 
     require(*MODULES)
-    require_writable(folder)
+    require_folder(folder)
 
 
 def write_plan(plan: Plan, folder: str | os.PathLike[str]) -> tuple[str, ...]:
     """Render everything, then write it, each file whole; the page, which links the rest, last."""
-    from tightrope.experiments.reproduction import make_folder
+    from tightrope.files import make_folder
     from tightrope.report.figures import save
 
     require_folder(folder)

@@ -36,14 +36,17 @@ from tightrope.engine.arguments import (
     require_problem,
     run_numbers,
 )
-from tightrope.engine.caveats import (
-    InfeasibleLimitsWarning,
-    OutsideTheoryWarning,
-    warn_infeasible,
-)
+from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import SimulationSettings
-from tightrope.errors import InfeasibleError, InputError, ProblemError, nearest
+from tightrope.errors import (
+    InfeasibleError,
+    InfeasibleLimitsWarning,
+    InputError,
+    OutsideTheoryWarning,
+    ProblemError,
+    nearest,
+)
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
 from tightrope.policies import Policy, Resolve, parse_policy

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.log import Log
-from tightrope.errors import InputError, TightropeError, nearest
+from tightrope.errors import InputError, LogWarning, TightropeError, nearest
 from tightrope.names import listed
 from tightrope.problem.laws import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "LogWarning", "read_log"]
+__all__ = ["FORMATS", "read_log"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
@@ -44,10 +44,6 @@ LONGEST_HEADER = 2**20  # characters
 CHUNK = 2**16  # rows that Python's reader holds as text
 
 Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
-
-
-class LogWarning(UserWarning):
-    """Something about a log that a careful reader would want to know."""
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,8 @@ def replay(
     budget that every run reached. Intervals are over orders of *these* rows: that the rows are few
     is not in them.
 
-    >>> from tightrope import FullTable, UniformRandom
+    >>> from tightrope import FullTable
+    >>> from tightrope.policies import UniformRandom
     >>> table = FullTable(["a", "b"], [], [[(1, 0.2), (1, 0.4)]] * 50)
     >>> found = replay(table, {}, UniformRandom(), budget=20, orders=2)
     >>> found.budget, found.rows[0].pulls, found.rows[0].rows_used

@@ -1,17 +1,20 @@
 """The simulator: runs of policies at budgets, bit-identical however the work is split.
 
 The modules: ``arguments`` checks arguments; ``job`` and ``planning`` make jobs and choose their
-engines; ``work`` runs them in chunks and ``store`` keeps finished runs on the disk; ``simulation``
-has ``simulate``, and ``make`` for several requests at once. The engines are ``cpu``, ``single``,
-``gpu``, ``python`` and, for Ray, ``cluster``. To add an engine, write a module with ``plan(job)``
-and add a line to ``backend.ENGINES``.
+engines; ``work`` runs them in chunks and ``checkpoint`` keeps finished runs on the disk;
+``simulation`` has ``simulate``, and ``make`` for several requests at once. The engines are
+``cpu``, ``single``, ``gpu``, ``python`` and, for Ray, ``cluster``. To add an engine, write a module
+with ``plan(job)`` and add a line to ``backend.ENGINES``.
 """
 
-from tightrope.engine.caveats import InfeasibleLimitsWarning, OutsideTheoryWarning
-from tightrope.engine.planning import NotCompiledWarning
 from tightrope.engine.simulation import simulate
-from tightrope.engine.store import StoreWarning
 from tightrope.engine.trajectory import Trajectory, trajectory
+from tightrope.errors import (
+    InfeasibleLimitsWarning,
+    NotCompiledWarning,
+    OutsideTheoryWarning,
+    StoreWarning,
+)
 
 __all__ = [
     "InfeasibleLimitsWarning",

@@ -15,7 +15,7 @@ from tightrope.results import Runs
 if TYPE_CHECKING:
     from tightrope.engine.job import Job
 
-__all__ = ["ENGINES", "Numbers", "Plan", "Stop", "first_seconds", "plan_of"]
+__all__ = ["ENGINES", "BackendPlan", "Numbers", "Stop", "first_seconds", "plan_of"]
 
 Numbers = npt.NDArray[np.int64]  # run numbers
 Stop = npt.NDArray[np.uint8]  # [1]: if not 0, running work should stop soon
@@ -28,7 +28,7 @@ ENGINES = {
 }
 
 
-class Plan(Protocol):
+class BackendPlan(Protocol):
     """What the runs of one job have in common, ready to make any of them.
 
     A run depends only on the seed and its number, not on the other runs of the call, the thread or
@@ -49,9 +49,9 @@ class Plan(Protocol):
         ...
 
 
-def plan_of(job: Job) -> Plan:
+def plan_of(job: Job) -> BackendPlan:
     """The plan of the job's engine."""
-    plan: Plan = import_module(ENGINES[job.engine]).plan(job)
+    plan: BackendPlan = import_module(ENGINES[job.engine]).plan(job)
     return plan
 
 

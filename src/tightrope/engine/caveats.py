@@ -5,22 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 
+from tightrope.errors import InfeasibleLimitsWarning, OutsideTheoryWarning
 from tightrope.optimum.pi_star import infeasible
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 
 __all__ = [
-    "InfeasibleLimitsWarning",
-    "OutsideTheoryWarning",
     "caveats",
     "outside_theory",
     "warn_infeasible",
     "warn_outside_theory",
 ]
-
-
-class InfeasibleLimitsWarning(UserWarning):
-    """No mixture of a problem's arms keeps its limits, so no policy can keep them for long."""
 
 
 def warn_infeasible(problem: Problem, budgets: Iterable[float], stacklevel: int = 3) -> None:
@@ -33,10 +28,6 @@ def warn_infeasible(problem: Problem, budgets: Iterable[float], stacklevel: int 
     if reason:
         text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
         warnings.warn(text, InfeasibleLimitsWarning, stacklevel=stacklevel)
-
-
-class OutsideTheoryWarning(UserWarning):
-    """A policy's parameters are outside the range that the paper's theorems cover."""
 
 
 def outside_theory(

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.engine.backend import Numbers, Plan, plan_of
+from tightrope.engine.backend import BackendPlan, Numbers, plan_of
 from tightrope.engine.job import Job
 from tightrope.engine.work import Chunk, Compile, Keep
 from tightrope.errors import BackendError, InputError
@@ -260,7 +260,7 @@ def _work(jobs: list[Any], pieces: Sequence[tuple[int, Numbers]]) -> list[tuple[
     return [_run(_plan(jobs[0], number), numbers) for number, numbers in pieces]
 
 
-def _run(plan: Plan, numbers: Numbers) -> tuple[Runs, float]:
+def _run(plan: BackendPlan, numbers: Numbers) -> tuple[Runs, float]:
     """Make the runs in steps of the plan's chunk, which depends on the worker's GPU memory."""
     start, stop, parts = time.perf_counter(), np.zeros(1, np.uint8), []
     for first in range(0, len(numbers), plan.chunk):
@@ -271,7 +271,7 @@ def _run(plan: Plan, numbers: Numbers) -> tuple[Runs, float]:
 
 
 @lru_cache(maxsize=256)
-def _plan(jobs: Any, number: int) -> Plan:
+def _plan(jobs: Any, number: int) -> BackendPlan:
     """A job's compiled plan, cached in this worker."""
     plan = plan_of(_unpacked(jobs)[number])
     plan.compile()

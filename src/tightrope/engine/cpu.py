@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.backend import Plan, first_seconds
+from tightrope.engine.backend import BackendPlan, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import plan_single
@@ -48,7 +48,7 @@ CROWDED: dict[tuple[str, type], float] = {
 }
 
 
-def plan(job: Job) -> Plan:
+def plan(job: Job) -> BackendPlan:
     """A plan in SIMD lanes if they are possible and faster, else one with one run at a time."""
     if job.side_by_side:
         assert isinstance(job.policy, IndexPolicy)
@@ -68,7 +68,7 @@ class LanesPlan:
     def spec(self) -> Kernel:
         """Which kernel: K is a compile-time constant if arms are few and outcomes 0 or 1."""
         job, arms = self.job, self.job.arm_count
-        few = arms if job.bernoulli and arms <= FEW_ARMS else 0
+        few = arms if job.bernoulli and arms <= FEW_ARMS and not job.any_arms else 0
         return Kernel(
             policy=type(job.policy),  # type: ignore[arg-type]
             penalties=max(job.penalty_count, 1),

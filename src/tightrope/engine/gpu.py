@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.compiled import tables_in_global_memory
-from tightrope.engine.backend import Plan
+from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
@@ -76,7 +76,7 @@ def require_device() -> None:
         )
 
 
-def plan(job: Job) -> Plan:
+def plan(job: Job) -> BackendPlan:
     """A plan over terms in registers or shared memory if possible, else over the whole state."""
     require_device()
     if job.side_by_side:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.compatibility import decisions_of
-from tightrope.engine.backend import Numbers, Plan, plan_of
+from tightrope.engine.backend import BackendPlan, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Policy, Setup
@@ -52,6 +52,7 @@ class Job:
     user_budget: float = math.nan  # in the problem's units of cost
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
     delays: Delays = AT_ONCE
+    any_arms: bool = False  # whether a kernel for any number of arms serves it, see ``planning``
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""
@@ -125,7 +126,7 @@ class Job:
         return (pulls + 1.0) * (step + arm * self.arm_count)
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> BackendPlan:
         """The plan for this machine."""
         return plan_of(self)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,19 @@ from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
-from tightrope.errors import BackendError
+from tightrope.errors import BackendError, NotCompiledWarning
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Problem
 
 __all__ = [
     "PRECISIONS",
-    "NotCompiledWarning",
     "backend_names",
     "is_clustered",
     "plan_jobs",
     "warn_not_compiled",
     "why_not_compiled",
+    "with_shared_kernels",
 ]
 
 CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # the backend that the cluster's machines use
@@ -33,10 +35,9 @@ PRECISIONS = ("auto", "single", "double")
 
 # "auto" takes a GPU from this many runs, and this many seconds on this machine's CPUs, on.
 GPU_RUNS, GPU_SECONDS = 1000, 5.0
-
-
-class NotCompiledWarning(UserWarning):
-    """A policy cannot be compiled and runs in plain Python, about a thousand times slower."""
+# A kernel of SIMD lanes for one number of arms saves so many seconds a step, and takes so many to
+# compile: both measured, for LyOn.
+SAVED, TO_COMPILE = 3e-9, 3.0
 
 
 def backend_names() -> tuple[str, ...]:
@@ -88,6 +89,28 @@ def plan_jobs(
                 delays=delays,
             )
     return _on_engines(jobs, backend)
+
+
+def with_shared_kernels(requested: Sequence[Sequence[Job]]) -> list[list[Job]]:
+    """The jobs, of which those of a policy with different numbers of arms share a kernel.
+
+    A kernel for one number of arms takes less time per step, but seconds to compile.
+    """
+    steps: dict[tuple[Any, ...], dict[int, float]] = {}
+    for job in chain.from_iterable(requested):
+        sizes = steps.setdefault(_kernel_of(job), {})
+        sizes[job.arm_count] = sizes.get(job.arm_count, 0.0) + job.steps * len(job.numbers)
+
+    def shared(job: Job) -> bool:
+        sizes = steps[_kernel_of(job)]
+        return len(sizes) > 1 and SAVED * sizes[job.arm_count] < TO_COMPILE
+
+    return [[replace(job, any_arms=shared(job)) for job in jobs] for jobs in requested]
+
+
+def _kernel_of(job: Job) -> tuple[Any, ...]:
+    """What else a kernel of SIMD lanes is compiled for."""
+    return (type(job.policy), job.engine, job.penalty_count, job.bernoulli, job.setup.bases)
 
 
 def _on_engines(

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.backend import Plan
+from tightrope.engine.backend import BackendPlan
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
@@ -336,7 +336,7 @@ def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
     return values
 
 
-def plan(job: Job) -> Plan:
+def plan(job: Job) -> BackendPlan:
     """The plan of a job in plain Python; any policy will do."""
     return PlainPlan(job)
 

@@ -25,11 +25,11 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.backend import Numbers
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
+from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
-from tightrope.engine.planning import is_clustered, plan_jobs
+from tightrope.engine.planning import is_clustered, plan_jobs, with_shared_kernels
 from tightrope.engine.progress import Progress, percent
-from tightrope.engine.store import Store
 from tightrope.engine.work import Runner, Work, run_chunks
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
@@ -92,7 +92,7 @@ class Options(TypedDict, total=False):
     threads: int | None
     precision: str
     address: str | None
-    checkpoint: str | os.PathLike[str] | Store | None
+    checkpoint: str | os.PathLike[str] | Checkpoint | None
     fresh: bool
     delay: int | Law
     lost: float
@@ -125,7 +125,7 @@ def simulate(
     threads: int | None = None,
     precision: str = "auto",
     address: str | None = None,
-    checkpoint: str | os.PathLike[str] | Store | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     fresh: bool = False,
     delay: int | Law = 0,
     lost: float = 0.0,
@@ -176,10 +176,10 @@ def simulate(
     requests = [
         SimulationRequest.checked(one, named, listed, runs, backend) for one in problems.values()
     ]
-    if checkpoint is None or isinstance(checkpoint, Store):
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
         found = make(requests, settings, checkpoint)
     else:
-        with Store(checkpoint, fresh=fresh) as store:
+        with Checkpoint(checkpoint, fresh=fresh) as store:
             found = make(requests, settings, store)
     if isinstance(problem, str | Problem):
         return found[0]
@@ -189,7 +189,7 @@ def simulate(
 def make(
     requests: Sequence[SimulationRequest],
     settings: SimulationSettings,
-    store: Store | None = None,
+    store: Checkpoint | None = None,
     *,
     whole: bool = False,
 ) -> list[Results]:
@@ -205,6 +205,7 @@ def make(
     with _compiling(settings.progress):
         for request in requests:  # no comprehension: a frame more would break stacklevels
             jobs.append(_jobs(request, seed, settings))
+        jobs = with_shared_kernels(jobs)
     work = Work([job for some in jobs for job in some], store)
     if work.todo:
         with (

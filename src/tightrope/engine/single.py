@@ -40,9 +40,9 @@ ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of millis
 FOREVER = 2**62
 NO_BLOCK = np.zeros(0, np.uint8)
 SIZES = Sizes()
-# A kernel with the policy inlined saves this share of the time, and takes so many seconds to
-# compile: both measured, for resolve.
-FASTER, TO_COMPILE = 0.05, 6.0
+# A kernel with the policy inlined saves so many seconds a step, and takes so many to compile: both
+# measured, for resolve and LyOn with a window.
+SAVED, TO_COMPILE = 15e-9, 6.0
 
 
 def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
@@ -115,7 +115,7 @@ class SingleRunPlan:
         way.
         """
         job = self.job
-        saved = FASTER * job.seconds * len(job.numbers) / thread_count(None)
+        saved = SAVED * job.steps * len(job.numbers) / thread_count(None)
         may = self.fuse and not job.moving
         return self.spec.dtype is np.float32 or (may and saved > TO_COMPILE)
 

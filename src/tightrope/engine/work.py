@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from tightrope.engine.backend import Numbers
+from tightrope.engine.checkpoint import Checkpoint, Place
 from tightrope.engine.job import Job
 from tightrope.engine.progress import Progress, percent, reporting
-from tightrope.engine.store import Place, Store
 from tightrope.interrupts import not_dropped
 from tightrope.results import Runs
 
@@ -64,7 +64,7 @@ def cut(jobs: Sequence[Job]) -> list[Chunk]:
 class Work:
     """The chunks of some jobs, finished or not; those found in the store count as finished."""
 
-    def __init__(self, jobs: Sequence[Job], store: Store | None) -> None:
+    def __init__(self, jobs: Sequence[Job], store: Checkpoint | None) -> None:
         self.jobs, self.chunks, self.store = jobs, cut(jobs), store
         self.done: dict[int, tuple[Runs, float]] = {}  # runs and seconds by place in ``chunks``
         self.elapsed = 0.0  # seconds of simulating, before and now

@@ -53,7 +53,7 @@ class Shape(NamedTuple):
         return -(-runs * self.group // self.block)
 
 
-class Layout:
+class GroupLayout:
     """The layout of an arm's numbers in a kernel's memory."""
 
     def __init__(self, penalties: int, dtype: type) -> None:
@@ -76,11 +76,11 @@ class Layout:
 def shape_for(arms: int, penalties: int, dtype: type) -> Shape | None:
     """The smallest group that keeps a multiprocessor busy; None if a run has too many arms."""
     if config.ENABLE_CUDASIM:  # the simulator has no shuffles, and a group of one needs none
-        pieces = Layout(penalties, dtype).run_pieces(arms, 1)
+        pieces = GroupLayout(penalties, dtype).run_pieces(arms, 1)
         return Shape(1, 32, pieces, arms_at_once(arms, 1)) if 32 * pieces < 2**20 else None
     found = None
     for group in (1, 2, 4, 8, 16, 32):
-        pieces = Layout(penalties, dtype).run_pieces(arms, group)
+        pieces = GroupLayout(penalties, dtype).run_pieces(arms, group)
         best = max((_resident_runs(pieces, group, block), block) for block in BLOCKS)
         if best[0] > 0:
             found = Shape(group, best[1], pieces, arms_at_once(arms, group))
@@ -140,7 +140,7 @@ class _Maker:
     """The parts of the kernel."""
 
     def __init__(self, spec: DeviceKernel, shape: Shape) -> None:
-        self.spec, self.shape, self.layout = spec, shape, Layout(spec.penalties, spec.dtype)
+        self.spec, self.shape, self.layout = spec, shape, GroupLayout(spec.penalties, spec.dtype)
         self.part, self.number = device_part, numba.from_dtype(spec.dtype)
         self._place = self._place_of()
         self.place = self.part(self._place)

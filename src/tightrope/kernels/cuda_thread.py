@@ -92,7 +92,7 @@ class Numbers:
         threads = min(fit // WARP * WARP or fit, MOST_THREADS) if fit >= FEWEST_THREADS else 0
         shared = first if threads else 0
         local, text = sum(sizes[shared:]) <= OWN_NUMBERS, tuple(self._text.items())
-        self.layout = Layout(tuple(sizes), shared, threads, local, text)
+        self.layout = ThreadLayout(tuple(sizes), shared, threads, local, text)
 
     def at(self, budget: float) -> Any:
         """The numbers of a run that ends at this cost."""
@@ -148,7 +148,7 @@ class Numbers:
         return first
 
 
-class Layout(NamedTuple):
+class ThreadLayout(NamedTuple):
     """Where a thread's numbers are."""
 
     sizes: tuple[int, ...]  # of the fields
@@ -184,7 +184,7 @@ def build_thread(
     bernoulli: bool,
     arms: int,
     penalties: int,
-    layout: Layout,
+    layout: ThreadLayout,
     uses: Uses,
     moving: bool = False,
 ) -> Any:
@@ -272,7 +272,7 @@ def build_thread(
     return cuda.jit(names["any_policy"])
 
 
-def _text(layout: Layout, names: dict[str, Any]) -> str:
+def _text(layout: ThreadLayout, names: dict[str, Any]) -> str:
     """Source text of the functions that depend on the fields: they make and fill the arrays."""
     names["__name__"] = __name__
     count = len(layout.sizes)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.compiled import Array, Fixed, Given, Number, Record, Vector, memory_at
+from tightrope.compiled import Array, Fixed, Given, Number, RecordPart, Vector, memory_at
 from tightrope.kernels.run_state import (
     PENALTIES,
     REMEMBERS,
@@ -79,7 +79,7 @@ def memory_of(spec: Spec) -> Any:
     number, outside, policy = spec.dtype, bool(spec.constants), spec.policy
     scratch: dict[str, Any] = {}
     if spec.method == CHOICE:
-        own = Record(Field.SCRATCH, Field.OWN_STARTS, policy.Scratch, arrays=outside)
+        own = RecordPart(Field.SCRATCH, Field.OWN_STARTS, policy.Scratch, arrays=outside)
         scratch = {"scratch": own}
     known = spec.penalties != SEVERAL
     return memory_at(
@@ -87,11 +87,11 @@ def memory_of(spec: Spec) -> Any:
             "penalties": Fixed(spec.penalties) if known else Number(Field.COUNTS, PENALTIES),
             "remembers": Fixed(int(spec.remembers)),
             "random": Fixed(spec.words),
-            "run": Record(Field.RUN, Field.RUN_STARTS, Run, number),
+            "run": RecordPart(Field.RUN, Field.RUN_STARTS, Run, number),
             "book": Vector(Field.BOOK, number),
             "terms": Vector(Field.TERMS, number),
             "pair": (Array if outside else Vector)(Field.PAIR, np.int64),
-            "state": Record(Field.STATE, Field.STARTS, State, arrays=outside),
+            "state": RecordPart(Field.STATE, Field.STARTS, State, arrays=outside),
             "constants": constants_part(spec, Field.CONSTANTS),
             "wide": constants_part(spec, Field.WIDE),
             **scratch,
@@ -114,11 +114,11 @@ def of_any_policy() -> Any:
             "penalties": Number(Field.COUNTS, PENALTIES),
             "remembers": Number(Field.COUNTS, REMEMBERS),
             "random": Number(Field.COUNTS, WORDS),
-            "run": Record(Field.RUN, Field.RUN_STARTS, Run),
+            "run": RecordPart(Field.RUN, Field.RUN_STARTS, Run),
             "book": Vector(Field.BOOK, np.float64),
             "terms": Vector(Field.TERMS, np.float64),
             "pair": Vector(Field.PAIR, np.int64),
-            "state": Record(Field.STATE, Field.STARTS, State),
+            "state": RecordPart(Field.STATE, Field.STARTS, State),
             **_SHARED,
         }
     )

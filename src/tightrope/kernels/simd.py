@@ -5,7 +5,7 @@ the distance between any two rows:
 
     terms  [K, rows, L]   each arm's level and width of every channel
     book   [K, rows, L], or [K, L, width] with many arms: each arm's pulls, cost and totals
-    lanes  [rows, L]      each run's queues, cost, outcomes (``Layout`` numbers the rows)
+    lanes  [rows, L]      each run's queues, cost, outcomes (``LaneLayout`` numbers the rows)
     words  [4, L]         each run's generator (``rng``); ``policy_words`` [4, L] the policy's own
 
 A step is: decide, draw, learn, settle (``step``). With few arms, K is a compile-time constant and
@@ -27,7 +27,7 @@ from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 
-__all__ = ["FEW_ARMS", "Kernel", "Layout", "build"]
+__all__ = ["FEW_ARMS", "Kernel", "LaneLayout", "build"]
 
 FEW_ARMS = 6  # up to here K is a compile-time constant; LLVM does not vectorise 8 (31 ns per step)
 ARMS_AT_ONCE = 4  # compared in one pass over the lanes
@@ -47,9 +47,9 @@ class Kernel:
     bases: tuple[float, ...] = ()  # see ``Setup``
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> LaneLayout:
         """The numbers of a lane's rows."""
-        return Layout.of(self.penalties)
+        return LaneLayout.of(self.penalties)
 
     @property
     def term_rows(self) -> int:
@@ -67,7 +67,7 @@ class Kernel:
         return 1 << (self.book_rows - 1).bit_length()
 
 
-class Layout(NamedTuple):
+class LaneLayout(NamedTuple):
     """First rows of a lane."""
 
     queue: int  # for each penalty, then their rounding errors, then their largest values
@@ -80,7 +80,7 @@ class Layout(NamedTuple):
     rows: int  # number of rows
 
     @classmethod
-    def of(cls, penalties: int) -> Layout:
+    def of(cls, penalties: int) -> LaneLayout:
         """The rows for M penalties."""
         counts = (3 * penalties, 1, 2 + penalties, 1, 1, 1, 1)
         return cls(*(0, *accumulate(counts)))

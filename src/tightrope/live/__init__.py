@@ -10,9 +10,10 @@ happens in one turn, ``campaign`` takes turns, ``sharing`` shares them among thr
 keep the log, ``following`` follows it, ``verifying`` follows it again.
 """
 
+from tightrope.errors import SoftBudgetWarning
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
-from tightrope.live.opening import SoftBudgetWarning, open_campaign
+from tightrope.live.opening import open_campaign
 from tightrope.live.outlook import LimitOutlook, Outlook
 from tightrope.live.writing import Ticket
 

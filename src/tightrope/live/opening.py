@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 
-from tightrope.errors import InputError
+from tightrope.errors import InputError, SoftBudgetWarning
 from tightrope.live.arguments import as_policy, known_who, microseconds, moment, own_name, positive
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
@@ -31,11 +31,7 @@ from tightrope.problem import Problem, Task
 from tightrope.problem.laws import shown
 from tightrope.version import __version__
 
-__all__ = ["SoftBudgetWarning", "open_campaign"]
-
-
-class SoftBudgetWarning(UserWarning):
-    """A campaign that cannot reserve costs, because nobody knows the largest one."""
+__all__ = ["open_campaign"]
 
 
 def open_campaign(

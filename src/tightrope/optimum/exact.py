@@ -48,7 +48,7 @@ import numpy.typing as npt
 from tightrope.errors import InfeasibleError, TightropeError
 from tightrope.optimum.grid import CostGrid, Costs, last_node
 from tightrope.optimum.pi_star import (
-    Mixture,
+    BestMixture,
     best_arms,
     best_mixture,
     best_phases,
@@ -159,7 +159,7 @@ class _Task:
     outcomes: Floats
     allowance: Floats
     shift: Floats
-    pi_star: Mixture
+    pi_star: BestMixture
 
     @classmethod
     def of(cls, problem: Problem, budget: float) -> _Task:
@@ -288,7 +288,7 @@ class _Search:
             f" {MOST_ROUNDS} rounds did not find it"
         )
 
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> BestMixture:
         """The best mixture of corners; adds corners until some mixture keeps the limits."""
         shift, least = self.task.shift, -np.inf
         allowance = self.task.allowance + shift

@@ -30,8 +30,8 @@ from tightrope.problem.mixtures import (
     INFEASIBLE,
     ROUNDING,
     ZERO,
+    BestMixture,
     Conflict,
-    Mixture,
     best_mixture,
     conflict,
     program,
@@ -39,8 +39,8 @@ from tightrope.problem.mixtures import (
 
 __all__ = [
     "ROUNDING",
+    "BestMixture",
     "Conflict",
-    "Mixture",
     "Oracle",
     "PhaseMixtures",
     "at_budget",
@@ -169,7 +169,7 @@ def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracl
     )
 
 
-def best_arms(problem: Problem) -> Mixture:
+def best_arms(problem: Problem) -> BestMixture:
     """pi* as a mixture of the arms by cost, in normalised units; raises like ``oracle``."""
     require_unchanging(
         problem,

@@ -24,8 +24,8 @@ __all__ = [
     "INFEASIBLE",
     "ROUNDING",
     "ZERO",
+    "BestMixture",
     "Conflict",
-    "Mixture",
     "best_mixture",
     "bounded_total",
     "conflict",
@@ -42,7 +42,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class BestMixture:
     """Some of N points with their weights, the reward of the mixture, and the multipliers [M]."""
 
     reward: float
@@ -66,7 +66,7 @@ class Conflict:
     nearest: int
 
 
-def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> Mixture | None:
+def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> BestMixture | None:
     """The mixture of N points with the highest reward that keeps M limits, or None.
 
     ``reward`` [N], ``penalty`` [N, M] not negative, ``limits`` [M] positive; M may be 0.
@@ -114,11 +114,11 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
 
 
-def _single(reward: Floats, point: int, multiplier: Floats) -> Mixture:
-    return Mixture(float(reward[point]), np.array([point]), np.ones(1), multiplier)
+def _single(reward: Floats, point: int, multiplier: Floats) -> BestMixture:
+    return BestMixture(float(reward[point]), np.array([point]), np.ones(1), multiplier)
 
 
-def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> Mixture:
+def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> BestMixture:
     """The best mixture if the only limit binds: the envelope's point at the limit."""
     left, right = _support(reward, penalty, limit, allowed)
     slope = _slope(reward, penalty, left, right)
@@ -132,7 +132,7 @@ def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) 
     share = _share(penalty, limit, left, right)
     weights = np.array([1.0 - share, share])
     members = np.array([left, right])
-    return Mixture(float(weights @ reward[members]), members, weights, np.array([slope]))
+    return BestMixture(float(weights @ reward[members]), members, weights, np.array([slope]))
 
 
 def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> tuple[int, int]:
@@ -177,7 +177,9 @@ def _slope(reward: Floats, penalty: Floats, left: int, right: int) -> float:
     return float((reward[right] - reward[left]) / (penalty[right] - penalty[left]))
 
 
-def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags) -> Mixture | None:
+def _by_program(
+    reward: Floats, penalty: Floats, limits: Floats, allowed: Flags
+) -> BestMixture | None:
     """The best mixture by linear programming, scaled to suit the solver's tolerances."""
     size = float(np.abs(reward).max()) or 1.0
     ones = np.ones((1, len(reward)))
@@ -192,7 +194,7 @@ def _by_program(reward: Floats, penalty: Floats, limits: Floats, allowed: Flags)
         return _single(reward, int(alone[0]), prices * size / limits)
     members = np.flatnonzero(shares > ZERO)
     weights = shares[members] / shares[members].sum()
-    return Mixture(float(weights @ reward[members]), members, weights, prices * size / limits)
+    return BestMixture(float(weights @ reward[members]), members, weights, prices * size / limits)
 
 
 def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:

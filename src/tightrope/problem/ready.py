@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem import (
@@ -12,7 +14,6 @@ from tightrope.problem import (
     Problem,
     Scales,
     Task,
-    arena_problems,
     holds_task,
     routing,
     table_of,
@@ -108,6 +109,11 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
 }
 
 
+def _arena() -> Any:
+    """The arena's problems: of a room above this one, so that it is looked up when asked for."""
+    return import_module("tightrope.arena.problems")
+
+
 def ready_names() -> dict[str, str]:
     """The name of every ready problem and one line about it.
 
@@ -123,7 +129,8 @@ def ready_names() -> dict[str, str]:
         f"{ARMS_PREFIX}{k}": f"Figures 2 and 3: {k} Bernoulli arms, limit 0.8"
         for k in (10, 20, 50, 100)
     }
-    return names | many | arena_problems.LISTED | routing.LISTED
+    arena: dict[str, str] = _arena().LISTED
+    return names | many | arena | routing.LISTED
 
 
 def ready_problem(name: str) -> Problem:
@@ -134,9 +141,10 @@ def ready_problem(name: str) -> Problem:
     """
     if name.startswith(ARMS_PREFIX):
         return _paper_arms(name)
-    own = arena_problems.made(name)
-    if own is not None:
-        return own
+    if name.startswith("arena-"):
+        own: Problem | None = _arena().made(name)
+        if own is not None:
+            return own
     if name in routing.LISTED:
         return routing.routing(name)
     if name not in _READY and _is_path(name):

@@ -35,7 +35,7 @@ from tightrope.errors import InputError
 from tightrope.optimum.pi_star import best_arms
 from tightrope.problem import Arm, Problem, require_unchanging
 from tightrope.problem.laws import Cells, FiniteLaw, number
-from tightrope.problem.mixtures import Mixture
+from tightrope.problem.mixtures import BestMixture
 
 __all__ = ["LearningLimit", "learning_limit"]
 
@@ -140,7 +140,7 @@ def _least_cost(problem: Problem, smallest_cost: float | None) -> float:
     return min(told / problem.scales.cost, most)
 
 
-def _obstacle(problem: Problem, mixture: Mixture) -> str:
+def _obstacle(problem: Problem, mixture: BestMixture) -> str:
     """Why the multipliers may not be unique, or nothing.
 
     They are if as many arms as binding limits, and one, share the cost: then no arm can enter at

@@ -28,6 +28,8 @@ def open_store(url: str | Store, *, create: bool = True) -> Store:
         allowed = "a path of a file, postgresql://..., or memory:"
         scheme = text.partition("://")[0]
         raise InputError(f"store = '{scheme}://...': must be {allowed}")
+    if text.startswith("-"):  # an option that went astray, and no file that a shell could name
+        raise InputError(f"store = {text!r}: must not begin with '-'; './{text}' names such a file")
     from tightrope.live.stores.sqlite import SQLiteStore
 
     return SQLiteStore(text, create=create)

@@ -20,7 +20,7 @@ def wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-class Log:
+class MemoryLog:
     """One campaign's log."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Log:
 class MemoryTurn(Turn):
     """A turn that keeps its events aside until it ends."""
 
-    def __init__(self, log: Log, clock: Callable[[], int]) -> None:
+    def __init__(self, log: MemoryLog, clock: Callable[[], int]) -> None:
         self._log, self._clock = log, clock
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
@@ -85,14 +85,14 @@ class MemoryStore(Store):
 
     def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
         self.url, self.clock = "memory:", clock
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, MemoryLog] = {}
 
     def names(self) -> list[str]:
         return [name for name, log in self._logs.items() if log.rows]
 
     @contextmanager
     def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
-        log = self._logs.setdefault(name, Log())
+        log = self._logs.setdefault(name, MemoryLog())
         if not log.lock.acquire(timeout=self.deadline):
             raise StoreBusyError(f"campaign {name!r}: no turn within {self.deadline:g} s")
         try:
@@ -105,11 +105,11 @@ class MemoryStore(Store):
     def read(
         self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
     ) -> list[Row]:
-        turn = MemoryTurn(self._logs.get(name, Log()), self.clock)
+        turn = MemoryTurn(self._logs.get(name, MemoryLog()), self.clock)
         return turn.read(after, count) if tickets is None else turn.find(tickets)
 
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
-        notes = self._logs.get(name, Log()).notes
+        notes = self._logs.get(name, MemoryLog()).notes
         for seq in forget:
             notes.pop(seq, None)
         return dict(notes)
@@ -119,7 +119,7 @@ class MemoryStore(Store):
         log.saved = sorted([*(one for one in log.saved if one.seq != saved.seq), saved])
 
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
-        found = self._logs.get(name, Log()).saved
+        found = self._logs.get(name, MemoryLog()).saved
         fits = [one for one in found if upto is None or one.seq <= upto]
         return fits[-1] if fits else None
 

@@ -1,0 +1,3 @@
+"""Examples are scripts: pytest must not import them, which would run them."""
+
+collect_ignore_glob = ["*"]
