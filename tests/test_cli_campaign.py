@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import inspect
 import json
 import os
 import signal
@@ -12,8 +14,9 @@ import time
 import pytest
 
 from tests.test_shell import completed
-from tightrope.cli import main
+from tightrope.cli import COMMANDS, main
 from tightrope.live.events import START, Row, stored
+from tightrope.shell.commands import TOLD, Group, parameters
 
 TASK = """
 [limits]
@@ -647,25 +650,42 @@ def test_names_and_ids_may_begin_with_a_dash(world):
     assert (status, out) == (0, "-x: told; 4.5 of 5 is free\n")
 
 
-def test_every_command_explains_itself(capsys):
-    from tightrope.cli import _parser, main
+def commands_of(group, *path):
+    for name, one in group.commands.items():
+        if isinstance(one, Group):
+            yield from commands_of(one, *path, name)
+        else:
+            yield (*path, name), one
 
-    for name, parser in _parser().commands["campaign"].commands.items():
-        with pytest.raises(SystemExit) as stop:
-            main(["campaign", name, "--help"])
-        out = capsys.readouterr().out
-        assert (stop.value.code, parser.description in " ".join(out.split())) == (0, True)
-        for action in parser._actions:
-            assert action.help, (name, action)
+
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*one, id=" ".join(one[0])) for one in commands_of(COMMANDS)]
+)
+def test_every_command_explains_itself(capsys, path, command):
+    with pytest.raises(SystemExit) as stop:
+        main([*path, "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert (stop.value.code, " ".join(command.__doc__.split("\n")[0].split()) in out) == (0, True)
+    for one in parameters(command):
+        assert one.help, one.name
+        assert one.help == argparse.SUPPRESS or " ".join(one.help.split()) in out, one.name
+
+
+def test_what_a_docstring_says_of_parameters_is_of_parameters():
+    for path, command in commands_of(COMMANDS):
+        last = inspect.cleandoc(command.__doc__).rpartition("\n\n")[2]
+        told = [TOLD.match(line) for line in last.splitlines() if not line.startswith(" ")]
+        names = [line[1] for line in told if line]
+        if "\n\n" in command.__doc__:
+            assert len(names) == len(told), path
+            assert set(names) <= {one.name for one in parameters(command)}, path
 
 
 def test_every_command_is_in_the_docs():
     from pathlib import Path
 
-    from tightrope.cli import _parser
-
     text = (Path(__file__).parents[1] / "docs" / "shell.md").read_text()
-    for name in _parser().commands["campaign"].commands:
+    for name in COMMANDS.commands["campaign"].commands:
         assert f"campaign {name} " in text, name
 
 

@@ -277,9 +277,41 @@ def test_results_are_equal_if_their_runs_are(paper):
 
 
 def test_what_is_no_policy_is_named(paper):
-    for wrong in ("lyon", LyOn, [LyOn(), 3], {"a": "lyon"}):
+    for wrong in (LyOn, [LyOn(), 3], {"a": 3}):
         with pytest.raises(InputError, match=r"policies: .* must be a policy, such as LyOn\(\)"):
             simulate(paper, wrong, budgets=5, runs=2)
+
+
+def test_problems_and_policies_by_name(paper):
+    settings = {"budgets": 20, "runs": 4, "backend": "python"}
+    by_name = simulate("paper", "lyon:delta0=0.7", **settings)
+    made = simulate(ready_problem("paper"), LyOn(delta0=0.7), **settings)
+    assert (list(by_name), by_name == made) == (["lyon:delta0=0.7"], True)
+    both = simulate(["hiring", paper, "paper"], ["lyon", LyOff()], **settings)
+    assert {name: list(one) for name, one in both.items()} == {
+        name: ["lyon", "lyoff"] for name in ("hiring", "2", "paper")
+    }
+    assert both["paper"] == simulate("paper", {"lyon": "lyon", "lyoff": LyOff()}, **settings)
+    assert list(simulate({"mine": "paper"}, "lyon", **settings)) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "policy", "text"),
+    [
+        ("papr", "lyon", "problem 'papr': no such ready problem or file; did you mean 'paper'?"),
+        ("paper", "lyonn", "policy 'lyonn' is unknown; did you mean 'lyon'?"),
+        ("paper", ["lyon", "lyon:detla0=1"], "parameter 'detla0' is unknown; did you mean"),
+        ("paper", ["lyon", LyOn()], r"policies: .*'lyon', 'lyon'.* must all be different"),
+        (["paper", "paper"], "lyon", r"problems: .*'paper', 'paper'.* must all be different"),
+        ([], "lyon", "problems: none is given"),
+        ("paper", [], "policies: none is given"),
+        (3, "lyon", "problem: 3 cannot be simulated"),
+    ],
+)
+def test_what_is_unknown_is_one_line(problem, policy, text):
+    with pytest.raises(InputError, match=text) as error:
+        simulate(problem, policy, budgets=5, runs=2)
+    assert "\n" not in str(error.value)
 
 
 def test_results_are_listed_by_their_policies(paper):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pytest
 
 from tests.test_paper_map import LABELS
+from tightrope.cli import COMMANDS
 from tightrope.paper.claims import CLAIMS
 from tightrope.policies import POLICIES
 from tightrope.problem.ready import ready_problem
-from tightrope.shell.commands import SHELLS
+from tightrope.shell.commands import Argument, Group, called, parameters
 from tightrope.shell.describing import describe
 from tightrope.theory.bounds import bounds
 from tightrope.theory.citations import CITED, cited
@@ -58,6 +63,81 @@ def test_one_line_with_the_nearest_word(shell, words, expected):
     assert shell(*words.split()) == (2, "", expected + "\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("completion tcsh", "argument SHELL: invalid choice: 'tcsh'; known: bash, zsh, fish"),
+        ("completion fsh", "argument SHELL: invalid choice: 'fsh'; did you mean 'fish'?"),
+        ("simulate paper paper --budget 9", "PROBLEM 'paper' is given twice; each must be"),
+        ("simulate --budget -1e-9 paper", "budget = -1e-09"),
+        ("simulate --budget 9 paper --policy lyonn", "policy 'lyonn' is unknown; did you mean"),
+        ("keys", "keys: the following arguments are required: COMMAND; see keys --help"),
+        ("keys ad x", "keys command 'ad' is unknown; did you mean 'add'?"),
+        ("oracle paper hiring", "oracle: unrecognized arguments: hiring; see oracle --help"),
+    ],
+)
+def test_one_line_for_values(shell, words, expected):
+    status, out, err = shell(*words.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert expected in err
+
+
+def test_options_stand_anywhere(shell):
+    lines = ("oracle paper --budget 9 --json", "oracle --json --budget 9 paper",
+             "--json oracle --budget=9 -- paper")  # fmt: skip
+    found = [shell(*line.split()) for line in lines]
+    assert [status for status, _, _ in found] == [0, 0, 0]
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_former_names_of_options_still_work():
+    tune = "tune paper --budget 9".split()
+    assert called([*tune, "--resume"], COMMANDS).keywords["fresh"] is False
+    assert called([*tune, "--fresh"], COMMANDS).keywords["fresh"] is True
+    assert called(["arena", "--processes", "2"], COMMANDS).keywords["processes"] == 2
+
+
+@dataclass
+class Where:
+    """A place."""
+
+    place: str
+
+
+def test_a_command_is_its_function():
+    def visit(
+        where: Where,
+        guests: Sequence[int],
+        *,
+        gift: Literal["cake", "wine"] = "cake",
+        late: bool = False,
+        by_day: float | None = None,
+        wish: Annotated[Sequence[str], Argument(many=True)] = (),
+    ) -> int:
+        """Visit a place.
+
+        guests AGE: how old they are
+        gift: what they bring, which is a long story that goes on
+            in a second line
+        """
+        return 0
+
+    group = Group("tightrope", "Nothing.", visit)
+    call = called("visit --by-day -inf home 3 4 --wish a -b --late 5".split(), group)
+    assert call.func is visit
+    assert call.keywords == {
+        "where": Where("home"),
+        "guests": [3, 4, 5],
+        "gift": "cake",
+        "late": True,
+        "by_day": -math.inf,
+        "wish": ["a", "-b"],
+    }
+    told = {one.name: one.help for one in parameters(visit)}
+    assert told["guests"] == "how old they are"
+    assert told["gift"].endswith("that goes on in a second line; default cake")
+
+
 def test_the_beginning_of_an_option_will_do(shell):
     status, out, _ = shell("oracle", "paper", "--bud=100", "--js")
     assert status == 0
@@ -89,7 +169,7 @@ def test_what_is_allowed_is_what_the_policy_says():
     assert describe(POLICIES["lyon"])["parameters"]["v0"]["allowed"] == "a finite number above 0"
 
 
-@pytest.mark.parametrize("name", SHELLS)
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell, name):
     status, out, _ = shell("completion", name)
     assert status == 0

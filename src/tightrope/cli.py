@@ -7,39 +7,41 @@ done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anythi
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tightrope.errors import InputError, PolicyError, TightropeError
 from tightrope.interrupts import not_dropped
 from tightrope.names import in_text, one_line
-from tightrope.shell.campaigns import add_campaign
-from tightrope.shell.commands import (
-    SHELLS,
-    HelpOfCommands,
-    arranged,
-    complete,
-    number,
-    require_command,
-    require_options,
-    whole,
-    without_own_name,
+from tightrope.shell.campaigns import CAMPAIGN
+from tightrope.shell.commands import Argument, Group, called, complete
+from tightrope.shell.demo import demo
+from tightrope.shell.fitting import fit
+from tightrope.shell.options import (
+    Backend,
+    Budget,
+    Budgets,
+    Folder,
+    Fresh,
+    Json,
+    PolicyName,
+    PolicyNames,
+    ProblemName,
+    ProblemNames,
+    Quiet,
+    Threads,
 )
-from tightrope.shell.demo import add_demo
-from tightrope.shell.fitting import add_fit
-from tightrope.shell.planning import add_plan
-from tightrope.shell.replaying import add_replay
-from tightrope.shell.saying import print_json, say
-from tightrope.shell.serving import add_keys, add_serve
-from tightrope.version import __version__
+from tightrope.shell.planning import plan
+from tightrope.shell.replaying import replay
+from tightrope.shell.saying import answer, print_json, say
+from tightrope.shell.serving import KEYS, serve
 
 if TYPE_CHECKING:
     from tightrope.engine.checkpoint import Checkpoint
@@ -48,9 +50,9 @@ if TYPE_CHECKING:
     from tightrope.problem import Problem
     from tightrope.results import Results
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
-POLICY = "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS"
+POLICIES = ("lyoff", "lyon", "stationary")  # those that simulate takes by default
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,16 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.environ.get("COLUMNS", "").strip() == "0":
         del os.environ["COLUMNS"]  # 0 means that the width is unknown
     try:
-        complete(_parser)
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        parser = _parser()
-        require_command(given, parser.commands)
-        require_options(given, parser.commands)
-        options = parser.parse_args(arranged(given, parser.commands))
+        complete(COMMANDS)
+        command = called(sys.argv[1:] if arguments is None else arguments, COMMANDS)
         with warnings.catch_warnings(), _terminable(), not_dropped("interrupted"):
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
-            status = _run(options)
+            status = _run(command)
             sys.stdout.flush()
         return status
     except InputError as error:
@@ -91,16 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"{place}: {type(error).__name__}: {error}", 1)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(command: partial[int]) -> int:
     """The command's status, also if a user's policy calls sys.exit."""
     try:
-        status: int = options.command(options)
+        return command()
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # rich's way to say it
             raise error.__context__ from None
         text = f"a policy ended the program by sys.exit({error.code!r})"
         raise PolicyError(text) from error
-    return status
 
 
 def _own_place(error: Exception) -> str | None:
@@ -144,47 +141,91 @@ def _interrupted() -> int:
     return 128 + (_signals[0] if _signals else signal.SIGINT)
 
 
-def simulate(options: argparse.Namespace) -> int:
-    """Run policies on problems and print a row per policy and budget."""
-    from tightrope.engine.simulation import Request, Settings, make
-    from tightrope.files import require_writable
-    from tightrope.shell.saving import keep
+def simulate(
+    problem: ProblemNames,
+    *,
+    json: Json = False,
+    policy: PolicyNames = (),
+    budget: Budgets,
+    runs: int = 1000,
+    seed: int = 0,
+    quiet: Quiet = False,
+    backend: Backend = "auto",
+    delay: str = "0",
+    lost: float = 0.0,
+    address: str | None = None,
+    threads: Threads = None,
+    save: str | None = None,
+    checkpoint: str | None = None,
+    fresh: Fresh = False,
+) -> int:
+    """Run policies on problems and print a row per policy and budget.
 
-    problems, policies = _problems(options.problem), _policies(options.policy)
-    if options.save and len(problems) > 1:
-        raise InputError(f"--save {options.save}: takes one problem, not {len(problems)}")
-    if options.save is not None:
-        require_writable(options.save)
-    folder = options.checkpoint or (f"{options.save}.parts" if options.save else None)
-    if options.fresh and not folder:
-        raise InputError("--fresh: must come with --save FILE or --checkpoint FOLDER")
-    settings = Settings(
-        seed=options.seed,
-        backend=options.backend,
-        threads=options.threads,
-        address=options.address,
-        progress=False if options.quiet else None,
-        delays=_delays(options.delay, options.lost),
-    )
-    requests = [
-        Request.checked(one, policies, options.budget, options.runs, options.backend)
-        for one in problems.values()
-    ]
-    with _keeping(folder), _store(folder, options.fresh) as store:
+    problem: ready problems' names or TOML files
+    policy: default lyoff, lyon and stationary
+    delay N|LAW: decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'
+    lost SHARE: of outcomes, never told
+    address HOST:PORT: the Ray cluster to join; default RAY_ADDRESS
+    save FILE: also write the runs to a file
+    checkpoint FOLDER: keep finished runs here during the work; default FILE.parts
+    """
+    from tightrope.engine.simulation import simulate as run
+
+    folder = _folder(problem, save, checkpoint, fresh)
+    with _keeping(folder), _store(folder, fresh) as store:
         with redirect_stdout(sys.stderr):  # a user's policy may print
-            found, saved = make(requests, settings, store), True
-        if options.save and (found[0].complete or not (store and store.keeps)):
-            saved = keep(found[0], options.save)
-            if store and saved and found[0].complete and not options.checkpoint:
-                store.remove()
+            found = run(
+                problem,
+                policy or POLICIES,
+                budgets=budget,
+                runs=runs,
+                seed=seed,
+                backend=backend,
+                progress=False if quiet else None,
+                threads=threads,
+                address=address,
+                checkpoint=store,
+                delay=_delay(delay),
+                lost=lost,
+            )
+        saved = save is None or _saved(found[problem[0]], save, store, kept=bool(checkpoint))
+    several = len(problem) > 1
     rows = [
-        {"problem": name, **row} if len(problems) > 1 else row
-        for name, results in zip(problems, found, strict=True)
+        {"problem": name, **row} if several else row
+        for name, results in found.items()
         for row in results.summary()
     ]
-    _print_rows(rows, options.json)
-    status = _status(found, options.runs, folder)
+    _print_rows(rows, json)
+    status = _status(list(found.values()), runs, folder)
     return status if saved else 1
+
+
+def _folder(
+    problems: Sequence[str], save: str | None, checkpoint: str | None, fresh: bool
+) -> str | None:
+    """Where finished runs are kept; raises if the options do not fit together."""
+    from tightrope.files import require_writable
+
+    if save and len(problems) > 1:
+        raise InputError(f"--save {save}: takes one problem, not {len(problems)}")
+    if save is not None:
+        require_writable(save)
+    folder = checkpoint or (f"{save}.parts" if save else None)
+    if fresh and not folder:
+        raise InputError("--fresh: must come with --save FILE or --checkpoint FOLDER")
+    return folder
+
+
+def _saved(results: Results, path: str, store: Checkpoint | None, kept: bool) -> bool:
+    """Write the runs to the file; ``kept``: the store stays. Returns whether that worked."""
+    from tightrope.shell.saving import keep
+
+    if store and store.keeps and not results.complete:
+        return True  # the same command continues from there
+    saved = keep(results, path)
+    if store and saved and results.complete and not kept:
+        store.remove()
+    return saved
 
 
 @contextmanager
@@ -201,58 +242,47 @@ def _keeping(folder: str | None) -> Iterator[None]:
         ) from stop
 
 
-def _problems(names: Sequence[str]) -> dict[str, Problem]:
-    from tightrope.problem.ready import load_problem
-
-    _require_distinct("PROBLEM", names)
-    return {name: load_problem(name) for name in names}
-
-
-def _policies(texts: Sequence[str]) -> dict[str, Policy]:
-    from tightrope.policies import parse_policy
-
-    _require_distinct("--policy", texts)
-    return {text: parse_policy(text) for text in texts or ("lyoff", "lyon", "stationary")}
-
-
 def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Checkpoint | None]:
     from tightrope.engine.checkpoint import Checkpoint
 
     return nullcontext() if folder is None else Checkpoint(folder, fresh=fresh)
 
 
-def oracle(options: argparse.Namespace) -> int:
-    """Print pi*, the best stationary policy, and the exact optimum over all policies."""
+def oracle(problem: ProblemName, *, json: Json = False, budget: float | None = None) -> int:
+    """Print pi*, the best stationary policy, and the exact optimum over all policies.
+
+    budget B: print the exact optimum too
+    """
     from tightrope.optimum.exact import optimum
     from tightrope.optimum.pi_star import Oracle, oracle_of_phases
     from tightrope.optimum.pi_star import oracle as solve
     from tightrope.problem.ready import load_problem
 
-    problem = load_problem(options.problem)
+    loaded = load_problem(problem)
 
     def described(best: Oracle) -> dict[str, Any]:
         return {
             "reward_rate": best.reward_rate,
             "penalty_rate": _one_or_list(best.penalty_rate),
-            "penalty_rates": _by_limit(problem, best.penalty_rate),
+            "penalty_rates": _by_limit(loaded, best.penalty_rate),
             "multiplier": _one_or_list(best.multiplier),
-            "multipliers": _by_limit(problem, best.multiplier),
+            "multipliers": _by_limit(loaded, best.multiplier),
             "pull_share": [float(share) for share in best.pull_share],
             "cost_share": [float(share) for share in best.cost_share],
         }
 
-    if problem.changes:
-        row = _over_phases(problem, [described(one) for one in oracle_of_phases(problem)])
+    if loaded.changes:
+        row = _over_phases(loaded, [described(one) for one in oracle_of_phases(loaded)])
     else:
-        row = described(solve(problem, options.budget))
-    if options.budget is not None:
-        row["optimum"] = optimum(problem, options.budget)
-    if options.json:
+        row = described(solve(loaded, budget))
+    if budget is not None:
+        row["optimum"] = optimum(loaded, budget)
+    if json:
         print_json(row)
     else:
         from tightrope.report.table import print_oracle
 
-        print_oracle(problem, row, options.budget)
+        print_oracle(loaded, row, budget)
     return 0
 
 
@@ -275,7 +305,15 @@ def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, 
     }
 
 
-def theory(options: argparse.Namespace) -> int:
+def theory(
+    problem: ProblemName,
+    *,
+    json: Json = False,
+    budget: Budget,
+    v0: float = 1.0,
+    delta0: float = 0.5,
+    alpha: float = 2.0,
+) -> int:
     """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
     from dataclasses import asdict
 
@@ -284,123 +322,148 @@ def theory(options: argparse.Namespace) -> int:
     from tightrope.problem.ready import load_problem
     from tightrope.theory.bounds import bounds, learning_bounds
 
-    problem = at_budget(load_problem(options.problem), options.budget)
-    if problem.penalty_count == 1 and not problem.not_per_cost:
-        found = bounds(problem, options.budget, options.v0, options.delta0, options.alpha)
+    loaded = at_budget(load_problem(problem), budget)
+    if loaded.penalty_count == 1 and not loaded.not_per_cost:
+        found = bounds(loaded, budget, v0, delta0, alpha)
     else:
-        found = learning_bounds(problem, options.budget)
+        found = learning_bounds(loaded, budget)
     rows = finite([asdict(bound) for bound in found])
-    if options.json:
+    if json:
         print_json(rows)
         return 0
     from tightrope.report.table import print_theory
 
-    print_theory(rows, options.budget)
+    print_theory(rows, budget)
     for line in dict.fromkeys(bound.obstacle for bound in found if bound.obstacle):
         print(line)
-    if problem.penalty_count != 1:
-        print(f"penalties = {problem.penalty_count}: the paper's bounds are for exactly one limit")
-    elif problem.not_per_cost:
-        print(f"{problem.not_per_cost}: the paper's bounds are for a limit per unit of cost")
+    if loaded.penalty_count != 1:
+        print(f"penalties = {loaded.penalty_count}: the paper's bounds are for exactly one limit")
+    elif loaded.not_per_cost:
+        print(f"{loaded.not_per_cost}: the paper's bounds are for a limit per unit of cost")
     return 0
 
 
-def problems(options: argparse.Namespace) -> int:
-    """List the ready problems, or show one as TOML."""
+def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
+    """List the ready problems, or show one as TOML.
+
+    name NAME: show this one as TOML
+    """
     from tightrope.problem import table_of
     from tightrope.problem.ready import load_problem, ready_names
 
-    if options.name:
-        text = load_problem(options.name).outline
-        if options.json:
+    if name:
+        text = load_problem(name).outline
+        if json:
             print_json(table_of(text))
         else:
             print(text, end="")
-    elif options.json:
-        print_json(dict(ready_names()))
-    else:
-        _print_pairs(ready_names().items())
-    return 0
+        return 0
+    return answer(json, dict(ready_names()), lambda: _print_pairs(ready_names().items()))
 
 
-def policies(options: argparse.Namespace) -> int:
-    """List the policies with their parameters and defaults, or explain one."""
-    from dataclasses import fields
+def policies(name: PolicyName | None = None, *, json: Json = False) -> int:
+    """List the policies with their parameters and defaults, or explain one.
 
+    name NAME: explain this one's parameters
+    """
     from tightrope.policies import POLICIES
+    from tightrope.policies.naming import policy_class
+    from tightrope.shell.describing import describe, lines
 
-    if options.name:
-        return _explain(options.name, options.json)
-    listed = {
-        name: {
-            "summary": policy.summary,
-            "knows": _knows(name),
-            "parameters": {field.name: field.default for field in fields(policy)},  # type: ignore[arg-type]
-        }
-        for name, policy in POLICIES.items()
-    }
-    if options.json:
+    if name:
+        kind = policy_class(name)
+        return answer(json, describe(kind), lambda: print(*lines(kind), sep="\n"))
+    listed = {name: _facts(kind) for name, kind in POLICIES.items()}
+    if json:
         print_json(listed)
         return 0
     for name, facts in listed.items():
         print(f"{name}: {facts['summary']}")
         if facts["knows"]:
             print(f"    knows the {facts['knows']}")
-        for parameter, default in facts["parameters"].items():  # type: ignore[attr-defined]
+        for parameter, default in facts["parameters"].items():
             print(f"    {parameter} = {'none' if default is None else default}")
     return 0
 
 
-def _explain(name: str, as_json: bool) -> int:
-    """Print the meaning, default and allowed values of each parameter of a policy."""
-    from tightrope.policies.naming import policy_class
-    from tightrope.shell.describing import describe, lines
+def _facts(kind: type[Policy]) -> dict[str, Any]:
+    from dataclasses import fields
 
-    if as_json:
-        print_json(describe(policy_class(name)))
-    else:
-        for line in lines(policy_class(name)):
-            print(line)
-    return 0
+    parameters = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
+    return {"summary": kind.summary, "knows": kind().knows, "parameters": parameters}
 
 
-def completion(options: argparse.Namespace) -> int:
-    """Print the lines for a shell's start-up file that complete commands, problems and policies."""
-    from tightrope.shell.commands import completion_script
+def completion(shell: Literal["bash", "zsh", "fish"], *, json: Json = False) -> int:
+    """Print the lines for a shell's start-up file that complete commands, problems and policies.
 
-    script = completion_script(options.shell)
-    if options.json:
-        print_json({"shell": options.shell, "script": script})
-    else:
-        print(script)
-    return 0
+    shell SHELL: bash, zsh, fish
+    """
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise InputError(
+            "completion needs argcomplete, which is not installed; pip install argcomplete"
+        ) from None
+    script = str(shellcode(["tightrope"], shell=shell))
+    return answer(json, {"shell": shell, "script": script}, lambda: print(script))
 
 
-def reproduce(options: argparse.Namespace) -> int:
-    """Run the paper's experiments and write figures, tables and one page about them."""
+def _experiments(**_: Any) -> list[str]:
+    return ["all", "fig1", "fig2", "fig3", "fig4", "fig5", "erratum"]
+
+
+def reproduce(
+    experiment: Annotated[str, Argument(completer=_experiments)] = "all",
+    *,
+    json: Json = False,
+    runs: int = 1000,
+    seed: int = 0,
+    quiet: Quiet = False,
+    backend: Backend = "auto",
+    out: Folder = "out",
+    fresh: Fresh = False,
+) -> int:
+    """Run the paper's experiments and write figures, tables and one page about them.
+
+    experiment: fig1 to fig5 or erratum
+    """
     from tightrope.paper import reproduce as run
 
     report = run(
-        options.experiment,
-        runs=options.runs,
-        seed=options.seed,
-        out=options.out,
-        progress=False if options.quiet else None,
-        fresh=options.fresh,
-        backend=options.backend,
+        experiment,
+        runs=runs,
+        seed=seed,
+        out=out,
+        progress=False if quiet else None,
+        fresh=fresh,
+        backend=backend,
     )
-    if options.json:
-        print_json(report.rows)
-    else:
-        _print_report(report)
+    answer(json, report.rows, lambda: _print_report(report))
     shown = [str(path) for path in report.files]
     few = shown if len(report.findings) == 1 else [shown[-1], f"{len(shown) - 1} files beside it"]
     say(f"wrote {', '.join(few)}")
     return 0
 
 
-def tune(options: argparse.Namespace) -> int:
-    """Find v0 and delta0 for a problem and a budget, and draw reward against violation."""
+def tune(
+    problem: ProblemName,
+    *,
+    json: Json = False,
+    budget: Budget,
+    policy: PolicyName = "lyon",
+    max_violation: float = 0.0,
+    runs: int = 1000,
+    seed: int = 0,
+    quiet: Quiet = False,
+    out: str = "frontier",
+    fresh: Fresh = False,
+) -> int:
+    """Find v0 and delta0 for a problem and a budget, and draw reward against violation.
+
+    policy: one with v0 and delta0
+    max_violation D: in penalty per unit of budget above the limit
+    out NAME: write figures NAME.png and NAME.svg
+    """
     from tightrope.arena.tuning import tune as search
     from tightrope.files import require_writable
     from tightrope.policies import parse_policy
@@ -409,54 +472,69 @@ def tune(options: argparse.Namespace) -> int:
     from tightrope.shell.saving import after_the_work
 
     for kind in ("png", "svg"):
-        require_writable(f"{options.out}.{kind}")
+        require_writable(f"{out}.{kind}")
     found = search(
-        load_problem(options.problem),
-        parse_policy(options.policy),
-        budget=options.budget,
-        max_violation=options.max_violation,
-        runs=options.runs,
-        seed=options.seed,
-        progress=False if options.quiet else None,
-        checkpoint=f"{options.out}.parts",
-        fresh=options.fresh,
+        load_problem(problem),
+        parse_policy(policy),
+        budget=budget,
+        max_violation=max_violation,
+        runs=runs,
+        seed=seed,
+        progress=False if quiet else None,
+        checkpoint=f"{out}.parts",
+        fresh=fresh,
     )
     row = {**found.chosen.as_dict(), "feasible": found.feasible, "settings": len(found.rows)}
-    _print_rows([row], options.json)
+    _print_rows([row], json)
     with after_the_work():
-        files = save(draw(found.panels(), columns=2), options.out)
+        files = save(draw(found.panels(), columns=2), out)
     if not found.feasible:
-        allowed = options.max_violation
-        print(
-            f"no setting keeps the violation at or below {allowed:g}; this one is nearest",
-            file=sys.stderr,
-        )
-    with _store(f"{options.out}.parts", fresh=True):  # delete what is left there
+        say(f"no setting keeps the violation at or below {max_violation:g}; this one is nearest")
+    with _store(f"{out}.parts", fresh=True):  # delete what is left there
         pass
     say(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
 
 
-def arena(options: argparse.Namespace) -> int:
-    """Rank policies against each other on many problems, and write a page about it."""
+def arena(
+    *,
+    json: Json = False,
+    problem: ProblemNames = (),
+    policy: PolicyNames = (),
+    budget: Sequence[float] = (),
+    runs: int = 75,
+    seed: int = 0,
+    quiet: Quiet = False,
+    backend: Backend = "auto",
+    threads: Threads = None,
+    processes: Annotated[int | None, Argument(hidden=True)] = None,
+    out: Folder = "out",
+    fresh: Fresh = False,
+) -> int:
+    """Rank policies against each other on many problems, and write a page about it.
+
+    problem: a ready problem's name or a TOML file; default all of them
+    policy: default all that take part
+    budget B: in units of the largest cost of one pull; default 100, 10^3, 10^4
+    """
     from tightrope.arena.contest import arena as run
 
-    if options.processes is not None:
+    if processes is not None:
         _show_warning("--processes means --threads now, and goes with version 0.4")
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = run(
-            options.problem,
-            options.policy,
-            options.budget,
-            runs=options.runs,
-            seed=options.seed,
-            out=options.out,
-            progress=False if options.quiet else None,
-            backend=options.backend,
-            fresh=options.fresh,
-            threads=options.processes if options.threads is None else options.threads,
+            problem,
+            policy,
+            budget,
+            runs=runs,
+            seed=seed,
+            out=out,
+            progress=False if quiet else None,
+            backend=backend,
+            fresh=fresh,
+            threads=processes if threads is None else threads,
         )
-    if options.json:
+    if json:
         print_json(found.summary())
     else:
         print(f"at a budget of {found.budget:,g} times the largest cost of one pull:")
@@ -465,244 +543,26 @@ def arena(options: argparse.Namespace) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    commands: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
-
-    def error(self, message: str) -> NoReturn:
-        command = without_own_name(self.prog)
-        raise InputError(f"{command}{message}; see {command.replace(': ', ' ')}--help")
+COMMANDS = Group(
+    "tightrope",
+    "Decisions under a budget and a promise: constrained budgeted bandits.",
+    *(simulate, oracle, theory, problems, policies, reproduce, fit, tune, plan, arena, replay),
+    *(CAMPAIGN, serve, KEYS, demo, completion),
+)
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="tightrope",
-        description="Decisions under a budget and a promise: constrained budgeted bandits.",
-        formatter_class=HelpOfCommands,
-    )
-    parser.add_argument("--version", action="version", version=f"tightrope {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_simulate(commands)
-    _add_oracle(commands)
-    _add_theory(commands)
-    _add_problems(commands)
-    _add_policies(commands)
-    _add_reproduce(commands)
-    add_fit(commands)
-    _add_tune(commands)
-    add_plan(commands)
-    _add_arena(commands)
-    add_replay(commands)
-    add_campaign(commands)
-    add_serve(commands)
-    add_keys(commands)
-    add_demo(commands)
-    _add_completion(commands)
-    parser.commands = commands.choices
-    return parser
-
-
-def _add(commands: Any, command: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
-    text = command.__doc__ or ""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        command.__name__, help=text, description=text
-    )
-    parser.set_defaults(command=command)
-    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")
-    return parser
-
-
-def _add_fresh(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--fresh", action="store_true", help="start again instead of continuing interrupted work"
-    )
-    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # the default
-
-
-def _add_problem(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("problem", metavar="PROBLEM", help="a ready problem's name or a TOML file")
-
-
-def _add_runs(parser: argparse.ArgumentParser, runs: int) -> None:
-    parser.add_argument("--runs", type=whole, default=runs, metavar="N", help=f"default {runs}")
-    parser.add_argument("--seed", type=whole, default=0, metavar="N", help="default 0")
-    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
-
-
-def _delays(delay: str, lost: float) -> Any:
-    """The delays that the options describe."""
-    from tightrope.engine.delays import delays_of
+def _delay(text: str) -> Any:
+    """A number of decisions, or a law of it."""
     from tightrope.problem.laws import at, outcome_from_toml
     from tightrope.problem.toml import table_of
 
-    given: Any = delay
     try:
-        given = float(delay)
+        return float(text)
     except ValueError:
-        if delay.lstrip().startswith("{"):
-            with at("--delay"):
-                given = outcome_from_toml(table_of(f"delay = {delay}")["delay"])
-    return delays_of(given, lost)
-
-
-def _add_backend(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--backend", default="auto", help="auto, cpu, gpu, python, ray or ray:gpu; default auto"
-    )
-
-
-def _add_simulate(commands: Any) -> None:
-    parser = _add(commands, simulate)
-    parser.add_argument(
-        "problem", nargs="+", metavar="PROBLEM", help="ready problems' names or TOML files"
-    )
-    parser.add_argument(
-        "--policy",
-        action="append",
-        default=[],
-        metavar=POLICY,
-        help="may be repeated; default lyoff, lyon and stationary",
-    )
-    parser.add_argument(
-        "--budget",
-        type=number,
-        action="append",
-        required=True,
-        metavar="B",
-        help="in the problem's cost units; may be repeated",
-    )
-    _add_runs(parser, 1000)
-    _add_backend(parser)
-    parser.add_argument(
-        "--delay",
-        default="0",
-        metavar="N|LAW",
-        help="decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'",
-    )
-    parser.add_argument(
-        "--lost", type=number, default=0.0, metavar="SHARE", help="of outcomes, never told"
-    )
-    parser.add_argument(
-        "--address", metavar="HOST:PORT", help="the Ray cluster to join; default RAY_ADDRESS"
-    )
-    parser.add_argument("--threads", type=whole, metavar="N", help="default all processors")
-    parser.add_argument("--save", metavar="FILE", help="also write the runs to a file")
-    parser.add_argument(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="keep finished runs here during the work; default FILE.parts",
-    )
-    _add_fresh(parser)
-
-
-def _add_oracle(commands: Any) -> None:
-    parser = _add(commands, oracle)
-    _add_problem(parser)
-    parser.add_argument("--budget", type=number, metavar="B", help="print the exact optimum too")
-
-
-def _add_theory(commands: Any) -> None:
-    parser = _add(commands, theory)
-    _add_problem(parser)
-    parser.add_argument(
-        "--budget", type=number, required=True, metavar="B", help="in the problem's cost units"
-    )
-    parser.add_argument("--v0", type=number, default=1.0, metavar="X", help="default 1")
-    parser.add_argument("--delta0", type=number, default=0.5, metavar="X", help="default 0.5")
-    parser.add_argument("--alpha", type=number, default=2.0, metavar="X", help="default 2")
-
-
-def _add_problems(commands: Any) -> None:
-    parser = _add(commands, problems)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show this one as TOML")
-
-
-def _add_policies(commands: Any) -> None:
-    parser = _add(commands, policies)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="explain this one's parameters")
-
-
-def _add_completion(commands: Any) -> None:
-    parser = _add(commands, completion)
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-
-
-def _add_reproduce(commands: Any) -> None:
-    parser = _add(commands, reproduce)
-    parser.add_argument(
-        "experiment",
-        nargs="?",
-        default="all",
-        metavar="EXPERIMENT",
-        help="fig1 to fig5 or erratum; default all",
-    )
-    _add_runs(parser, 1000)
-    _add_backend(parser)
-    parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
-    _add_fresh(parser)
-
-
-def _add_tune(commands: Any) -> None:
-    parser = _add(commands, tune)
-    _add_problem(parser)
-    parser.add_argument("--budget", type=number, required=True, metavar="B")
-    parser.add_argument(
-        "--policy", default="lyon", metavar=POLICY, help="one with v0 and delta0; default lyon"
-    )
-    parser.add_argument(
-        "--max-violation",
-        type=number,
-        default=0.0,
-        metavar="D",
-        help="in penalty per unit of budget above the limit; default 0",
-    )
-    _add_runs(parser, 1000)
-    parser.add_argument(
-        "--out",
-        default="frontier",
-        metavar="NAME",
-        help="write figures NAME.png and NAME.svg; default frontier",
-    )
-    _add_fresh(parser)
-
-
-def _add_arena(commands: Any) -> None:
-    parser = _add(commands, arena)
-    parser.add_argument(
-        "--problem",
-        action="append",
-        default=[],
-        metavar="PROBLEM",
-        help="a ready problem's name or a TOML file; may be repeated; default all of them",
-    )
-    parser.add_argument(
-        "--policy",
-        action="append",
-        default=[],
-        metavar=POLICY,
-        help="may be repeated; default all that take part",
-    )
-    parser.add_argument(
-        "--budget",
-        type=number,
-        action="append",
-        default=[],
-        metavar="B",
-        help="in units of the largest cost of one pull; may be repeated; default 100, 10^3, 10^4",
-    )
-    _add_runs(parser, 75)
-    _add_backend(parser)
-    parser.add_argument("--threads", type=whole, metavar="N", help="default all processors")
-    parser.add_argument("--processes", type=whole, help=argparse.SUPPRESS)  # its former name
-    parser.add_argument("--out", default="out", metavar="FOLDER", help="default out")
-    _add_fresh(parser)
-
-
-def _require_distinct(option: str, texts: Sequence[str]) -> None:
-    for text in texts:
-        if texts.count(text) > 1:
-            raise InputError(f"{option} {text!r} is given twice; each must be different")
+        if not text.lstrip().startswith("{"):
+            return text
+        with at("--delay"):
+            return outcome_from_toml(table_of(f"delay = {text}")["delay"])
 
 
 def _one_or_list(values: Sequence[float]) -> float | list[float]:
@@ -713,13 +573,6 @@ def _one_or_list(values: Sequence[float]) -> float | list[float]:
 def _by_limit(problem: Problem, values: Sequence[float]) -> dict[str, float]:
     """Numbers, given in the order of the limits, keyed by the limits' names."""
     return {name: float(v) for name, v in zip(problem.limit_names, values, strict=True)}
-
-
-def _knows(name: str) -> str:
-    """What a policy with default parameters is told about the arms; "" for nothing."""
-    from tightrope.policies import parse_policy
-
-    return parse_policy(name).knows
 
 
 def _print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:

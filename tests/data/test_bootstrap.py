@@ -12,12 +12,12 @@ from tightrope import optimum as exact_optimum
 from tightrope.data import bootstrap
 from tightrope.data import bootstrap as module
 from tightrope.data.bootstrap import Chance, Draws, Split, optima, sample, split
-from tightrope.engine.simulation import Settings
+from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import InputError
 from tightrope.policies import FixedArm
 from tightrope.statistics import wilson
 
-QUIET = Settings(progress=False)
+QUIET = SimulationSettings(progress=False)
 PULLS = 21  # a run with a cost of 1 and a budget of 20
 
 
@@ -139,7 +139,7 @@ def test_tables_that_do_not_fit_are_made_in_parts(monkeypatch):
     draws, group, heard = Draws.of(problem, 6, seed=1), [({"fixed": FixedArm(1)}, [20.0])], []
     (whole,) = sample(draws, group, 30, QUIET)
     monkeypatch.setattr(module, "MOST_BYTES", 2 * draws.tables)
-    (parts,) = sample(draws, group, 30, Settings(progress=heard.append))
+    (parts,) = sample(draws, group, 30, SimulationSettings(progress=heard.append))
     assert np.array_equal(whole.reward, parts.reward)
     assert np.array_equal(whole.violation, parts.violation)
     assert heard == sorted(heard)

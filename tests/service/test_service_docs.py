@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tightrope.cli import _parser
+from tightrope.cli import COMMANDS
 from tightrope.service.acts import ACTS
 from tightrope.service.campaigns import TABLE
 from tightrope.service.http import Limits
 from tightrope.service.openapi import REFUSALS
+from tightrope.shell.commands import called
 
 ROOT = Path(__file__).parents[2]
 SERVICE = (ROOT / "docs" / "service.md").read_text()
@@ -81,6 +82,5 @@ def test_the_example_unit_starts_the_service_with_options_that_exist():
     (command,) = re.findall(r"(?m)^ExecStart=(.*)$", text)
     program, *arguments = shlex.split(command)
     assert program.endswith("/tightrope")
-    options = _parser().parse_args(arguments)
-    assert options.keys == "/etc/tightrope/keys.jsonl"
+    assert called(arguments, COMMANDS).keywords["keys"] == "/etc/tightrope/keys.jsonl"
     assert "KillSignal=SIGTERM" in text

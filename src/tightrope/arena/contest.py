@@ -24,7 +24,7 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.progress import Progress
-from tightrope.engine.simulation import Request, Settings, make
+from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
 from tightrope.errors import InputError, OutsideTheoryWarning, PolicyError
 from tightrope.files import PARTS, make_folder, require_folder
 from tightrope.policies import POLICIES, parse_policy
@@ -128,11 +128,11 @@ class Match:
         """About how many pulls a run takes."""
         return self.budget / float(self.scene.problem.moments.cost.mean())
 
-    def request(self, runs: int) -> Request:
+    def request(self, runs: int) -> SimulationRequest:
         """What to ask the engine for."""
         policies = {self.label: self.policy}
         numbers = np.arange(runs_at(runs, self.pulls))
-        return Request(self.scene.problem, policies, [self.cost_budget], numbers)
+        return SimulationRequest(self.scene.problem, policies, [self.cost_budget], numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +222,7 @@ def arena(
         matches, long = without_long_runs(matches)
         left_out += long
     requests = [match.request(wanted) for match in matches]
-    settings = Settings(
+    settings = SimulationSettings(
         seed, backend, threads=threads, progress=progress, title="simulating the arena"
     )
     if out is None:
@@ -239,7 +239,9 @@ def arena(
 
 
 def _made(
-    requests: Sequence[Request], settings: Settings, store: Checkpoint | None = None
+    requests: Sequence[SimulationRequest],
+    settings: SimulationSettings,
+    store: Checkpoint | None = None,
 ) -> list[Results]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoryWarning)  # the page says it

@@ -24,7 +24,7 @@ from tightrope.engine.arguments import budget_list, require_problem, run_numbers
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import Request, Settings, make
+from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
 from tightrope.errors import (
     InfeasibleLimitsWarning,
     InputError,
@@ -233,11 +233,11 @@ class _Search:
             return []
         policies = {f"{v0:g} {share:g}": self.policy(v0, share) for v0, share in wanted}
         numbers = np.arange(first, first + runs)
-        request = Request(self.problem, policies, [self.budget], numbers)
+        request = SimulationRequest(self.problem, policies, [self.budget], numbers)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", OutsideTheoryWarning)  # the search tries any setting
             warnings.simplefilter("ignore", InfeasibleLimitsWarning)  # already issued once
-            quiet = Settings(self.seed, progress=False)
+            quiet = SimulationSettings(self.seed, progress=False)
             (results,) = make([request], quiet, self.store, whole=True)
         return [
             TunedRow(

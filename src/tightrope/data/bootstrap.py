@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.engine.arguments import (
+    Policies,
     budget_list,
     named_policies,
     require_problem,
@@ -31,7 +32,7 @@ from tightrope.engine.arguments import (
 )
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress
-from tightrope.engine.simulation import Policies, Request, Settings, make
+from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
 from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, InputError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle
@@ -270,7 +271,7 @@ def sample(
     draws: Draws,
     groups: Sequence[tuple[Mapping[str, Policy], Sequence[float]]],
     runs: int,
-    settings: Settings,
+    settings: SimulationSettings,
     first: int = 0,
 ) -> list[Sample]:
     """Runs of every group (policies, budgets) on every draw; at least ``runs`` of each in all.
@@ -287,7 +288,7 @@ def sample(
     told, done = settings.progress, 0
     while some := list(islice(numbered, at_once)):
         requests = [
-            Request(problem, policies, budgets, _numbers(first, number, each))
+            SimulationRequest(problem, policies, budgets, _numbers(first, number, each))
             for number, problem in some
             for policies, budgets in groups
         ]
@@ -450,7 +451,7 @@ def bootstrap(
     made = Draws.of(problem, draws, seed)
     if made.vary:
         warn_infeasible(problem, listed)
-    settings = Settings(seed=seed, backend=backend, progress=progress)
+    settings = SimulationSettings(seed=seed, backend=backend, progress=progress)
     samples = sample(made, [(named, listed)], runs, settings)
     best = {budget: optima(made, budget) for budget in listed}
     rates = pi_star_rates(made, listed[-1])

@@ -29,10 +29,16 @@ from tightrope.data.bootstrap import (
     sample,
     split,
 )
-from tightrope.engine.arguments import budget_list, named_policies, require_problem, run_numbers
+from tightrope.engine.arguments import (
+    Policies,
+    budget_list,
+    named_policies,
+    require_problem,
+    run_numbers,
+)
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
-from tightrope.engine.simulation import Policies, Settings
+from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import (
     InfeasibleError,
     InfeasibleLimitsWarning,
@@ -366,7 +372,7 @@ def plan(
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
-    settings = Settings(seed=made.seed, backend=backend, title="planning")
+    settings = SimulationSettings(seed=made.seed, backend=backend, title="planning")
     each = len(named) * runs
     searched = 0.0 if target is None else _guess(problem, target, listed) * each
     searched += 0.0 if promise is None else sum(listed) * PROMISE_RUNS / promise
@@ -626,7 +632,7 @@ class _Planner:
 
     draws: Draws
     runs: int
-    settings: Settings
+    settings: SimulationSettings
     tell: Tell
     silent: bool
 

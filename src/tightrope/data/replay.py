@@ -15,7 +15,7 @@ M limits, R orders of the rows.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import require_told, uneven
 from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
-from tightrope.engine.arguments import named_policies, one_of, seed_number
+from tightrope.engine.arguments import Policies, named_policies, one_of, seed_number
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
 from tightrope.policies.base import InformedPolicy, Policy
@@ -142,7 +142,7 @@ def _reached(row: ReplayRow) -> float:
 def replay(
     data: FullTable | Log,
     task: Task | Problem | Limits,
-    policies: Policy | Iterable[Policy] | Mapping[str, Policy],
+    policies: Policies,
     *,
     budget: float,
     orders: int = 100,

@@ -11,10 +11,14 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
 from tightrope.policies.base import Policy
+from tightrope.policies.naming import parse_policy
 from tightrope.problem import Problem, Task, check_budget
 from tightrope.problem.laws import shown
+from tightrope.problem.ready import load_problem
 
 __all__ = [
+    "Policies",
+    "Problems",
     "budget_list",
     "bytes_per_run",
     "cluster_address",
@@ -28,6 +32,8 @@ __all__ = [
 ]
 
 
+Problems = Iterable[str | Problem] | Mapping[str, str | Problem]
+Policies = str | Policy | Iterable[str | Policy] | Mapping[str, str | Policy]
 RUN_BYTES = 1000  # memory per unit of work besides its results
 MOST_THREADS = 1024
 
@@ -42,47 +48,49 @@ def require_problem(problem: object) -> Problem:
     )
 
 
-def named_problems(
-    problems: Problem | Iterable[Problem] | Mapping[str, Problem],
-) -> dict[str, Problem]:
-    """Problems by name; raises if two names are equal."""
-    if isinstance(problems, Task | str) or not isinstance(problems, Iterable):
-        return {problems.name if isinstance(problems, Problem) else "": require_problem(problems)}
+def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
+    """Problems by name, those that are text loaded; raises if two names are equal."""
+    if isinstance(problems, str | Task) or not isinstance(problems, Iterable):
+        problems = [problems]
     if isinstance(problems, Mapping):
-        named = dict(problems)
+        pairs = list(problems.items())
     else:
-        listed = [require_problem(one) for one in problems]
-        named = {one.name or str(at + 1): one for at, one in enumerate(listed)}
-        if len(named) < len(listed):
-            names = [one.name for one in listed]
-            raise InputError(
-                f"problems: the names {names} must all be different; give them by name, as a dict"
-            )
-    if not named:
-        raise InputError("problems: none is given; at least one is needed")
-    return {name: require_problem(one) for name, one in named.items()}
+        pairs = [
+            (one if isinstance(one, str) else getattr(one, "name", "") or str(at + 1), one)
+            for at, one in enumerate(problems)
+        ]
+    _require_distinct("problems", pairs, "; give them by name, as a dict")
+    return {
+        name: load_problem(one) if isinstance(one, str) else require_problem(one)
+        for name, one in pairs
+    }
 
 
-def named_policies(policies: Policy | Iterable[Policy] | Mapping[str, Policy]) -> dict[str, Policy]:
-    """Policies by label; raises if two labels are equal."""
-    if isinstance(policies, Policy | str | type):
+def named_policies(policies: Policies) -> dict[str, Policy]:
+    """Policies by label, those that are text parsed; raises if two labels are equal."""
+    if isinstance(policies, str | Policy | type):
         policies = [policies]
-    listed = list(policies.values() if isinstance(policies, Mapping) else policies)
-    for policy in listed:
+    if isinstance(policies, Mapping):
+        pairs = list(policies.items())
+    else:
+        pairs = [(getattr(one, "label", one), one) for one in policies]
+    made = [(label, parse_policy(one) if isinstance(one, str) else one) for label, one in pairs]
+    for _, policy in made:
         if not isinstance(policy, Policy):
             raise InputError(
-                f"policies: {shown(policy)} must be a policy, such as LyOn(), or"
-                " parse_policy('lyon:delta0=15')"
+                f"policies: {shown(policy)} must be a policy, such as LyOn() or 'lyon:delta0=15'"
             )
-    if isinstance(policies, Mapping):
-        named = dict(policies)
-    else:
-        named = {policy.label: policy for policy in listed}
-        if len(named) < len(listed):
-            raise InputError(f"policies: {[p.label for p in listed]} must all be different")
-    if not named:
-        raise InputError("policies: none is given; at least one is needed")
-    return named
+    _require_distinct("policies", made)
+    return dict(made)
+
+
+def _require_distinct(what: str, pairs: Sequence[tuple[str, Any]], hint: str = "") -> None:
+    """Raise unless there are some, all with other names."""
+    names = [name for name, _ in pairs]
+    if not names:
+        raise InputError(f"{what}: none is given; at least one is needed")
+    if len(set(names)) < len(names):
+        raise InputError(f"{what}: the names {names} must all be different{hint}")
 
 
 def budget_list(budgets: float | Iterable[float], problem: Problem | None = None) -> list[float]:

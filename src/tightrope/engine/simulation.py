@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import overload
+from typing import TypedDict, Unpack, overload
 
 from tightrope.compiled import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
+    Policies,
+    Problems,
     budget_list,
     bytes_per_run,
     cluster_address,
@@ -36,10 +38,7 @@ from tightrope.problem.laws import Law
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 
-__all__ = ["Interrupted", "Request", "Settings", "make", "simulate"]
-
-Problems = Iterable[Problem] | Mapping[str, Problem]
-Policies = Policy | Iterable[Policy] | Mapping[str, Policy]
+__all__ = ["Interrupted", "SimulationRequest", "SimulationSettings", "make", "simulate"]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -47,7 +46,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class SimulationRequest:
     """Runs of some policies at some budgets (in cost units) on one problem."""
 
     problem: Problem
@@ -63,7 +62,7 @@ class Request:
         budgets: Iterable[float],
         runs: int | range,
         backend: str,
-    ) -> Request:
+    ) -> SimulationRequest:
         """The request; raises unless budgets are valid and the results fit into memory."""
         listed = budget_list(budgets, problem)
         size = bytes_per_run(problem, len(policies), len(listed), backend)
@@ -71,7 +70,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimulationSettings:
     """How to run requests; the fields are parameters of :func:`simulate`."""
 
     seed: int = 0
@@ -84,51 +83,42 @@ class Settings:
     delays: Delays = AT_ONCE
 
 
+class Options(TypedDict, total=False):
+    """The parameters of :func:`simulate` that may be left out."""
+
+    runs: int | range
+    seed: int
+    backend: str
+    progress: Progress
+    threads: int | None
+    precision: str
+    address: str | None
+    checkpoint: str | os.PathLike[str] | Checkpoint | None
+    fresh: bool
+    delay: int | Law
+    lost: float
+
+
+Budgets = float | Iterable[float]
+
+
 @overload
-def simulate(
-    problem: Problem,
-    policies: Policies,
-    *,
-    budgets: float | Iterable[float],
-    runs: int | range = ...,
-    seed: int = ...,
-    backend: str = ...,
-    progress: Progress = ...,
-    threads: int | None = ...,
-    precision: str = ...,
-    address: str | None = ...,
-    checkpoint: str | os.PathLike[str] | None = ...,
-    fresh: bool = ...,
-    delay: int | Law = ...,
-    lost: float = ...,
+def simulate(  # type: ignore[overload-overlap]  # a str is an iterable of them, too
+    problem: str | Problem, policies: Policies, *, budgets: Budgets, **options: Unpack[Options]
 ) -> Results: ...
 
 
 @overload
 def simulate(
-    problem: Problems,
-    policies: Policies,
-    *,
-    budgets: float | Iterable[float],
-    runs: int | range = ...,
-    seed: int = ...,
-    backend: str = ...,
-    progress: Progress = ...,
-    threads: int | None = ...,
-    precision: str = ...,
-    address: str | None = ...,
-    checkpoint: str | os.PathLike[str] | None = ...,
-    fresh: bool = ...,
-    delay: int | Law = ...,
-    lost: float = ...,
+    problem: Problems, policies: Policies, *, budgets: Budgets, **options: Unpack[Options]
 ) -> dict[str, Results]: ...
 
 
 def simulate(
-    problem: Problem | Problems,
+    problem: str | Problem | Problems,
     policies: Policies,
     *,
-    budgets: float | Iterable[float],
+    budgets: Budgets,
     runs: int | range = 1000,
     seed: int = 0,
     backend: str = "auto",
@@ -136,15 +126,17 @@ def simulate(
     threads: int | None = None,
     precision: str = "auto",
     address: str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     fresh: bool = False,
     delay: int | Law = 0,
     lost: float = 0.0,
 ) -> Results | dict[str, Results]:
     """Run every policy ``runs`` times at every budget.
 
-    Returns ``Results``; for several problems, given as a list or by name, a dictionary of results
-    by problem name. ``budgets`` are in the problem's units of cost. ``runs`` is a number, or a
+    A problem is a ready problem's name, a TOML file or a :class:`Problem`, a policy one as the
+    shell takes it (``"lyon:delta0=15"``) or a :class:`Policy`. Returns ``Results``; for several
+    problems, in a list or a dictionary, a dictionary of results by problem name. ``budgets`` are in
+    the problem's units of cost. ``runs`` is a number, or a
     range of run numbers: a run depends only on ``seed`` and its number, so results of disjoint
     ranges merge to the same bits. ``threads`` defaults to the available CPUs; on an existing
     cluster it limits the number of concurrent tasks. ``precision``: ``"auto"`` uses single
@@ -172,25 +164,32 @@ def simulate(
     >>> results = simulate(problem, [LyOff(), LyOn()], budgets=1000, runs=200, seed=1)
     >>> [(row["policy"], round(row["violation"], 2)) for row in results.summary()]
     [('lyoff', 0.02), ('lyon', 0.21)]
+    >>> found = simulate(["paper", "hiring"], "lyon", budgets=100, runs=20)
+    >>> list(found), found["paper"]["lyon"].runs.pulls.shape
+    (['paper', 'hiring'], (1, 20, 2))
     """
     problems, named = named_problems(problem), named_policies(policies)
     delays = delays_of(delay, lost)
-    settings = Settings(seed, backend, precision, threads, address, progress, delays=delays)
+    settings = SimulationSettings(
+        seed, backend, precision, threads, address, progress, delays=delays
+    )
     listed = list(budgets) if isinstance(budgets, Iterable) else [budgets]
-    requests = [Request.checked(one, named, listed, runs, backend) for one in problems.values()]
-    with ExitStack() as stack:
-        store = None
-        if checkpoint is not None:
-            store = stack.enter_context(Checkpoint(checkpoint, fresh=fresh))
-        found = make(requests, settings, store)
-    if isinstance(problem, Problem):
+    requests = [
+        SimulationRequest.checked(one, named, listed, runs, backend) for one in problems.values()
+    ]
+    if checkpoint is None or isinstance(checkpoint, Checkpoint):
+        found = make(requests, settings, checkpoint)
+    else:
+        with Checkpoint(checkpoint, fresh=fresh) as store:
+            found = make(requests, settings, store)
+    if isinstance(problem, str | Problem):
         return found[0]
     return dict(zip(problems, found, strict=True))
 
 
 def make(
-    requests: Sequence[Request],
-    settings: Settings,
+    requests: Sequence[SimulationRequest],
+    settings: SimulationSettings,
     store: Checkpoint | None = None,
     *,
     whole: bool = False,
@@ -224,7 +223,7 @@ def make(
     ]
 
 
-def _jobs(request: Request, seed: int, settings: Settings) -> list[Job]:
+def _jobs(request: SimulationRequest, seed: int, settings: SimulationSettings) -> list[Job]:
     jobs = plan_jobs(
         request.problem,
         request.policies,
@@ -269,7 +268,7 @@ def _compiling(progress: Progress) -> AbstractContextManager[None]:
 
 
 def _results(
-    work: Work, request: Request, jobs: Sequence[Job], kept: Numbers, seed: int
+    work: Work, request: SimulationRequest, jobs: Sequence[Job], kept: Numbers, seed: int
 ) -> Results:
     """A request's results: each policy's kept runs, and each budget's share of the time."""
     records = []

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from tightrope.engine.caveats import outside_theory
-from tightrope.engine.simulation import Request
+from tightrope.engine.simulation import SimulationRequest
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.problem.ready import ready_problem
@@ -35,10 +35,10 @@ class Call:
         """The problem itself."""
         return ready_problem(self.problem)
 
-    def request(self, runs: int) -> Request:
+    def request(self, runs: int) -> SimulationRequest:
         """The request for the engine."""
         policies = {policy.label: policy for policy in self.policies}
-        return Request(self.load(), policies, self.budgets, np.arange(runs))
+        return SimulationRequest(self.load(), policies, self.budgets, np.arange(runs))
 
     def outside_theory(self) -> dict[tuple[str, float], str]:
         """Warnings about numbers outside the paper's theorems, by policy and budget."""

@@ -16,7 +16,7 @@ from tightrope.engine.caveats import caveats
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
-from tightrope.engine.simulation import Settings, make
+from tightrope.engine.simulation import SimulationSettings, make
 from tightrope.errors import OutsideTheoryWarning
 from tightrope.files import PARTS, make_folder, require_folder, write_text
 from tightrope.paper.base import Call, Evidence, Experiment
@@ -101,7 +101,7 @@ def run(
     require_folder(out)
     _warn(experiments)
     names = experiments[0].name if len(experiments) == 1 else f"{len(experiments)} experiments"
-    settings = Settings(seed, backend, progress=progress, title=f"simulating {names}")
+    settings = SimulationSettings(seed, backend, progress=progress, title=f"simulating {names}")
     requests = [call.request(count) for experiment in experiments for call in experiment.sweep]
     with Checkpoint(Path(out) / PARTS, fresh=fresh) as store:
         with warnings.catch_warnings():

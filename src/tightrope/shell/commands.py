@@ -1,46 +1,215 @@
-"""Names of commands and options: a hint for unknown ones, their order, completion in shells."""
+"""Commands from typed functions: what a line means, the help, completion in shells.
+
+A command is a function. Its positional parameters are words of the line, its keyword-only ones are
+options, each with its type and default; a parameter that is a dataclass stands for its fields. The
+docstring is the help. Its last paragraph has a line ``name METAVAR: help`` per parameter. What is
+the same in several commands is a type (``options``). argparse reads the words, argcomplete
+completes them.
+"""
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
+from itertools import takewhile
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from tightrope.errors import InputError, TightropeError, nearest
+from tightrope.errors import InputError, nearest
+from tightrope.version import __version__
 
-__all__ = [
-    "SHELLS",
-    "HelpOfCommands",
-    "arranged",
-    "complete",
-    "completion_script",
-    "number",
-    "require_command",
-    "require_options",
-    "whole",
-    "without_own_name",
-]
+__all__ = ["Argument", "Group", "called", "complete", "parameters"]
 
-SHELLS = ("bash", "zsh", "fish")
-
-
-Commands = Mapping[str, argparse.ArgumentParser]
-
-
-class HelpOfCommands(argparse.RawDescriptionHelpFormatter):
-    """Help that lists commands in two columns, however long their names are."""
-
-    def add_argument(self, action: argparse.Action) -> None:
-        """Make room for commands: argparse forgets that it indents them."""
-        super().add_argument(action)
-        if isinstance(action, argparse._SubParsersAction):
-            longest = max(map(len, action.choices), default=0) + 2 * self._indent_increment
-            self._action_max_length = max(self._action_max_length, longest)
+TOLD = re.compile(r"(\w+)(?: (\S+))?:(?: (.*))?")  # name METAVAR: help
+Command = Callable[..., int]
 
 
-def number(text: str) -> float:
+@dataclass(frozen=True)
+class Argument:
+    """What the type of a parameter says besides its values, as ``Annotated[int, Argument("N")]``.
+
+    ``read`` makes a value of a word. ``completer`` is argcomplete's. ``many``: several words may
+    follow the option. ``distinct``: no value comes twice. ``short`` is another name of the option,
+    ``opposite`` one that takes it back. Those that are ``hidden`` are not in the help.
+    """
+
+    metavar: str | None = None
+    help: str = ""
+    completer: Callable[..., list[str]] | None = None
+    read: Callable[[str], Any] | None = None
+    many: bool = False
+    distinct: bool = False
+    short: str | None = None
+    opposite: str | None = None
+    hidden: bool = False
+
+
+class Group:
+    """Commands, and groups of them, by name; ``text`` is the help, whose first line sums it up.
+
+    A command's name is its function's: ``add_arm`` is add-arm, and ``list_`` is list.
+    """
+
+    def __init__(self, name: str, text: str, *commands: Command | Group) -> None:
+        self.__name__, self.__doc__ = name, text
+        names = [one.__name__.strip("_").replace("_", "-") for one in commands]
+        self.commands = dict(zip(names, commands, strict=True))
+
+
+def called(words: Sequence[str], group: Group) -> partial[int]:
+    """The call that the words of a line mean; raises with one line if they mean none.
+
+    ``--help`` and ``--version`` print and exit.
+    """
+    path, rest = list[str](), list[str]()
+    command: Command | Group = group
+    for word in words:
+        if isinstance(command, Group) and not word.startswith("-"):
+            if word not in command.commands:
+                place, hint = " ".join([*path, "command"]), nearest(word, command.commands)
+                raise InputError(f"{place} {word!r} is unknown; {hint}")
+            path.append(word)
+            command = command.commands[word]
+        else:
+            rest.append(word)
+    parser = Parser(path, command)
+    if isinstance(command, Group):
+        parser.parse_known_args(rest)
+        parser.error("the following arguments are required: COMMAND")
+    values = vars(parser.parse_args(parser.arranged(rest)))
+    for one in parameters(command):
+        one.require_distinct(values[one.name])
+    return _bound(command, values)
+
+
+def _bound(function: Callable[..., Any], values: Mapping[str, Any]) -> partial[Any]:
+    """The function with its values."""
+    hints, given = get_type_hints(function), {}
+    for name in inspect.signature(function).parameters:
+        grouped = is_dataclass(hints[name])
+        given[name] = _bound(hints[name], values)() if grouped else values[name]
+    return partial(function, **given)
+
+
+# What a function declares.
+
+
+class Parameter(NamedTuple):
+    """A parameter of a command, as its signature and docstring declare it."""
+
+    name: str
+    about: Argument
+    kind: Any  # of one value
+    listed: bool  # it has several values
+    option: bool
+    required: bool
+    default: Any
+
+    @classmethod
+    def of(cls, declared: inspect.Parameter, kind: Any, told: Mapping[str, Any]) -> Parameter:
+        """The parameter of this type; ``told``: what the docstring says of it."""
+        about = Argument()
+        while get_origin(kind) in (Annotated, Union, UnionType):
+            about = get_args(kind)[1] if get_origin(kind) is Annotated else about
+            kind = get_args(kind)[0]
+        listed = get_origin(kind) is Sequence
+        (kind,) = get_args(kind) if listed else (kind,)
+        required = declared.default is declared.empty
+        default = None if required else [] if declared.default == () else declared.default
+        option = declared.kind is declared.KEYWORD_ONLY
+        return cls(declared.name, replace(about, **told), kind, listed, option, required, default)
+
+    @property
+    def shown(self) -> str:
+        """What errors call it."""
+        return f"--{self.name.replace('_', '-')}" if self.option else str(self.about.metavar)
+
+    @property
+    def help(self) -> str:
+        """Its help, with whether it may be repeated and its default, where that is not in it."""
+        if self.about.hidden:
+            return argparse.SUPPRESS
+        told = [self.about.help] if self.about.help else []
+        told += ["may be repeated"] * (self.option and self.listed and not self.about.many)
+        if not isinstance(self.default, bool | list | None) and self.default != "":
+            value = self.default if isinstance(self.default, str) else f"{self.default:g}"
+            told += [f"default {value}"] * ("default" not in self.about.help)
+        return "; ".join(told)
+
+    def values(self) -> dict[str, Any]:
+        """How argparse reads its values."""
+        if self.kind is bool:
+            return {"action": "store_true"}
+        choices = get_args(self.kind) if get_origin(self.kind) is Literal else None
+        read = partial(_chosen, choices) if choices else self.about.read or READERS[self.kind]
+        metavar = self.about.metavar or METAVARS.get(self.kind, self.name.upper())
+        given = {"type": read, "choices": choices, "default": self.default, "metavar": metavar}
+        if self.about.many:
+            given |= {"action": "extend", "nargs": "+"}
+        elif self.option and self.listed:
+            given["action"] = "append"
+        elif not self.option and (self.listed or not self.required):
+            given["nargs"] = "+" if self.listed else "?"
+        return given
+
+    def add(self, parser: argparse.ArgumentParser) -> None:
+        """Add it to a parser."""
+        names, given = [self.name], self.values()
+        if self.option:
+            names = [name for name in (self.about.short, self.shown) if name]
+            given |= {"dest": self.name, "required": self.required}
+        action = parser.add_argument(*names, help=self.help, **given)
+        action.completer = self.about.completer  # type: ignore[attr-defined]
+        if self.about.opposite:
+            given |= {"action": "store_false", "help": argparse.SUPPRESS}
+            parser.add_argument(self.about.opposite, **given)
+
+    def require_distinct(self, values: Sequence[Any]) -> None:
+        """Raise if one of the values comes twice and must not."""
+        for value in values if self.listed and self.about.distinct else ():
+            if values.count(value) > 1:
+                raise InputError(f"{self.shown} {value!r} is given twice; each must be different")
+
+
+def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
+    """The parameters of a command, in order."""
+    hints, (_, told) = get_type_hints(function, include_extras=True), _described(function)
+    for name, declared in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            yield from parameters(hints[name])
+        else:
+            yield Parameter.of(declared, hints[name], told.get(name, {}))
+
+
+def _described(command: Callable[..., Any] | Group) -> tuple[str, dict[str, dict[str, str]]]:
+    """The text of a docstring, and what its last paragraph says of parameters."""
+    whole = inspect.cleandoc(command.__doc__ or "")
+    text, _, last = whole.rpartition("\n\n")
+    lines = [TOLD.fullmatch(line) for line in re.sub(r"\n +", " ", last).splitlines()]
+    if not text or not all(lines):
+        return whole, {}
+    told = {}
+    for name, metavar, help in (line.groups() for line in lines if line):
+        told[name] = {"help": help or ""} | ({"metavar": metavar} if metavar else {})
+    return text, told
+
+
+def _number(text: str) -> float:
     """The number that an option is given; also nan and infinite ones, which commands refuse."""
     try:
         return float(text)
@@ -48,108 +217,96 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
 
 
-def whole(text: str) -> int:
-    """The whole number that an option is given."""
+def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number") from None
 
 
-def require_command(arguments: Sequence[str], known: Commands, group: str = "") -> None:
-    """Raise, naming the closest command, if the first word is not a command; so in its groups."""
-    for place, word in enumerate(arguments):
-        if word.startswith("-"):
-            continue
-        if word not in known:
-            hint = nearest(word, list(known))
-            raise InputError(f"{group}command {word!r} is unknown; {hint}")
-        inner = commands_of(known[word])
-        if inner:
-            require_command(arguments[place + 1 :], inner, f"{word} ")
-        return
+def _chosen(choices: Sequence[str], text: str) -> str:
+    if text not in choices:
+        raise argparse.ArgumentTypeError(f"invalid choice: {text!r}; {nearest(text, choices)}")
+    return text
 
 
-def commands_of(parser: argparse.ArgumentParser) -> Commands:
-    """The commands of a group; none of a command."""
-    return getattr(parser, "commands", {})
+READERS: Mapping[Any, Callable[[str], Any]] = {str: str, float: _number, int: _whole}
+METAVARS: Mapping[Any, str] = {float: "X", int: "N"}
 
 
-def named_command(
-    arguments: Sequence[str], known: Commands, group: str = ""
-) -> tuple[str, argparse.ArgumentParser, Sequence[str]] | None:
-    """The command that the words name, its parser, and the words after it; None without one."""
-    for place, word in enumerate(arguments):
-        if word in known:
-            parser, rest, name = known[word], arguments[place + 1 :], f"{group}{word}"
-            inner = commands_of(parser)
-            found = named_command(rest, inner, f"{name} ") if inner else None
-            return found or (name, parser, rest)
-    return None
+# Reading a line.
 
 
-def require_options(arguments: Sequence[str], known: Commands) -> None:
-    """Raise for an unknown option of a command, with the nearest one; a prefix is enough."""
-    named = named_command(arguments, known)
-    if named is None:
-        return
-    command, parser, _ = named
-    actions = parser._option_string_actions
-    shown = [name for name, action in actions.items() if action.help != argparse.SUPPRESS]
-    given = itertools.takewhile(lambda word: word != "--", arguments)
-    for word in (word.partition("=")[0] for word in given if word.startswith("--")):
-        if not any(name.startswith(word) for name in actions):
-            options = [name for name in shown if name.startswith("--")]
-            raise InputError(f"{command}: option {word!r} is unknown; {nearest(word, options)}")
+class Parser(argparse.ArgumentParser):
+    """Reads the words of one command, or shows the commands of a group; errors are one line."""
 
+    def __init__(self, path: Sequence[str], command: Command | Group) -> None:
+        self.options: dict[str, argparse.Action] = {}
+        self.command = " ".join(path)
+        text = _described(command)[0]
+        shape = argparse.RawDescriptionHelpFormatter if "\n" in text else argparse.HelpFormatter
+        super().__init__(" ".join(["tightrope", *path]), description=text, formatter_class=shape)
+        if not path:
+            self.add_argument("--version", action="version", version=f"tightrope {__version__}")
+        if isinstance(command, Group):
+            self.usage = f"%(prog)s [-h]{'' if path else ' [--version]'} COMMAND ..."
+            listed = self.add_argument_group("commands")
+            for name, one in command.commands.items():
+                listed.add_argument(name, nargs="?", help=_summary(one))
+        else:
+            for parameter in parameters(command):
+                parameter.add(self)
 
-def arranged(arguments: Sequence[str], known: Commands) -> list[str]:
-    """The words of a group's command with its options first, each beside its value.
+    def add_argument(self, *names: str, **given: Any) -> argparse.Action:
+        """Add an argument, and keep it by the names of its option."""
+        action = super().add_argument(*names, **given)
+        self.options |= dict.fromkeys(action.option_strings, action)
+        return action
 
-    Else argparse takes ``--cost -inf`` for two options, and wants what may be left out, such as a
-    ticket's id, before any option. Other commands' words stay as they are.
-    """
-    named = named_command(arguments, known)
-    if named is None or " " not in named[0] or not is_first(named[0], arguments):
-        return list(arguments)
-    command, parser, rest = named
-    options, others = list[str](), list[str]()
-    waiting = list(rest)
-    while waiting:
-        word = waiting.pop(0)
-        if word == "--":
-            others += waiting
-            break
-        if not word.startswith("-") or word == "-" or _is_number(word):
-            others.append(word)
-            continue
-        values = _values_of(word, parser, waiting)
-        options += [f"{word}={value}" for value in values] or [word]
-        del waiting[: len(values)]
-    if any(word.startswith("-") for word in others):
-        others.insert(0, "--")
-    return [*command.split(), *options, *others]
+    def error(self, message: str) -> NoReturn:
+        """Raise, with the command's name."""
+        place, see = (f"{self.command}: ", f"{self.command} ") if self.command else ("", "")
+        raise InputError(f"{place}{message}; see {see}--help")
 
+    def arranged(self, words: Sequence[str]) -> list[str]:
+        """The words with the options first, each beside its value; raises for an unknown option.
 
-def is_first(command: str, arguments: Sequence[str]) -> bool:
-    """Whether the words begin with a command."""
-    words = command.split()
-    return list(arguments[: len(words)]) == words
+        Else argparse takes ``--cost -inf`` for two options, and wants what may be left out, such as
+        a ticket's id, before any option.
+        """
+        options, others, waiting = list[str](), list[str](), list(words)
+        while waiting:
+            word = waiting.pop(0)
+            if word == "--":
+                others += waiting
+                break
+            if not word.startswith("-") or word == "-" or _is_number(word):
+                others.append(word)
+                continue
+            values = self._values_of(word, waiting)
+            options += [f"{word}={value}" for value in values] or [word]
+            del waiting[: len(values)]
+        return [*options, *["--"] * any(word.startswith("-") for word in others), *others]
 
-
-def _values_of(word: str, parser: argparse.ArgumentParser, after: Sequence[str]) -> list[str]:
-    """The words after an option that are its values."""
-    found = {
-        id(action): action
-        for name, action in parser._option_string_actions.items()
-        if name == word or (word.startswith("--") and name.startswith(word))
-    }
-    exact = parser._option_string_actions.get(word)
-    action = exact or (next(iter(found.values())) if len(found) == 1 else None)
-    if action is None or action.nargs == 0:
-        return []
-    taken = list(itertools.takewhile(lambda one: not one.startswith("--"), after))
-    return taken[:1] if action.nargs is None else taken
+    def _values_of(self, word: str, after: Sequence[str]) -> list[str]:
+        """The words after an option that are its values; the beginning of its name is enough."""
+        name, equals, _ = word.partition("=")
+        found = {name} & set(self.options)
+        if not found and name.startswith("--"):
+            found = {key for key in self.options if key.startswith(name)}
+            if not found:
+                known = [
+                    key
+                    for key, action in self.options.items()
+                    if key.startswith("--") and action.help != argparse.SUPPRESS
+                ]
+                hint = nearest(name, known)
+                raise InputError(f"{self.command}: option {name!r} is unknown; {hint}")
+        nargs = {self.options[key].nargs for key in found}
+        if equals or nargs not in ({None}, {"+"}):
+            return []
+        values = list(takewhile(lambda one: not one.startswith("--"), after))
+        return values[:1] if None in nargs else values
 
 
 def _is_number(word: str) -> bool:
@@ -160,95 +317,26 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def without_own_name(program: str) -> str:
-    """The prefix for a message about a command, without the program's name.
-
-    >>> without_own_name("tightrope simulate"), without_own_name("tightrope")
-    ('simulate: ', '')
-    """
-    command = program.partition(" ")[2]
-    return f"{command}: " if command else ""
+def _summary(command: Command | Group) -> str:
+    return _described(command)[0].partition("\n")[0]
 
 
-def completion_script(shell: str) -> str:
-    """The lines for a shell's start-up file that enable completion for ``tightrope``."""
-    try:
-        from argcomplete.shell_integration import shellcode
-    except ImportError:
-        raise InputError(
-            "completion needs argcomplete, which is not installed; pip install argcomplete"
-        ) from None
-    return str(shellcode(["tightrope"], shell=shell))
-
-
-def complete(parser: Callable[[], argparse.ArgumentParser]) -> None:
+def complete(group: Group) -> None:
     """Answer a shell's completion request and exit; do nothing if there is none."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
-        made = parser()
-        _add_completers(made)
-        argcomplete.autocomplete(made)
+        parser = argparse.ArgumentParser()
+        _add_commands(parser, group)
+        argcomplete.autocomplete(parser)
 
 
-def _add_completers(parser: argparse.ArgumentParser) -> None:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for one in action.choices.values():
-                _add_completers(one)
-        completer = COMPLETERS.get(action.dest)
-        if completer is not None and not action.choices:
-            action.completer = completer  # type: ignore[attr-defined]
-
-
-def _problems(prefix: str, **_: Any) -> list[str]:
-    from argcomplete.completers import FilesCompleter
-
-    from tightrope.problem.ready import ready_names
-
-    return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
-
-
-def _policies(prefix: str, **_: Any) -> list[str]:
-    """Completions of a policy's name and, after a colon, of its parameters."""
-    from dataclasses import fields
-
-    from tightrope.policies import POLICIES
-
-    name, colon, rest = prefix.partition(":")
-    if not colon or name not in POLICIES:
-        return list(POLICIES)
-    before = prefix[: len(prefix) - len(rest.rpartition(",")[2])]
-    return [f"{before}{field.name}=" for field in fields(POLICIES[name])]  # type: ignore[arg-type]
-
-
-def _backends(prefix: str, **_: Any) -> list[str]:
-    return ["auto", "cpu", "gpu", "python", "ray", "ray:gpu"]
-
-
-def _experiments(prefix: str, **_: Any) -> list[str]:
-    return ["all", "fig1", "fig2", "fig3", "fig4", "fig5", "erratum"]
-
-
-def _campaigns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The campaigns of the store that was named before."""
-    from tightrope.live.stores import open_store
-
-    try:
-        store = open_store(parsed_args.store, create=False)
-        try:
-            return store.names()
-        finally:
-            store.close()
-    except TightropeError:
-        return []
-
-
-COMPLETERS = {
-    "problem": _problems,
-    "task": _problems,
-    "campaign": _campaigns,
-    "policy": _policies,
-    "backend": _backends,
-    "experiment": _experiments,
-}
+def _add_commands(parser: argparse.ArgumentParser, group: Group) -> None:
+    inner = parser.add_subparsers()
+    for name, one in group.commands.items():
+        parser = inner.add_parser(name, help=_summary(one))
+        if isinstance(one, Group):
+            _add_commands(parser, one)
+        else:
+            for parameter in parameters(one):
+                parameter.add(parser)

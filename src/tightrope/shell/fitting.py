@@ -2,95 +2,126 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.shell.commands import whole
+from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
+from tightrope.shell.options import Json
 from tightrope.shell.saving import after_the_work
-from tightrope.shell.saying import print_json, say
+from tightrope.shell.saying import answer, say
 
 if TYPE_CHECKING:
     from tightrope.problem import Kind
 
-__all__ = ["add_fit", "limits_of", "number_or_column"]
+__all__ = ["fit", "limits_of", "number_or_column"]
 
 
-def fit(options: argparse.Namespace) -> int:
-    """Make a problem from a log: a CSV or Parquet file, or a campaign's export."""
+def number_or_column(text: str) -> str | float:
+    """A number for all rows, or the name of a column."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def fit(
+    log: str,
+    *,
+    json: Json = False,
+    arm: str | None = None,
+    cost: Annotated[str | float | None, Argument(read=number_or_column)] = None,
+    reward: Annotated[str | float | None, Argument(read=number_or_column)] = None,
+    penalty: Sequence[str] = (),
+    limit: Sequence[str] = (),
+    scale: Sequence[str] = (),
+    drop_missing: bool = False,
+    min_rows: int = 1,
+    without: Sequence[str] = (),
+    format: str | None = None,
+    archive: Sequence[str] = (),
+    name: str = "",
+    out: Annotated[str | None, Argument(short="-o")] = None,
+    profile: str | None = None,
+) -> int:
+    """Make a problem from a log: a CSV or Parquet file, or a campaign's export.
+
+    log: a .csv, .parquet or exported .jsonl file
+    arm COLUMN: the arm that was pulled
+    cost COLUMN|X: or a number for all rows: a request costs 1
+    reward COLUMN|X: or a number for all rows
+    penalty COLUMN: default the names of the limits
+    limit NAME=X[/pull|/cost|/reward|/total]: on a penalty, per unit of cost unless it says
+        otherwise
+    scale NAME=X: the largest possible cost, reward or penalty; default the largest seen,
+        rounded up
+    drop_missing: leave out rows with a missing value
+    min_rows: leave out arms with fewer rows
+    without ARM: leave out
+    format: csv, parquet or campaign; default as the name ends
+    archive FILE: a campaign's archived events, from before the export
+    name TEXT: the problem's name
+    out FILE.toml: write the problem, and its rows beside it
+    profile FILE.html: write a page about the log
+    """
     from tightrope.data.fitting import fit as made
-    from tightrope.data.profile import profile
+    from tightrope.data.profile import profile as profile_of
     from tightrope.files import require_writable, write_text
 
-    _require_other_files(options)
-    for path in filter(None, (options.out, options.profile)):
+    _require_other_files(log, out, profile)
+    for path in filter(None, (out, profile)):
         require_writable(path)
-    if options.profile:
+    if profile:
         from tightrope.report.extra import require
 
         require("jinja2")
-    limits = limits_of(options.limit)
     fitted = made(
-        options.log,
-        arm=options.arm,
-        cost=number_or_column(options.cost),
-        reward=number_or_column(options.reward),
-        penalty=options.penalty or None,
-        limits=limits or None,
-        scales=by_name(options.scale, "--scale") or None,
-        name=options.name,
-        drop_missing=options.drop_missing,
-        min_rows=options.min_rows,
-        without=options.without,
-        format=options.format,
-        archives=options.archive,
+        log,
+        arm=arm,
+        cost=cost,
+        reward=reward,
+        penalty=penalty or None,
+        limits=limits_of(limit) or None,
+        scales=by_name(scale, "--scale") or None,
+        name=name,
+        drop_missing=drop_missing,
+        min_rows=min_rows,
+        without=without,
+        format=format,
+        archives=archive,
     )
-    found, files = profile(fitted), []
+    found, files = profile_of(fitted), []
     with after_the_work():
-        if options.out:
-            files += fitted.problem.save(options.out)
-        if options.profile:
+        if out:
+            files += fitted.problem.save(out)
+        if profile:
             from tightrope.report.profile import profile_page
 
-            write_text(
-                options.profile, profile_page(found, options.name or os.path.basename(options.log))
-            )
-            files.append(options.profile)
-    if options.json:
-        print_json(found.as_dict() | {"files": files})
-    else:
-        from tightrope.report.profile import print_profile
+            write_text(profile, profile_page(found, name or os.path.basename(log)))
+            files.append(profile)
+    from tightrope.report.profile import print_profile
 
-        print_profile(found)
+    answer(json, found.as_dict() | {"files": files}, lambda: print_profile(found))
     if files:
         say(f"wrote {', '.join(files)}")
     return 0
 
 
-def _require_other_files(options: argparse.Namespace) -> None:
+def _require_other_files(log: str, out: str | None, profile: str | None) -> None:
     """Raise unless what is written are files of their own, and not the log."""
-    if options.out and not options.out.endswith(".toml"):
-        raise InputError(f"--out {options.out}: must end in .toml")
-    written = {"--out": options.out, "--profile": options.profile}
-    if options.out:
-        written["--out (its rows)"] = f"{options.out.removesuffix('.toml')}.parquet"
-    seen = {os.path.realpath(options.log): "the log"}
+    if out and not out.endswith(".toml"):
+        raise InputError(f"--out {out}: must end in .toml")
+    written = {"--out": out, "--profile": profile}
+    if out:
+        written["--out (its rows)"] = f"{out.removesuffix('.toml')}.parquet"
+    seen = {os.path.realpath(log): "the log"}
     for option, path in written.items():
         if path:
             before = seen.setdefault(os.path.realpath(path), option)
             if before != option:
                 raise InputError(f"{option} {path}: is {before}; must be another file")
-
-
-def number_or_column(text: str | None) -> str | float | None:
-    """A number for all rows, or the name of a column."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
 
 
 def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
@@ -120,59 +151,3 @@ def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
         except ProblemError as error:
             raise InputError(f"{place}: {error}") from None
     return found
-
-
-def add_fit(commands: Any) -> None:
-    """Add the command."""
-    text = fit.__doc__ or ""
-    parser: argparse.ArgumentParser = commands.add_parser("fit", help=text, description=text)
-    parser.set_defaults(command=fit)
-    parser.add_argument("log", metavar="LOG", help="a .csv, .parquet or exported .jsonl file")
-    parser.add_argument("--arm", metavar="COLUMN", help="the arm that was pulled")
-    parser.add_argument(
-        "--cost", metavar="COLUMN|X", help="or a number for all rows: a request costs 1"
-    )
-    parser.add_argument("--reward", metavar="COLUMN|X", help="or a number for all rows")
-    parser.add_argument(
-        "--penalty",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="may be repeated; default the names of the limits",
-    )
-    parser.add_argument(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=X[/pull|/cost|/reward|/total]",
-        help="on a penalty, per unit of cost unless it says otherwise; may be repeated",
-    )
-    parser.add_argument(
-        "--scale",
-        action="append",
-        default=[],
-        metavar="NAME=X",
-        help="the largest possible cost, reward or penalty; default the largest seen, rounded up",
-    )
-    parser.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with a missing value"
-    )
-    parser.add_argument(
-        "--min-rows", type=whole, default=1, metavar="N", help="leave out arms with fewer rows"
-    )
-    parser.add_argument(
-        "--without", action="append", default=[], metavar="ARM", help="leave out; may be repeated"
-    )
-    parser.add_argument(
-        "--format", metavar="FORMAT", help="csv, parquet or campaign; default as the name ends"
-    )
-    parser.add_argument(
-        "--archive", action="append", default=[], metavar="FILE",
-        help="a campaign's archived events, from before the export; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--name", default="", metavar="TEXT", help="the problem's name")
-    parser.add_argument(
-        "-o", "--out", metavar="FILE.toml", help="write the problem, and its rows beside it"
-    )
-    parser.add_argument("--profile", metavar="FILE.html", help="write a page about the log")
-    parser.add_argument("--json", action="store_true", help="print JSON, nothing else")

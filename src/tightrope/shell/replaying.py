@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError
-from tightrope.shell.commands import number, whole
+from tightrope.shell.commands import Argument
 from tightrope.shell.fitting import limits_of, number_or_column
 from tightrope.shell.named import by_name
+from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
@@ -19,53 +19,87 @@ if TYPE_CHECKING:
     from tightrope.data.offpolicy import MixtureEstimates
     from tightrope.data.replay import Replay
     from tightrope.data.tables import FullTable
-    from tightrope.policies import Policy
     from tightrope.statistics import Estimate
 
-__all__ = ["add_replay"]
+__all__ = ["replay"]
 
-ORDERS = 100
-SUMMARY = "Let policies decide over the rows of a log, or estimate mixtures of its arms."
-DESCRIPTION = f"""\
-{SUMMARY}
-LOG is a CSV or Parquet file with a line per pull. With --row it is a table:
-a line for every row and arm, so that every arm's outcome is known.
-
-  tightrope replay log.csv --arm model --cost usd --reward score \\
-      --penalty bad --limit bad=0.05/pull --propensity chance \\
-      --policy resolve --policy lyon --budget 50 \\
-      --mixture haiku=0.3,sonnet=0.7
-"""
+Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
 
 
-def replay(options: argparse.Namespace) -> int:
-    """Let policies decide over recorded rows, and print a row per policy and per mixture."""
+def replay(
+    log: str,
+    *,
+    json: Json = False,
+    arm: str,
+    cost: Column,
+    reward: Column,
+    penalty: Sequence[str] = (),
+    propensity: str | None = None,
+    uniform: bool = False,
+    drop_missing: bool = False,
+    row: str | None = None,
+    limit: Sequence[str] = (),
+    policy: PolicyNames = (),
+    budget: float | None = None,
+    mixture: Sequence[str] = (),
+    orders: int = 100,
+    with_replacement: bool = False,
+    method: str = "rejection",
+    least: float = 50.0,
+    seed: int = 0,
+) -> int:
+    r"""Let policies decide over the rows of a log, or estimate mixtures of its arms.
+    LOG is a CSV or Parquet file with a line per pull. With --row it is a table:
+    a line for every row and arm, so that every arm's outcome is known.
+
+      tightrope replay log.csv --arm model --cost usd --reward score \
+          --penalty bad --limit bad=0.05/pull --propensity chance \
+          --policy resolve --policy lyon --budget 50 \
+          --mixture haiku=0.3,sonnet=0.7
+
+    log: a CSV or Parquet file
+    arm COLUMN: which arm was pulled
+    cost: of a pull; a number is for all
+    penalty COLUMN:
+    propensity COLUMN: how likely the logged choice was, in (0, 1]
+    uniform: every arm was equally likely
+    drop_missing: leave out lines with a missing value
+    row COLUMN: LOG is a table: a line for every row and arm; names rows
+    limit NAME=X[/PER]: on a penalty, per cost (default), pull or reward, or in total
+    budget B: of the policies, in units of cost
+    mixture ARM=SHARE,...: shares of the pulls, which sum to 1
+    orders: shuffles of the rows; 0 takes them as they are
+    with_replacement: draw rows, as a simulation does
+    method NAME: rejection (default) or queues
+    least N: the smallest effective sample size of a mixture
+    """
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.data.replay import replay as run
 
-    policies = _policies(options.policy)
-    mixtures = [by_name(one.split(","), "--mixture") for one in options.mixture]
-    limits = limits_of(options.limit)
-    if not policies and not mixtures:
+    mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
+    limits = limits_of(limit)
+    if not policy and not mixtures:
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
-    if policies and options.budget is None:
+    if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
-    data = _read(options)
-    estimates = [evaluate_mixture(data, one, least=options.least) for one in mixtures]
+    _require_one_way(row, propensity, uniform, drop_missing)
+    columns = {"arm": arm, "cost": cost, "reward": reward, "penalty": penalty}
+    data = _read(log, columns, row, propensity, uniform, drop_missing)
+    estimates = [evaluate_mixture(data, one, least=least) for one in mixtures]
     found = None
-    if policies:
+    if policy and budget is not None:
         with redirect_stdout(sys.stderr):  # a user's policy may print
             found = run(
                 data,
                 limits,
-                policies,
-                budget=options.budget,
-                orders=options.orders,
-                seed=options.seed,
-                method=options.method,
-                with_replacement=options.with_replacement,
+                policy,
+                budget=budget,
+                orders=orders,
+                seed=seed,
+                method=method,
+                with_replacement=with_replacement,
             )
-    if options.json:
+    if json:
         print_json(_described(data, found, estimates))
         return 0
     if found is not None:
@@ -75,16 +109,26 @@ def replay(options: argparse.Namespace) -> int:
     return 0
 
 
-def _policies(texts: Sequence[str]) -> dict[str, Policy]:
-    from tightrope.policies import parse_policy
+def _require_one_way(
+    row: str | None, propensity: str | None, uniform: bool, drop_missing: bool
+) -> None:
+    """Raise if options contradict each other on what the log is."""
+    if uniform and propensity is not None:
+        raise InputError("--uniform: must not come with --propensity, which says how likely")
+    if row is not None and (uniform or propensity is not None):
+        raise InputError("--row: a table has every arm's outcome; must have no propensities")
+    if row is not None and drop_missing:
+        raise InputError("--drop-missing: must not come with --row; a table has no gaps")
 
-    for text in texts:
-        if texts.count(text) > 1:
-            raise InputError(f"--policy {text!r} is given twice; each must be different")
-    return {text: parse_policy(text) for text in texts}
 
-
-def _read(options: argparse.Namespace) -> Log | FullTable:
+def _read(
+    path: str,
+    columns: Mapping[str, Any],
+    row: str | None,
+    propensity: str | None,
+    uniform: bool,
+    drop_missing: bool,
+) -> Log | FullTable:
     """The log, or the table, in the file."""
     import numpy as np
 
@@ -92,25 +136,11 @@ def _read(options: argparse.Namespace) -> Log | FullTable:
     from tightrope.data.reading import read_log
     from tightrope.data.tables import FullTable
 
-    if options.uniform and options.propensity is not None:
-        raise InputError("--uniform: must not come with --propensity, which says how likely")
-    log = read_log(
-        options.log,
-        arm=options.arm,
-        cost=number_or_column(options.cost),
-        reward=number_or_column(options.reward),
-        penalty=options.penalty,
-        propensity=options.propensity,
-        drop_missing=options.drop_missing,
-    )
-    if options.row is not None:
-        if options.uniform or options.propensity is not None:
-            raise InputError("--row: a table has every arm's outcome; must have no propensities")
-        if options.drop_missing:
-            raise InputError("--drop-missing: must not come with --row; a table has no gaps")
-        rows = read_log(options.log, arm=options.row, cost=0, reward=0)
+    log = read_log(path, **columns, propensity=propensity, drop_missing=drop_missing)
+    if row is not None:
+        rows = read_log(path, arm=row, cost=0, reward=0)
         return FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
-    return equally_likely(log) if options.uniform else log
+    return equally_likely(log) if uniform else log
 
 
 # What is printed.
@@ -193,63 +223,3 @@ def _estimate(value: Estimate, sign: str = "") -> str:
     from tightrope.formats import with_reach
 
     return with_reach(value.mean, value.reach, sign)
-
-
-def add_replay(commands: Any) -> None:
-    """Add the command; long because it has an option per column and setting."""
-    from tightrope.shell.commands import HelpOfCommands
-
-    parser = commands.add_parser(
-        "replay", help=SUMMARY, description=DESCRIPTION, formatter_class=HelpOfCommands
-    )
-    parser.set_defaults(command=replay)
-    add = parser.add_argument
-    add("log", metavar="LOG", help="a CSV or Parquet file")
-    add("--arm", required=True, metavar="COLUMN", help="which arm was pulled")
-    add("--cost", required=True, metavar="COLUMN|NUMBER", help="of a pull; a number is for all")
-    add("--reward", required=True, metavar="COLUMN|NUMBER", help="of a pull")
-    add("--penalty", action="append", default=[], metavar="COLUMN", help="may be repeated")
-    add("--propensity", metavar="COLUMN", help="how likely the logged choice was, in (0, 1]")
-    add("--uniform", action="store_true", help="every arm was equally likely")
-    add("--drop-missing", action="store_true", help="leave out lines with a missing value")
-    add("--row", metavar="COLUMN", help="LOG is a table: a line for every row and arm; names rows")
-    add(
-        "--limit",
-        action="append",
-        default=[],
-        metavar="NAME=X[/PER]",
-        help="on a penalty, per cost (default), pull or reward, or in total; may be repeated",
-    )
-    add(
-        "--policy",
-        action="append",
-        default=[],
-        metavar="NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS",
-        help="may be repeated",
-    )
-    add("--budget", type=number, metavar="B", help="of the policies, in units of cost")
-    add(
-        "--mixture",
-        action="append",
-        default=[],
-        metavar="ARM=SHARE,...",
-        help="shares of the pulls, which sum to 1; may be repeated",
-    )
-    add(
-        "--orders",
-        type=whole,
-        default=ORDERS,
-        metavar="N",
-        help=f"shuffles of the rows; 0 takes them as they are; default {ORDERS}",
-    )
-    add("--with-replacement", action="store_true", help="draw rows, as a simulation does")
-    add("--method", default="rejection", metavar="NAME", help="rejection (default) or queues")
-    add(
-        "--least",
-        type=number,
-        default=50.0,
-        metavar="N",
-        help="the smallest effective sample size of a mixture; default 50",
-    )
-    add("--seed", type=whole, default=0, metavar="N", help="default 0")
-    add("--json", action="store_true", help="print JSON, nothing else")

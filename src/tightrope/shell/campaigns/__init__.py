@@ -1,9 +1,31 @@
 """``tightrope campaign``: a command opens the campaign, does one thing and prints what came of it.
 
-``parsers`` has the commands' options and help; ``deciding``, ``looking`` and ``changing`` are what
-they do, with what is common to them in ``opening``; ``tables`` are what people see.
+``deciding``, ``looking`` and ``changing`` have the commands, with what is common to them in
+``opening``; ``tables`` are what people see.
 """
 
-from tightrope.shell.campaigns.parsers import add_campaign
+from tightrope.shell.campaigns import changing, deciding, looking
+from tightrope.shell.commands import Group
 
-__all__ = ["add_campaign"]
+__all__ = ["CAMPAIGN"]
+
+CAMPAIGN = Group(
+    "campaign",
+    """\
+Run a live campaign: ask which arm to pull, tell what came of it.
+It is kept in a store, which any number of processes may use at once. What a
+command reports as done survives a crash.
+
+  tightrope campaign create router.db november --task task.toml --budget 50
+  tightrope campaign ask router.db november
+  tightrope campaign tell router.db november 1-00000001 --cost 0.3 --reward 1 \\
+      --penalty bad=0
+  tightrope campaign status router.db november
+""",
+    *(deciding.create, deciding.ask, deciding.tell, deciding.void, deciding.amend),
+    *(deciding.quarantine, looking.status, looking.tickets, looking.why, looking.outlook),
+    *(looking.events, looking.export, looking.verify, looking.list_),
+    *(changing.pause, changing.resume, changing.close, changing.pin, changing.add_arm),
+    *(changing.retire_arm, changing.reprice, changing.add_budget, changing.notes),
+    *(changing.change, changing.backup, changing.restore, changing.archive),
+)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
+    ArmName,
+    AtCampaign,
+    AtStore,
+    Note,
+    Penalties,
+    PerDay,
     arm_of,
     lasting,
     opened,
@@ -18,8 +23,10 @@ from tightrope.shell.campaigns.opening import (
     require_campaign,
     stored,
 )
+from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
-from tightrope.shell.saying import print_json
+from tightrope.shell.options import Json, PolicyName
+from tightrope.shell.saying import answer, print_json
 
 if TYPE_CHECKING:
     from tightrope.live import Campaign
@@ -42,144 +49,179 @@ __all__ = [
 ]
 
 
-def changed(
-    options: argparse.Namespace, change: Callable[[Campaign], object], what: str = ""
-) -> int:
+def changed(at: AtCampaign, change: Callable[[Campaign], object], what: str = "") -> int:
     """Change a campaign, and say how it stands then."""
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         change(campaign)
         found = campaign.status()
-    return print_status_after(options, found, what)
+    return print_status_after(at, found, what)
 
 
-def pause(options: argparse.Namespace) -> int:
-    """Make no decisions until the campaign is resumed; reports are taken."""
-    return changed(options, lambda c: c.pause(options.why, note=options.note))
+def pause(at: AtCampaign, *, why: str = "by hand", note: Note = None) -> int:
+    """Make no decisions until the campaign is resumed; reports are taken.
+
+    why TEXT: default 'by hand'
+    """
+    return changed(at, lambda c: c.pause(why, note=note))
 
 
-def resume(options: argparse.Namespace) -> int:
+def resume(at: AtCampaign) -> int:
     """Decide again after a pause."""
-    return changed(options, lambda c: c.resume())
+    return changed(at, lambda c: c.resume())
 
 
-def close(options: argparse.Namespace) -> int:
+def close(at: AtCampaign) -> int:
     """Make no more decisions, for good; reports are still taken."""
-    return changed(options, lambda c: c.close())
+    return changed(at, lambda c: c.close())
 
 
-def pin(options: argparse.Namespace) -> int:
-    """Pull one arm until further notice; none lets the policy decide again."""
-    if options.arm == "none":
-        return changed(options, lambda c: c.pin(None), "no arm is pinned")
-    return changed(
-        options, lambda c: c.pin(arm_of(c, options.arm)), f"arm {options.arm!r} is pinned"
-    )
+def pin(at: AtCampaign, arm: str) -> int:
+    """Pull one arm until further notice; none lets the policy decide again.
+
+    arm ARM|none: an arm's name or number, or none
+    """
+    if arm == "none":
+        return changed(at, lambda c: c.pin(None), "no arm is pinned")
+    return changed(at, lambda c: c.pin(arm_of(c, arm)), f"arm {arm!r} is pinned")
 
 
-def add_arm(options: argparse.Namespace) -> int:
-    """Add an arm; nothing is known of it but what is said here."""
+def add_arm(
+    at: AtCampaign,
+    arm: str,
+    *,
+    like: str | None = None,
+    weight: float | None = None,
+    cost: float | None = None,
+    penalty: Penalties = (),
+) -> int:
+    """Add an arm; nothing is known of it but what is said here.
+
+    arm: its name
+    like ARM: another arm, whose mean outcomes are expected of it
+    weight: as if seen in so many pulls; default 10
+    cost: its price, where the task knows costs
+    penalty: one that the task knows; X alone if there is one limit
+    """
 
     def change(campaign: Campaign) -> None:
-        given: dict[str, Any] = {"weight": options.weight, **_prices(campaign, options)}
-        if options.like is not None:
-            given["like"] = arm_of(campaign, options.like)
-        campaign.add_arm(options.arm, **{k: v for k, v in given.items() if v is not None})
+        given: dict[str, Any] = {"weight": weight, **_prices(campaign, cost, penalty)}
+        if like is not None:
+            given["like"] = arm_of(campaign, like)
+        campaign.add_arm(arm, **{k: v for k, v in given.items() if v is not None})
 
-    return changed(options, change, f"arm {options.arm!r} is added")
+    return changed(at, change, f"arm {arm!r} is added")
 
 
-def retire_arm(options: argparse.Namespace) -> int:
+def retire_arm(at: AtCampaign, arm: ArmName) -> int:
     """Never pull an arm again; its tickets in flight may still be told."""
-    return changed(
-        options, lambda c: c.retire_arm(arm_of(c, options.arm)), f"arm {options.arm!r} is retired"
-    )
+    return changed(at, lambda c: c.retire_arm(arm_of(c, arm)), f"arm {arm!r} is retired")
 
 
-def reprice(options: argparse.Namespace) -> int:
-    """Give an arm another known cost, or other known penalties, from here on."""
-    if options.cost is None and not options.penalty:
+def reprice(
+    at: AtCampaign, arm: ArmName, *, cost: float | None = None, penalty: Penalties = ()
+) -> int:
+    """Give an arm another known cost, or other known penalties, from here on.
+
+    cost: its cost from here on
+    penalty: one that the task knows; X alone if there is one limit
+    """
+    if cost is None and not penalty:
         raise InputError("reprice: must have --cost or --penalty")
     return changed(
-        options,
-        lambda c: c.reprice(arm_of(c, options.arm), **_prices(c, options)),
-        f"arm {options.arm!r} has another price",
+        at,
+        lambda c: c.reprice(arm_of(c, arm), **_prices(c, cost, penalty)),
+        f"arm {arm!r} has another price",
     )
 
 
-def _prices(campaign: Campaign, options: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = {} if options.cost is None else {"cost": options.cost}
-    if options.penalty:
+def _prices(campaign: Campaign, cost: float | None, penalty: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {} if cost is None else {"cost": cost}
+    if penalty:
         names = campaign.refreshed().controller.task.limit_names
-        found["penalty"] = by_name(options.penalty, "--penalty", names)
+        found["penalty"] = by_name(penalty, "--penalty", names)
     return found
 
 
-def notes(options: argparse.Namespace) -> int:
-    """Show the notes that were left beside the log, or delete some of them."""
-    with stored(options) as store:
-        require_campaign(store, options.campaign)
-        found = store.notes(options.campaign, options.forget)
-    if options.json:
-        print_json(found)
-    else:
-        for number, text in found.items():
-            print(in_text(f"{number}: {text}"))
-        if not found:
-            print("there is no note")
-    return 0
+def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True)] = ()) -> int:
+    """Show the notes that were left beside the log, or delete some of them.
+
+    forget NUMBER: delete the notes of these events; the log stays as it is
+    """
+    with stored(at) as store:
+        require_campaign(store, at.campaign)
+        found = store.notes(at.campaign, forget)
+    lines = [in_text(f"{number}: {text}") for number, text in found.items()]
+    return answer(at.json, found, lambda: print(*lines or ["there is no note"], sep="\n"))
 
 
-def add_budget(options: argparse.Namespace) -> int:
-    """Add to the budget; limits in total stay."""
-    return changed(options, lambda c: c.add_budget(options.amount), f"{options.amount:,g} is added")
+def add_budget(at: AtCampaign, amount: float) -> int:
+    """Add to the budget; limits in total stay.
+
+    amount AMOUNT: in the task's cost units
+    """
+    return changed(at, lambda c: c.add_budget(amount), f"{amount:,g} is added")
 
 
-def change(options: argparse.Namespace) -> int:
-    """Go on with other limits, another policy or expiry; a new policy learns from the whole log."""
-    given = {
-        "policy": lasting(options.policy),
-        "expire_after": options.expire_after,
-        "per_day": options.per_day,
-    }
+def change(
+    at: AtCampaign,
+    *,
+    limit: Penalties = (),
+    policy: PolicyName | None = None,
+    expire_after: float | None = None,
+    per_day: PerDay = None,
+    archive: Sequence[str] = (),
+) -> int:
+    """Go on with other limits, another policy or expiry; a new policy learns from the whole log.
+
+    limit: another number for a limit; X alone if there is one limit
+    policy: the policy from here on
+    expire_after SECONDS: of tickets asked for from here on
+    archive FILE: the archived events, which a new policy learns from too
+    """
+    given = {"policy": lasting(policy), "expire_after": expire_after, "per_day": per_day}
     wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if not wanted and not options.limit:
+    if not wanted and not limit:
         raise InputError("change: must have --limit, --policy, --expire-after or --per-day")
 
     def act(campaign: Campaign) -> None:
-        if options.limit:
+        if limit:
             names = campaign.refreshed().controller.task.limit_names
-            wanted["limits"] = by_name(options.limit, "--limit", names)
-        campaign.change(**wanted, archives=options.archive)
+            wanted["limits"] = by_name(limit, "--limit", names)
+        campaign.change(**wanted, archives=archive)
 
-    return changed(options, act, "changed")
+    return changed(at, act, "changed")
 
 
 # Keeping.
 
 
-def backup(options: argparse.Namespace) -> int:
-    """Copy a store to a new SQLite file, as of one moment, while its campaigns go on."""
+def backup(at: AtStore, file: str) -> int:
+    """Copy a store to a new SQLite file, as of one moment, while its campaigns go on.
+
+    file: a new file
+    """
     from tightrope.files import require_writable
     from tightrope.live.keeping import backup_store
 
-    with stored(options) as store:
+    with stored(at) as store:
         names = store.names()
-        require_writable(options.file)
-        backup_store(store, options.file)
-    if options.json:
-        print_json({"file": options.file, "campaigns": names})
-    else:
-        print(in_text(f"copied {_count(len(names), 'campaign')} to {options.file}"))
-    return 0
+        require_writable(file)
+        backup_store(store, file)
+    words = in_text(f"copied {_count(len(names), 'campaign')} to {file}")
+    return answer(at.json, {"file": file, "campaigns": names}, lambda: print(words))
 
 
-def restore(options: argparse.Namespace) -> int:
-    """Make a new store from a backup; its campaigns are paused, and list what is in doubt."""
+def restore(backup: str, store: str, *, json: Json = False) -> int:
+    """Make a new store from a backup; its campaigns are paused, and list what is in doubt.
+
+    backup: a file that backup wrote
+    store: a new one
+    """
     from tightrope.live.keeping import restore_store
 
     with redirect_stdout(sys.stderr):
-        found = restore_store(options.backup, options.store)
-    if options.json:
+        found = restore_store(backup, store)
+    if json:
         print_json(found)
         return 0
     for name, doubtful in found.items():
@@ -191,21 +233,22 @@ def restore(options: argparse.Namespace) -> int:
     return 0
 
 
-def archive(options: argparse.Namespace) -> int:
-    """Move a campaign's older events from the store to a new file."""
+def archive(at: AtCampaign, file: str, *, before: int) -> int:
+    """Move a campaign's older events from the store to a new file.
+
+    file: a new file, of JSON lines
+    before: move the events with numbers below N
+    """
     from tightrope.live.keeping import archive_events
 
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         try:
-            count = archive_events(campaign, options.file, options.before - 1)
+            count = archive_events(campaign, file, before - 1)
         except InputError as error:
-            before = f"--before {options.before}: " * str(error).startswith("upto")
-            raise InputError(f"{before}{error}") from None
-    if options.json:
-        print_json({"file": options.file, "events": count})
-    else:
-        print(in_text(f"moved {_count(count, 'event')} to {options.file}"))
-    return 0
+            place = f"--before {before}: " * str(error).startswith("upto")
+            raise InputError(f"{place}{error}") from None
+    words = in_text(f"moved {_count(count, 'event')} to {file}")
+    return answer(at.json, {"file": file, "events": count}, lambda: print(words))
 
 
 def _count(count: int, what: str) -> str:

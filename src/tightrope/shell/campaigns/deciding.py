@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tightrope.errors import InputError, nearest
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
+    AtCampaign,
+    Note,
+    Penalties,
+    PerDay,
+    TicketId,
     arm_of,
     brief,
     lasting,
@@ -22,8 +26,10 @@ from tightrope.shell.campaigns.opening import (
     print_status_after,
     stored,
 )
+from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
-from tightrope.shell.saying import print_json, say
+from tightrope.shell.options import PolicyName, ProblemName
+from tightrope.shell.saying import answer, say
 
 if TYPE_CHECKING:
     from tightrope.live import Ticket
@@ -39,30 +45,57 @@ __all__ = [
 ]
 
 
-def create(options: argparse.Namespace) -> int:
-    """Make a campaign from a task, a budget and a policy."""
+def create(
+    at: AtCampaign,
+    *,
+    task: ProblemName,
+    budget: float,
+    policy: PolicyName | None = None,
+    stop: Literal["hard", "paper"] = "hard",
+    seed: int = 0,
+    expire_after: float = 86400.0,
+    release: Literal["even"] | None = None,
+    starts: str | None = None,
+    ends: str | None = None,
+    per_day: PerDay = None,
+    shadow: bool = False,
+) -> int:
+    """Make a campaign from a task, a budget and a policy.
+
+    task FILE: a task's TOML file, or a problem's, or a ready problem's name: its task is taken
+    budget B: in the task's cost units
+    policy: default resolve
+    stop hard|paper: hard reserves each arm's largest cost and never overspends; paper ends
+        after the first crossing
+    seed: for policies that toss coins
+    expire_after SECONDS: how long a ticket is waited for; default 86400, a day
+    release even: release the budget evenly between --starts and --ends
+    starts DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
+    ends DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
+    shadow: decide only: another system acts, tells train
+    """
     from tightrope.live import open_campaign
     from tightrope.problem.ready import load_task
 
     wanted: dict[str, Any] = {
-        "task": load_task(options.task),
-        "budget": options.budget,
-        "policy": lasting(options.policy),
-        "seed": options.seed,
-        "stop": options.stop,
-        "expire_after": options.expire_after,
-        "release": options.release,
-        "starts": options.starts,
-        "ends": options.ends,
-        "per_day": options.per_day,
-        "shadow": options.shadow,
+        "task": load_task(task),
+        "budget": budget,
+        "policy": lasting(policy),
+        "seed": seed,
+        "stop": stop,
+        "expire_after": expire_after,
+        "release": release,
+        "starts": starts,
+        "ends": ends,
+        "per_day": per_day,
+        "shadow": shadow,
     }
-    name = options.campaign
+    name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             open_campaign("memory:", name, **wanted)  # so that a mistake leaves no file behind
-        with stored(options, create=True) as store:
+        with stored(at, create=True) as store:
             exists = f"campaign {name!r}: exists already; must be a new name"
             if store.read(name, 0, 1) or store.saved(name):
                 raise InputError(exists)
@@ -72,90 +105,121 @@ def create(options: argparse.Namespace) -> int:
             status = campaign.status()
     arms = "1 arm" if len(status["arms"]) == 1 else f"{len(status['arms']):,} arms"
     what = f"created with {arms}, policy {status['policy']}, stop {status['stop']}"
-    return print_status_after(options, status, what)
+    return print_status_after(at, status, what)
 
 
-def ask(options: argparse.Namespace) -> int:
-    """Ask which arm to pull now; the same --id again gives the same ticket."""
-    if options.count is not None and options.id is not None:
-        raise InputError(f"--count {options.count}: must be left out beside --id")
-    with opened(options) as campaign:
-        eligible = None
-        if options.eligible is not None:
-            eligible = [arm_of(campaign, text) for text in options.eligible]
-        wanted: dict[str, Any] = {"eligible": eligible, "expire_after": options.expire_after}
-        if options.count is None:
-            tickets = [campaign.ask(options.id, **wanted)]
+def ask(
+    at: AtCampaign,
+    *,
+    id: str | None = None,
+    eligible: Annotated[Sequence[str] | None, Argument(many=True)] = None,
+    count: int | None = None,
+    expire_after: float | None = None,
+) -> int:
+    """Ask which arm to pull now; the same --id again gives the same ticket.
+
+    id: your own id for this decision
+    eligible ARM: the arms that may be pulled this time, by name or number; default all
+    count: so many tickets at once; fewer if the budget ends
+    expire_after SECONDS: how long to wait for its report; default as the campaign's
+    """
+    if count is not None and id is not None:
+        raise InputError(f"--count {count}: must be left out beside --id")
+    out = sys.stdout
+    with opened(at) as campaign:
+        arms = None if eligible is None else [arm_of(campaign, text) for text in eligible]
+        wanted: dict[str, Any] = {"eligible": arms, "expire_after": expire_after}
+        if count is None:
+            tickets = [campaign.ask(id, **wanted)]
         else:
-            tickets = campaign.ask_many(options.count, **wanted)
-        with redirect_stdout(options.stdout):  # before anything else can go wrong
-            _print_tickets(options, tickets)
-        if len(tickets) < (options.count or 1):
-            say(f"only {len(tickets):,} of {options.count:,}: {money(campaign.status())}")
+            tickets = campaign.ask_many(count, **wanted)
+        with redirect_stdout(out):  # before anything else can go wrong
+            tables = [one.table() for one in tickets]
+            printed = tables[0] if count is None else tables
+            answer(at.json, printed, lambda: _print_tickets(tickets))
+            sys.stdout.flush()
+        if count is not None and len(tickets) < count:
+            say(f"only {len(tickets):,} of {count:,}: {money(campaign.status())}")
     return 0
 
 
-def _print_tickets(options: argparse.Namespace, tickets: Sequence[Ticket]) -> None:
-    if options.json:
-        tables = [one.table() for one in tickets]
-        print_json(tables[0] if options.count is None else tables)
-    else:
-        from tightrope.shell.campaigns.tables import ticket_words
+def _print_tickets(tickets: Sequence[Ticket]) -> None:
+    from tightrope.shell.campaigns.tables import ticket_words
 
-        for one in tickets:
-            print(in_text(ticket_words(one)))
-    sys.stdout.flush()
+    for one in tickets:
+        print(in_text(ticket_words(one)))
 
 
-def tell(options: argparse.Namespace) -> int:
-    """Report what came of a ticket; what the task knows may be left out."""
-    with opened(options) as campaign:
-        arm = None if options.arm is None else arm_of(campaign, options.arm)
-        penalty = penalty_of(options.penalty)
-        campaign.tell(options.id, options.cost, options.reward, penalty, arm=arm)
-        ticket, status = campaign.ticket(options.id), campaign.status()
-    return _print_ticket_after(options, ticket, status)
+def tell(
+    at: AtCampaign,
+    id: TicketId,
+    *,
+    cost: float | None = None,
+    penalty: Penalties = (),
+    reward: float | None = None,
+    arm: str | None = None,
+) -> int:
+    """Report what came of a ticket; what the task knows may be left out.
+
+    cost: what it cost
+    reward: what it earned
+    arm: the arm that was pulled, in a campaign with --shadow
+    """
+    with opened(at) as campaign:
+        pulled = None if arm is None else arm_of(campaign, arm)
+        campaign.tell(id, cost, reward, penalty_of(penalty), arm=pulled)
+        ticket, status = campaign.ticket(id), campaign.status()
+    return _print_ticket_after(at, ticket, status)
 
 
-def void(options: argparse.Namespace) -> int:
+def void(at: AtCampaign, id: TicketId) -> int:
     """Take back a ticket for which nothing was done; its reservation is free again."""
-    with opened(options) as campaign:
-        campaign.void(options.id)
-        ticket, status = campaign.ticket(options.id), campaign.status()
-    return _print_ticket_after(options, ticket, status)
+    with opened(at) as campaign:
+        campaign.void(id)
+        ticket, status = campaign.ticket(id), campaign.status()
+    return _print_ticket_after(at, ticket, status)
 
 
 def _print_ticket_after(
-    options: argparse.Namespace, ticket: Ticket, status: Mapping[str, Any], what: str = ""
+    at: AtCampaign, ticket: Ticket, status: Mapping[str, Any], what: str = ""
 ) -> int:
-    if options.json:
-        print_json(ticket.table())
-    else:
-        print(in_text(f"{ticket.id}: {what or ticket.state}; {money(status)}"))
-    return 0
+    words = f"{ticket.id}: {what or ticket.state}; {money(status)}"
+    return answer(at.json, ticket.table(), lambda: print(in_text(words)))
 
 
-def amend(options: argparse.Namespace) -> int:
-    """Correct the money of tickets that were told; what was learned from them stays."""
-    if (options.id is None) == (options.bill is None):
+def amend(
+    at: AtCampaign,
+    id: str | None = None,
+    *,
+    cost: float | None = None,
+    penalty: Penalties = (),
+    bill: str | None = None,
+    note: Note = None,
+) -> int:
+    """Correct the money of tickets that were told; what was learned from them stays.
+
+    id: a ticket that was told
+    cost: what it cost in truth
+    penalty: its penalty in truth; X alone if there is one limit
+    bill FILE.csv: amend many: columns id, cost, and the names of penalties; all rows or none
+    """
+    if (id is None) == (bill is None):
         raise InputError("amend: must have either a ticket's ID or --bill FILE.csv")
-    if options.bill is not None and (options.cost is not None or options.penalty):
+    if bill is not None and (cost is not None or penalty):
         raise InputError("--bill: must come without --cost and --penalty, which it has in columns")
-    if options.id is not None and options.cost is None and not options.penalty:
+    if id is not None and cost is None and not penalty:
         raise InputError("amend: must have --cost or --penalty beside the ticket's ID")
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         names = campaign.refreshed().controller.task.limit_names
-        if options.bill is not None:
-            rows = _bill(options.bill, names)
-            count = campaign.amend_many(rows, note=options.note)
-            status = campaign.status()
+        if id is None:
+            count = campaign.amend_many(_bill(str(bill), names), note=note)
         else:
-            penalty = by_name(options.penalty, "--penalty", names)
-            campaign.amend(options.id, options.cost, penalty, note=options.note)
-            ticket, status = campaign.ticket(options.id), campaign.status()
-    if options.bill is None:
-        return _print_ticket_after(options, ticket, status, "amended")
-    return print_status_after(options, status, f"{count:,} tickets amended")
+            campaign.amend(id, cost, by_name(penalty, "--penalty", names), note=note)
+            ticket = campaign.ticket(id)
+        status = campaign.status()
+    if id is None:
+        return print_status_after(at, status, f"{count:,} tickets amended")
+    return _print_ticket_after(at, ticket, status, "amended")
 
 
 def _bill(path: str, limits: Sequence[str]) -> list[dict[str, Any]]:
@@ -205,33 +269,47 @@ def _bill_row(heading: Sequence[str], cells: Sequence[str], place: str) -> dict[
     return {"id": ticket, "cost": numbers.pop("cost", None), "penalty": numbers}
 
 
-def quarantine(options: argparse.Namespace) -> int:
-    """List the reports that were refused and kept; tell one as it should have been; drop one."""
-    if options.action != "list" and options.number is None:
-        raise InputError(f"quarantine {options.action}: must be followed by a report's NUMBER")
-    given = options.cost is not None or options.reward is not None or options.penalty
-    if options.action != "correct" and (given or options.id is not None):
-        raise InputError(f"quarantine {options.action}: takes no outcome; correct NUMBER does")
-    with opened(options) as campaign:
-        if options.action == "correct":
-            penalty = penalty_of(options.penalty)
-            campaign.correct(options.number, options.cost, options.reward, penalty, id=options.id)
-        elif options.action == "discard":
-            campaign.discard(options.number, note=options.note)
-        kept, status = campaign.quarantine(), campaign.status()
-    if options.action != "list":
-        return print_status_after(
-            options, status, f"report {options.number} {DONE[options.action]}"
-        )
-    if options.json:
-        print_json(kept)
-    elif kept:
-        from tightrope.shell.campaigns.tables import print_quarantine
+def quarantine(
+    at: AtCampaign,
+    action: Literal["list", "correct", "discard"] = "list",
+    number: int | None = None,
+    *,
+    cost: float | None = None,
+    penalty: Penalties = (),
+    reward: float | None = None,
+    id: str | None = None,
+    note: Note = None,
+) -> int:
+    """List the reports that were refused and kept; tell one as it should have been; drop one.
 
-        print_quarantine(kept)
-    else:
+    action list|correct|discard:
+    number NUMBER: of the report, as listed
+    cost: what it cost
+    reward: what it earned
+    id: the ticket it is of, if the report's is wrong
+    """
+    if action != "list" and number is None:
+        raise InputError(f"quarantine {action}: must be followed by a report's NUMBER")
+    given = cost is not None or reward is not None or penalty
+    if action != "correct" and (given or id is not None):
+        raise InputError(f"quarantine {action}: takes no outcome; correct NUMBER does")
+    with opened(at) as campaign:
+        if action == "correct" and number is not None:
+            campaign.correct(number, cost, reward, penalty_of(penalty), id=id)
+        elif action == "discard" and number is not None:
+            campaign.discard(number, note=note)
+        kept, status = campaign.quarantine(), campaign.status()
+    if action != "list":
+        return print_status_after(at, status, f"report {number} {DONE[action]}")
+    return answer(at.json, kept, lambda: _print_quarantine(kept))
+
+
+def _print_quarantine(kept: Sequence[Mapping[str, Any]]) -> None:
+    from tightrope.shell.campaigns.tables import print_quarantine
+
+    print_quarantine(kept)
+    if not kept:
         print("no report is in quarantine")
-    return 0
 
 
 DONE = {"correct": "taken as corrected", "discard": "discarded"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,9 @@ from tightrope.errors import HaltedError, InputError, PolicyError
 from tightrope.formats import finite
 from tightrope.names import in_text
 from tightrope.shell.campaigns.opening import (
+    AtCampaign,
+    AtStore,
+    TicketId,
     brief,
     opened,
     require_campaign,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "events",
     "export",
-    "list_campaigns",
+    "list_",
     "outlook",
     "status",
     "tickets",
@@ -39,12 +41,12 @@ __all__ = [
 AT_ONCE = 1000  # events that are read at once
 
 
-def status(options: argparse.Namespace) -> int:
+def status(at: AtCampaign) -> int:
     """Show where a campaign stands: money, tickets, limits, arms."""
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         found, controller = campaign.status(), campaign.refreshed().controller
         task, means = controller.task, controller.means
-    if options.json:
+    if at.json:
         print_json(found)
     else:
         from tightrope.shell.campaigns.tables import print_status
@@ -53,11 +55,11 @@ def status(options: argparse.Namespace) -> int:
     return 0
 
 
-def tickets(options: argparse.Namespace) -> int:
+def tickets(at: AtCampaign) -> int:
     """List the tickets in flight, the oldest first."""
-    with opened(options) as campaign:
+    with opened(at) as campaign:
         found = [campaign.ticket(one) for one in list(campaign.refreshed().ledger.tickets)]
-    if options.json:
+    if at.json:
         print_json([one.table() for one in found])
         return 0
     from tightrope.shell.campaigns.tables import ticket_words
@@ -69,11 +71,11 @@ def tickets(options: argparse.Namespace) -> int:
     return 0
 
 
-def why(options: argparse.Namespace) -> int:
+def why(at: AtCampaign, id: TicketId) -> int:
     """Show what was known when a ticket's arm was chosen."""
-    with opened(options) as campaign:
-        found = campaign.why(options.id)
-    if options.json:
+    with opened(at) as campaign:
+        found = campaign.why(id)
+    if at.json:
         print_json(found.table())
     else:
         from tightrope.shell.campaigns.tables import print_why
@@ -82,11 +84,14 @@ def why(options: argparse.Namespace) -> int:
     return 0
 
 
-def outlook(options: argparse.Namespace) -> int:
-    """Show what can be said now about the end: chances that are proved, and projections."""
-    with opened(options) as campaign:
-        found = campaign.outlook(options.doubt)
-    if options.json:
+def outlook(at: AtCampaign, *, doubt: float = 0.01) -> int:
+    """Show what can be said now about the end: chances that are proved, and projections.
+
+    doubt P: chance that a bound is wrong, at most
+    """
+    with opened(at) as campaign:
+        found = campaign.outlook(doubt)
+    if at.json:
         limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
         print_json(finite({**asdict(found), "limits": limits, "facts": found.facts()}))
     else:
@@ -95,16 +100,20 @@ def outlook(options: argparse.Namespace) -> int:
     return 0
 
 
-def events(options: argparse.Namespace) -> int:
-    """Print the log: a line for each event, oldest first."""
+def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
+    """Print the log: a line for each event, oldest first.
+
+    after: from event N + 1 on
+    count: at most so many; default all
+    """
     from tightrope.live.log import lines_of, rows_of
 
-    if options.count is not None and options.count < 1:
-        raise InputError(f"--count {options.count}: must be at least 1")
-    with stored(options) as store:
-        require_campaign(store, options.campaign)
-        part = store, options.campaign, options.after, options.count
-        if options.json:
+    if count is not None and count < 1:
+        raise InputError(f"--count {count}: must be at least 1")
+    with stored(at) as store:
+        require_campaign(store, at.campaign)
+        part = store, at.campaign, after, count
+        if at.json:
             before = "[\n"
             for line in lines_of(*part):
                 print(f"{before}  {line}", end="")
@@ -113,7 +122,7 @@ def events(options: argparse.Namespace) -> int:
         else:
             from tightrope.shell.campaigns.tables import event_words
 
-            task = _task_of(store, options.campaign)
+            task = _task_of(store, at.campaign)
             for row in rows_of(*part):
                 print(in_text(event_words(row, task)))
     return 0
@@ -131,37 +140,40 @@ def _task_of(store: Store, name: str) -> Task | None:
         return None
 
 
-def export(options: argparse.Namespace) -> int:
-    """Write the whole log as JSON lines, an event each, with its hash."""
+def export(at: AtCampaign, *, out: str | None = None) -> int:
+    """Write the whole log as JSON lines, an event each, with its hash.
+
+    out FILE: default standard output
+    """
     from tightrope.files import whole_file
     from tightrope.live.log import lines_of
 
-    with stored(options) as store:
-        require_campaign(store, options.campaign)
-        lines = lines_of(store, options.campaign)
-        if options.out is None:
+    with stored(at) as store:
+        require_campaign(store, at.campaign)
+        lines = lines_of(store, at.campaign)
+        if out is None:
             for line in lines:
                 print(line)
             return 0
-        if os.path.realpath(options.out) == os.path.realpath(options.store):
-            raise InputError(f"--out {options.out}: is the store; must be another file")
+        if os.path.realpath(out) == os.path.realpath(at.store):
+            raise InputError(f"--out {out}: is the store; must be another file")
         count = 0
-        with whole_file(options.out) as file:
+        with whole_file(out) as file:
             for line in lines:
                 file.write(line.encode() + b"\n")
                 count += 1
-    say(f"wrote {count:,} events to {options.out}")
+    say(f"wrote {count:,} events to {out}")
     return 0
 
 
-def verify(options: argparse.Namespace) -> int:
+def verify(at: AtCampaign) -> int:
     """Follow the log again, and compare it with every snapshot; status 1 if anything differs."""
     from tightrope.engine.progress import reporting
     from tightrope.live.verifying import verified
 
-    with stored(options) as store, redirect_stdout(sys.stderr):
-        require_campaign(store, options.campaign)
-        done, total = 0, _last_event(store, options.campaign)
+    with stored(at) as store, redirect_stdout(sys.stderr):
+        require_campaign(store, at.campaign)
+        done, total = 0, _last_event(store, at.campaign)
         with reporting(None, total, "verifying") as report:
 
             def progress(events: int) -> None:
@@ -169,8 +181,8 @@ def verify(options: argparse.Namespace) -> int:
                 report(events - done)
                 done = events
 
-            found = verified(store, options.campaign, None, progress)
-    if options.json:
+            found = verified(store, at.campaign, None, progress)
+    if at.json:
         print_json(found.table())
     else:
         for line in found.wrong:
@@ -202,18 +214,18 @@ def _verified_words(found: Any) -> str:
     return f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
 
 
-def list_campaigns(options: argparse.Namespace) -> int:
+def list_(at: AtStore) -> int:
     """List the campaigns of a store."""
     from tightrope.live import open_campaign
 
     found: list[Mapping[str, Any]] = []
-    with stored(options) as store, redirect_stdout(sys.stderr), brief():
+    with stored(at) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:
                 found.append(open_campaign(store, name).status())
             except (HaltedError, PolicyError) as error:  # the others can be listed
                 found.append({"name": name, "state": "halted", "why": str(error)})
-    if options.json:
+    if at.json:
         print_json(found)
     elif found:
         from tightrope.shell.campaigns.tables import print_list

@@ -5,23 +5,32 @@ What a user's policy prints goes to standard error, so results are printed after
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.names import in_text
-from tightrope.shell.named import by_name
-from tightrope.shell.saying import print_json
+from tightrope.shell.commands import Argument
+from tightrope.shell.named import by_name, named
+from tightrope.shell.options import CampaignName, Json, StoreName
+from tightrope.shell.saying import answer
 
 if TYPE_CHECKING:
     from tightrope.live import Campaign
     from tightrope.live.stores import Store
 
 __all__ = [
+    "ArmName",
+    "AtCampaign",
+    "AtStore",
+    "Note",
+    "Penalties",
+    "PerDay",
+    "TicketId",
     "arm_of",
     "brief",
     "free",
@@ -35,15 +44,40 @@ __all__ = [
     "stored",
 ]
 
+ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
+Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
+Penalties = Annotated[
+    Sequence[str],
+    Argument("NAME=X", "a penalty by its limit's name; X alone if there is one limit", read=named),
+]
+PerDay = Annotated[float | None, Argument(help="spend at most so much in one day of UTC")]
+TicketId = Annotated[str, Argument("ID", "the ticket's id")]
+
+
+@dataclass(frozen=True)
+class AtStore:
+    """Which store a command is about, and how it answers."""
+
+    store: StoreName
+    _: KW_ONLY
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class AtCampaign(AtStore):
+    """Which campaign a command is about, and how it answers."""
+
+    campaign: CampaignName
+
 
 @contextmanager
-def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Store]:
+def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
     """The store that a command names."""
     from tightrope.live.stores import open_store
 
-    if options.store == "memory:":
+    if at.store == "memory:":
         raise InputError("store 'memory:': ends with the command; must be a file or a database")
-    store = open_store(options.store, create=create)
+    store = open_store(at.store, create=create)
     try:
         yield store
     except KeyboardInterrupt as stop:
@@ -56,13 +90,12 @@ def stored(options: argparse.Namespace, *, create: bool = False) -> Iterator[Sto
 
 
 @contextmanager
-def opened(options: argparse.Namespace) -> Iterator[Campaign]:
-    """The campaign that a command names; ``options.stdout`` is for what is printed meanwhile."""
+def opened(at: AtCampaign) -> Iterator[Campaign]:
+    """The campaign that a command names."""
     from tightrope.live import open_campaign
 
-    options.stdout = sys.stdout
-    with stored(options) as store, redirect_stdout(sys.stderr), brief():
-        yield open_campaign(store, options.campaign)
+    with stored(at) as store, redirect_stdout(sys.stderr), brief():
+        yield open_campaign(store, at.campaign)
 
 
 @contextmanager
@@ -105,16 +138,10 @@ def lasting(policy: str | None) -> str | None:
     return f"{os.path.abspath(place)}.py:{rest}" if found else policy
 
 
-def print_status_after(
-    options: argparse.Namespace, status: Mapping[str, Any], what: str = ""
-) -> int:
+def print_status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> int:
     """Say what was done to a campaign, and what it has left."""
-    if options.json:
-        print_json(status)
-    else:
-        told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
-        print(in_text(f"{status['name']!r}: {told}"))
-    return 0
+    told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
+    return answer(at.json, status, lambda: print(in_text(f"{status['name']!r}: {told}")))
 
 
 def state(status: Mapping[str, Any]) -> str:

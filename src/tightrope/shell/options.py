@@ -1,0 +1,91 @@
+"""What several commands take: the types of their parameters, with help and completion."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Annotated, Any
+
+from tightrope.errors import TightropeError
+from tightrope.shell.commands import Argument
+
+__all__ = [
+    "Backend",
+    "Budget",
+    "Budgets",
+    "CampaignName",
+    "Folder",
+    "Fresh",
+    "Json",
+    "PolicyName",
+    "PolicyNames",
+    "ProblemName",
+    "ProblemNames",
+    "Quiet",
+    "StoreName",
+    "Threads",
+]
+
+
+def _problems(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    from tightrope.problem.ready import ready_names
+
+    return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
+
+
+def _policies(prefix: str, **_: Any) -> list[str]:
+    """Completions of a policy's name and, after a colon, of its parameters."""
+    from tightrope.policies import POLICIES
+
+    name, colon, rest = prefix.partition(":")
+    if not colon or name not in POLICIES:
+        return list(POLICIES)
+    before = prefix[: len(prefix) - len(rest.rpartition(",")[2])]
+    return [f"{before}{field.name}=" for field in fields(POLICIES[name])]  # type: ignore[arg-type]
+
+
+def _backends(**_: Any) -> list[str]:
+    return ["auto", "cpu", "gpu", "python", "ray", "ray:gpu"]
+
+
+def _campaigns(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """The campaigns of the store that was named before."""
+    from tightrope.live.stores import open_store
+
+    try:
+        store = open_store(parsed_args.store, create=False)
+        try:
+            return store.names()
+        finally:
+            store.close()
+    except TightropeError:
+        return []
+
+
+Json = Annotated[bool, Argument(help="print JSON, nothing else")]
+Quiet = Annotated[bool, Argument(help="no progress on standard error")]
+Fresh = Annotated[
+    bool, Argument(help="start again instead of continuing interrupted work", opposite="--resume")
+]
+Threads = Annotated[int | None, Argument(help="default all processors")]
+Backend = Annotated[
+    str, Argument(help="auto, cpu, gpu, python, ray or ray:gpu", completer=_backends)
+]
+Folder = Annotated[str, Argument("FOLDER")]
+StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
+CampaignName = Annotated[str, Argument("NAME", "the campaign's name", _campaigns)]
+
+PROBLEM = Argument("PROBLEM", "a ready problem's name or a TOML file", _problems, distinct=True)
+ProblemName = Annotated[str, PROBLEM]
+ProblemNames = Annotated[Sequence[str], PROBLEM]
+POLICY = Argument(
+    "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS", completer=_policies, distinct=True
+)
+PolicyName = Annotated[str, POLICY]
+PolicyNames = Annotated[Sequence[str], POLICY]
+BUDGET = Argument("B", "in the problem's cost units")
+Budget = Annotated[float, BUDGET]
+Budgets = Annotated[Sequence[float], BUDGET]
