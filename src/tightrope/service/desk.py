@@ -192,10 +192,11 @@ class Committer:
         self._mark(None)
         results: dict[Any, Any] = {}
         for look in looks:  # many who look for the same are answered by one look
+            function: Any = look.act
             try:
-                if look.act not in results:
-                    results[look.act] = look.act(core)
-                look.result = results[look.act]
+                if function not in results:
+                    results[function] = function(core)
+                look.result = results[function]
             except Exception as error:
                 look.error = error
 
