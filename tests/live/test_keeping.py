@@ -193,9 +193,9 @@ def test_other_limits_keep_their_names(campaign):
     with pytest.raises(InputError, match="did you mean 'complaints'"):
         campaign.change(limits={"complaint": 0.2})
     campaign.change(limits={"complaints": Limit(0.2, per="pull")})
-    assert campaign.status()["limits"] == {"complaints": "limit 'complaints' = 0.2 per pull"}
+    assert campaign.status()["limits"] == {"complaints": {"at_most": 0.2, "per": "pull"}}
     campaign.change(limits={"complaints": 0.3})
-    assert campaign.status()["limits"] == {"complaints": "limit 'complaints' = 0.3 per pull"}
+    assert campaign.status()["limits"] == {"complaints": {"at_most": 0.3, "per": "pull"}}
     pull(campaign, 4)
     assert campaign.verify().good
 
