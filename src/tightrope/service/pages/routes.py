@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -31,7 +30,7 @@ from tightrope.service.pages.access import Access, require_own_page
 from tightrope.service.pages.actions import ACTIONS, Form
 from tightrope.service.pages.curves import Chart, as_json, charts_of
 from tightrope.service.pages.facts import TONES, Badge, Facts, best_of, facts_of, pace_of
-from tightrope.service.pages.history import LOOK, NotYetError, Trouble, View, Watch
+from tightrope.service.pages.history import NotYetError, Trouble, View, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -67,8 +66,7 @@ class Pages:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
         self.access = Access(keys)
-        look = partial(service.look_now, LOOK)
-        self.watch = Watch(service.store, look, ending=lambda: service.draining)
+        self.watch = Watch(service.store, ending=lambda: service.draining)
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
@@ -90,6 +88,7 @@ class Pages:
             login=keys is not None,
             **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
         )
+        self.watch.want(service.names())  # so that the first page need not wait
         self._under: dict[str, Handler] = {
             "": self.campaign,
             "now": self.campaign_now,
