@@ -26,7 +26,7 @@ from tightrope.service.acts import (
     items_of,
     request_of,
 )
-from tightrope.service.campaigns import ROUTES, Asked, Route
+from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service, ServiceRequest
 from tightrope.service.http import HttpRequest
 from tightrope.service.http.answers import JSON
@@ -246,7 +246,7 @@ class App:
         given = None
         if route.takes is not None:
             given = decoded(route.decoder, body or b"{}")
-        asked = Asked(self, grant, name or "", place, query, given)
+        asked = CampaignCall(self, grant, name or "", place, query, given)
         answer = await route.answer(asked)
         if route.changes:
             self.service.log("changed", what=route.path, campaign=name, who=grant.name)

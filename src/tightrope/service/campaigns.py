@@ -45,7 +45,7 @@ LINES = [(b"content-type", b"application/x-ndjson")]
 
 
 @dataclass(frozen=True)
-class Asked:
+class CampaignCall:
     """A request that may be answered: its sender was checked, its body has the right shape."""
 
     app: App
@@ -65,7 +65,7 @@ class Asked:
         return await answer_status(self)
 
 
-Answering = Callable[[Asked], Awaitable[Answer]]
+Answering = Callable[[CampaignCall], Awaitable[Answer]]
 
 
 @dataclass
@@ -124,14 +124,14 @@ def as_json(value: Any, status: int = 200) -> Answer:
 
 
 @route("GET", "/healthz", "Whether the process is alive", public=True, answers=wire.Health)
-async def healthz(asked: Asked) -> Answer:
+async def healthz(asked: CampaignCall) -> Answer:
     """The process answers."""
     return as_json({"status": "alive"})
 
 
 @route("GET", "/readyz", "Whether requests can be answered: the store can be read, nothing ends",
        public=True, answers=wire.Health, statuses=(200, 503))  # fmt: skip
-async def readyz(asked: Asked) -> Answer:
+async def readyz(asked: CampaignCall) -> Answer:
     """The store answers, the service does not end, and not all campaigns are halted here."""
     service = asked.app.service
     if service.draining:
@@ -146,7 +146,7 @@ async def readyz(asked: Asked) -> Answer:
 
 
 @route("GET", "/openapi.json", "This document", public=True)
-async def document(asked: Asked) -> Answer:
+async def document(asked: CampaignCall) -> Answer:
     """The OpenAPI document."""
     from tightrope.service.openapi import document_text
 
@@ -154,7 +154,7 @@ async def document(asked: Asked) -> Answer:
 
 
 @route("GET", "/metrics", "What Prometheus reads", media="text/plain", some=True)
-async def metrics_page(asked: Asked) -> Answer:
+async def metrics_page(asked: CampaignCall) -> Answer:
     """Counters and gauges of the campaigns that the key may read."""
     app = asked.app
     service, facts, lags = app.service, dict[str, Any](), dict[str, tuple[int, float]]()
@@ -184,14 +184,14 @@ def status_look(name: str) -> Callable[[Core], CampaignStatus]:
     return partial(status_of, name)
 
 
-async def answer_status(asked: Asked, status: int = 200) -> Answer:
+async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
     """Where a campaign stands."""
     return as_json(await asked.look(status_look(asked.name)), status)
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
        answers=wire.StatusList, some=True)  # fmt: skip
-async def list_campaigns(asked: Asked) -> Answer:
+async def list_campaigns(asked: CampaignCall) -> Answer:
     """A campaign that cannot be followed here is listed as halted."""
     service, found = asked.app.service, list[Any]()
     for name in await service.read(service.names):
@@ -206,13 +206,13 @@ async def list_campaigns(asked: Asked) -> Answer:
 @route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or see that it agrees",
        roles=("admin",), takes=wire.NewCampaign, answers=CampaignStatus,
        statuses=(200, 201))  # fmt: skip
-async def create(asked: Asked) -> Answer:
+async def create(asked: CampaignCall) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
     new = await asked.app.service.read(_made, asked)
     return await answer_status(asked, 201 if new else 200)
 
 
-def _made(asked: Asked) -> bool:
+def _made(asked: CampaignCall) -> bool:
     """Create a campaign, or see that the one of this name agrees; whether it is new."""
     from tightrope.live import open_campaign
     from tightrope.problem import Task
@@ -243,13 +243,13 @@ def require_installed(policy: str) -> None:
 
 
 @route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)
-async def status(asked: Asked) -> Answer:
+async def status(asked: CampaignCall) -> Answer:
     """Money, tickets, limits and arms."""
     return await answer_status(asked)
 
 
 @route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=CampaignStatus)
-async def state(asked: Asked) -> Answer:
+async def state(asked: CampaignCall) -> Answer:
     """The same by another name."""
     return await answer_status(asked)
 
@@ -257,7 +257,7 @@ async def state(asked: Asked) -> Answer:
 @route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
        query={"doubt": (float, 1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
        answers=dict[str, Any])  # fmt: skip
-async def outlook(asked: Asked) -> Answer:
+async def outlook(asked: CampaignCall) -> Answer:
     """Computed in another thread, of a copy."""
     copied = await asked.look(lambda core: core.controller.copy())
     doubt = asked.query.get("doubt", 0.01)
@@ -268,7 +268,7 @@ async def outlook(asked: Asked) -> Answer:
 
 @route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
        answers=wire.LedgerAnswer)  # fmt: skip
-async def ledger(asked: Asked) -> Answer:
+async def ledger(asked: CampaignCall) -> Answer:
     """For each account budget = spent + reserved + free, exactly, in ticks."""
     return as_json(await asked.look(_ledger))
 
@@ -299,7 +299,7 @@ def _ledger(core: Core) -> dict[str, Any]:
        query={"after": (int, 0, 2**53, "only events with larger numbers; 0"),
               "limit": (int, 1, MOST_EVENTS, "at most so many; 1000")},
        media="application/x-ndjson")  # fmt: skip
-async def events(asked: Asked) -> Answer:
+async def events(asked: CampaignCall) -> Answer:
     """In order, with the hash that each was stored with."""
     service = asked.app.service
     await service.read(service.require, asked.name)
@@ -319,7 +319,7 @@ def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",
        roles=("read", "decide", "report"), answers=wire.DecisionAnswer)  # fmt: skip
-async def ticket(asked: Asked) -> Answer:
+async def ticket(asked: CampaignCall) -> Answer:
     """In flight, or as the log tells it."""
     service, id = asked.app.service, asked.place
     rows = await service.read(events_of, service.store, asked.name, id)
@@ -332,7 +332,7 @@ async def ticket(asked: Asked) -> Answer:
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}/why", "Why a ticket's arm was chosen",
        answers=Why)  # fmt: skip
-async def why(asked: Asked) -> Answer:
+async def why(asked: CampaignCall) -> Answer:
     """What was known then; the log is followed up to the decision."""
     service = asked.app.service
     await service.read(service.require, asked.name)
@@ -345,7 +345,7 @@ async def why(asked: Asked) -> Answer:
 
 @route("GET", "/v1/campaigns/{campaign}/quarantine", "Refused reports that wait for someone",
        answers=wire.Quarantine)  # fmt: skip
-async def quarantine(asked: Asked) -> Answer:
+async def quarantine(asked: CampaignCall) -> Answer:
     """Each with why it was refused."""
     numbers, service = await _quarantined(asked), asked.app.service
     return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
@@ -363,43 +363,43 @@ def change(
 
 
 @change("pause", "Make no decisions until it is resumed; reports are taken", wire.Pause)
-async def pause(asked: Asked) -> Answer:
+async def pause(asked: CampaignCall) -> Answer:
     """Harmless if it is paused."""
     return await asked.do(lambda writer: writer.pause(asked.body.why, asked.body.note))
 
 
 @change("drain", "As pause, with the reason 'drained'", wire.Nothing)
-async def drain(asked: Asked) -> Answer:
+async def drain(asked: CampaignCall) -> Answer:
     """No new decisions; what is in flight may be told."""
     return await asked.do(lambda writer: writer.pause("drained"))
 
 
 @change("resume", "Decide again", wire.Nothing)
-async def resume(asked: Asked) -> Answer:
+async def resume(asked: CampaignCall) -> Answer:
     """Harmless if it is not paused."""
     return await asked.do(lambda writer: writer.resume())
 
 
 @change("close", "Make no more decisions, for good; reports are taken", wire.Nothing)
-async def close(asked: Asked) -> Answer:
+async def close(asked: CampaignCall) -> Answer:
     """Harmless if it is closed."""
     return await asked.do(lambda writer: writer.close())
 
 
 @change("pin", "Pull one arm until further notice; null lets the policy decide again", wire.Pin)
-async def pin(asked: Asked) -> Answer:
+async def pin(asked: CampaignCall) -> Answer:
     """By name or number."""
     return await asked.do(lambda writer: writer.pin(asked.body.arm))
 
 
 @change("budget", "Add so much to the budget", wire.Budget)
-async def budget(asked: Asked) -> Answer:
+async def budget(asked: CampaignCall) -> Answer:
     """Not idempotent: look at the status before it is repeated."""
     return await asked.do(lambda writer: writer.add_budget(asked.body.amount))
 
 
 @change("arms", "Add an arm", wire.NewArm)
-async def arms(asked: Asked) -> Answer:
+async def arms(asked: CampaignCall) -> Answer:
     """Nothing is known of it but what is said here."""
     facts = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
     return await asked.do(lambda writer: writer.add_arm(**facts))
@@ -407,7 +407,7 @@ async def arms(asked: Asked) -> Answer:
 
 @route("DELETE", "/v1/campaigns/{campaign}/arms/{arm}", "Never pull an arm again",
        roles=("admin",), answers=CampaignStatus)  # fmt: skip
-async def retire(asked: Asked) -> Answer:
+async def retire(asked: CampaignCall) -> Answer:
     """By its name; its tickets in flight may still be told."""
     names = await asked.look(lambda core: list(core.controller.task.names))
     if asked.place not in names:
@@ -416,7 +416,7 @@ async def retire(asked: Asked) -> Answer:
 
 
 @change("change", "Other limits, another policy, another expiry from here on", wire.ChangeRequest)
-async def other(asked: Asked) -> Answer:
+async def other(asked: CampaignCall) -> Answer:
     """A new policy learns again from every report in the log; decisions go on meanwhile."""
     given = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
     if not given:
@@ -429,7 +429,7 @@ async def other(asked: Asked) -> Answer:
 
 @change("quarantine/{number}/correct", "Tell a refused report as it should have been",
         wire.Correction)  # fmt: skip
-async def correct(asked: Asked) -> Answer:
+async def correct(asked: CampaignCall) -> Answer:
     """``id`` where the report's own is wrong."""
     number, body = await _number(asked), asked.body
     id = body.id if body.id is not None else (await _quarantined(asked))[number]
@@ -442,18 +442,18 @@ async def correct(asked: Asked) -> Answer:
 
 @change("quarantine/{number}/discard", "Close a refused report that nobody will correct",
         wire.Note)  # fmt: skip
-async def discard(asked: Asked) -> Answer:
+async def discard(asked: CampaignCall) -> Answer:
     """What it charged stays charged."""
     number = await _number(asked)
     return await asked.do(lambda writer: writer.discard(number, asked.body.note))
 
 
-async def _quarantined(asked: Asked) -> dict[int, str | None]:
+async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
     found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
     return found
 
 
-async def _number(asked: Asked) -> int:
+async def _number(asked: CampaignCall) -> int:
     """The number of a refused report that is in the path."""
     number = int(asked.place) if asked.place.isascii() and asked.place.isdigit() else -1
     if number not in await _quarantined(asked):
