@@ -13,7 +13,7 @@ import pytest
 from tightrope import open_campaign
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SCRIPTS = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+SCRIPTS = sorted({path.stem for path in EXAMPLES.glob("*.py")} - {"conftest"})
 NUMBER = r"([+-]?\d+\.?\d*)"
 
 

@@ -24,7 +24,7 @@ from tests.conftest import bernoulli_problem
 from tightrope import Controller, LyOff, LyOn, Results
 from tightrope.cli import main
 from tightrope.engine import simulation
-from tightrope.engine.checkpoint import Store
+from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.simulation import simulate
 from tightrope.errors import InputError, OutputError, ResultsError
 from tightrope.files import (
@@ -308,7 +308,7 @@ def test_the_shell_saves_no_interrupted_runs_over_a_file(shell, monkeypatch, tmp
     assert (status, path.read_text()) == (130, "mine")
     assert "lyon" in out
     assert "run the same command again to continue" in err
-    monkeypatch.setattr(Store, "keeps", False)
+    monkeypatch.setattr(Checkpoint, "keeps", False)
     status, out, err = shell(*SHELL, "--save", str(path))
     assert (status, path.read_text()) == (130, "mine")
     assert f"the finished runs are in {tmp_path / 'runs.interrupted.npz'}\n" in err

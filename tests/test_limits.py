@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from base import set_up
 from scipy.optimize import linprog
 
 import tightrope
@@ -30,6 +29,7 @@ from tightrope import (
 from tightrope.errors import InfeasibleError, InputError, ProblemError
 from tightrope.optimum.pi_star import infeasible
 from tightrope.policies import TSLP, FixedArm, LinConTS, LyOnWilson, UniformRandom
+from tightrope.policies.base import set_up
 from tightrope.results import violations
 
 

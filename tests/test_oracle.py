@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError
-from tightrope.optimum.pi_star import Mixture, best_mixture, conflict, infeasible, oracle
+from tightrope.optimum.pi_star import BestMixture, best_mixture, conflict, infeasible, oracle
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.problem.laws import Bernoulli, Constant, CostAbove, Uniform
 
@@ -48,7 +48,7 @@ def constant_arms(cost: Floats, reward: Floats, penalty: Floats) -> list[Arm]:
     ]
 
 
-def certify(mixture: Mixture, reward: Floats, penalty: Floats, limits: Floats) -> None:
+def certify(mixture: BestMixture, reward: Floats, penalty: Floats, limits: Floats) -> None:
     """A feasible mixture whose multipliers prove that nothing is better."""
     assert len(mixture.members) <= len(limits) + 1
     assert mixture.weights.min() >= 0

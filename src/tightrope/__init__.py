@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tightrope.data.log import Log as Log
     from tightrope.data.planning import plan as plan
     from tightrope.data.reading import read_log as read_log
-    from tightrope.data.replay import replay as replay
+    from tightrope.data.replays import replay as replay
     from tightrope.data.tables import FullTable as FullTable
     from tightrope.engine.simulation import simulate as simulate
     from tightrope.engine.trajectory import trajectory as trajectory
@@ -78,7 +78,7 @@ _LAZY = {
         "data.log": "Log",
         "data.planning": "plan",
         "data.reading": "read_log",
-        "data.replay": "replay",
+        "data.replays": "replay",
         "data.tables": "FullTable",
         "engine.simulation": "simulate",
         "engine.trajectory": "trajectory",

@@ -52,7 +52,6 @@ __all__ = [
     "StoreWarning",
     "TightropeError",
     "WaitError",
-    "nearest",
 ]
 
 

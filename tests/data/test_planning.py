@@ -26,8 +26,8 @@ from tightrope import (
     simulate,
 )
 from tightrope import optimum as exact_optimum
-from tightrope.data import bootstrap as bootstrap_module
-from tightrope.data.bootstrap import Draws
+from tightrope.data import bootstraps as bootstrap_module
+from tightrope.data.bootstraps import Draws
 from tightrope.data.planning import (
     ATTEMPTS,
     FRESH,

@@ -307,13 +307,14 @@ def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
 
 
 def test_an_export_that_is_none(tmp_path):
-    path = tmp_path / "log.jsonl"
+    path, event = tmp_path / "log.jsonl", {"seq": 1, "at": 0, "ticket": "x", "who": "me"}
     for text, message in (
         ("", "is empty"),
         ("{}\n", "line 1: must be an event"),
         ("nonsense\n", "line 1: must be an event"),
-        (json.dumps({"kind": "told", "body": {}, "ticket": "x"}), "beginning is missing"),
-        (json.dumps({"kind": "created", "body": {"state": "abc"}}), "line 1"),
+        (json.dumps({**event, "kind": "expired", "body": {}}), "beginning is missing"),
+        (json.dumps({**event, "kind": "created", "body": {"state": "abc"}}), "line 1"),
+        (json.dumps({"kind": "told", "body": {}, "ticket": "x"}), "line 1: must be an event"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=message), warnings.catch_warnings():

@@ -14,7 +14,7 @@ from tests.data.test_offpolicy import CHANCES, MEANS, drawn
 from tightrope import Controller, Limit, LyOff, LyOn, Policy, Scales, Share, Task, simulate
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import equally_likely
-from tightrope.data.replay import replay
+from tightrope.data.replays import replay
 from tightrope.data.tables import FullTable, problem_of, task_of
 from tightrope.engine.python import plain_run
 from tightrope.errors import InputError, PolicyError

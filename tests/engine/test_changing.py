@@ -25,7 +25,7 @@ from tightrope import (
     ready_problem,
     simulate,
 )
-from tightrope.engine import single, store
+from tightrope.engine import checkpoint, single
 from tightrope.engine.python import play
 from tightrope.errors import PolicyError
 from tightrope.policies import FixedArm, UniformRandom
@@ -244,8 +244,8 @@ def test_results_keep_the_changes(tmp_path):
 
 def test_going_on_from_a_checkpoint_gives_the_bits_of_one_go(tmp_path, monkeypatch):
     monkeypatch.setattr(single, "ARMS_PER_CHUNK", 1)
-    monkeypatch.setattr(store, "FLUSH_SECONDS", 0.0)
-    monkeypatch.setattr(store, "FLUSH_SHARE", 0.0)
+    monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "FLUSH_SHARE", 0.0)
 
     def go(problem=None, **options):
         settings = {"budgets": [20, 30], "runs": 12, "seed": 3, "threads": 1, "progress": False}

@@ -121,7 +121,8 @@ def test_kernels_of_every_kind_are_found_again(tmp_path):
     first, done = files_after(tmp_path, EVERY_KIND)
     assert done.stderr == "compiling kernels, once\n"
     policies = 2 + 2 + 2  # lyon without and with a state, omega-ucb: choose and learn
-    assert len(first) == SEEDS + LOOPS + policies + 2  # lanes, and a kernel with a policy in it
+    more = 3  # lanes, a kernel with a policy in it, forgetting
+    assert len(first) == SEEDS + LOOPS + policies + more
     again, done = files_after(tmp_path, EVERY_KIND)
     assert (again, done.stderr) == (first, "")
 
@@ -188,7 +189,8 @@ case("an index, two limits", "lyon:discount0=1", means=[m[:4] for m in THREE],
 def test_what_a_task_declares_compiles_nothing(tmp_path):
     """A policy has two functions per form, one limit or several; the rest is data.
 
-    Simulated, with and without delays, and live with pulls in flight and arms left out.
+    Forgetting is one function for all policies, compiled for the first that forgets. Simulated,
+    with and without delays, and live with pulls in flight and arms left out.
     """
     files, done = files_after(tmp_path, FORMS)
     counts = [json.loads(line) for line in done.stdout.splitlines()]
@@ -197,10 +199,11 @@ def test_what_a_task_declares_compiles_nothing(tmp_path):
         for (_, before), (name, count) in zip([["", 0], *counts], counts, strict=False)
     }
     assert more.pop("plain") == SEEDS + LOOPS + 2  # choose and learn
+    assert more.pop("window") == 1  # forgetting
     assert more.pop("three limits") == 2
     assert more.pop("an index") == 2
     assert more.pop("an index, three limits") == 2
-    assert len(more) == 16
+    assert len(more) == 15
     assert not any(more.values()), more
     assert len(files) == counts[-1][1]
 
@@ -263,7 +266,7 @@ def test_kernels_of_single_runs_are_told_apart():
 def uncompiled(monkeypatch):
     """A function that makes the kernels of a spec's ``choose`` and ``learn``, not yet compiled."""
     monkeypatch.setattr(native, "address_of", lambda *_: 0)
-    return lambda spec: native.native.__wrapped__(spec).kernels
+    return lambda spec: native._of_policy.__wrapped__(spec).kernels
 
 
 def every_form():

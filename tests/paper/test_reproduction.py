@@ -280,11 +280,11 @@ class TestGoingOn:
 PROGRAM = """
 import sys
 from dataclasses import replace
-from tightrope import cli, experiments
+from tightrope import cli, paper
 from tightrope.engine import cpu, checkpoint
-figure1 = experiments.FIGURE1
+figure1 = paper.FIGURE1
 call = replace(figure1.sweep[0], budgets=(1000, 2000, 3000))
-experiments.EXPERIMENTS = {"fig1": replace(figure1, sweep=(call,))}
+paper.EXPERIMENTS = {"fig1": replace(figure1, sweep=(call,))}
 cpu.STEPS_PER_CHUNK = 1
 checkpoint.FLUSH_SECONDS = 0.01
 sys.exit(cli.main(sys.argv[1:]))

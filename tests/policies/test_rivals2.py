@@ -28,7 +28,7 @@ from tightrope.policies import (
 )
 from tightrope.policies.base import set_up
 from tightrope.policies.parts.sampling import uniform
-from tightrope.policies.rivals.identification import Evidence, identify
+from tightrope.policies.rivals.identification import ArmEvidence, identify
 from tightrope.policies.rivals.sw_ucb_lp import window_length
 
 WITH_A_THIRD = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.2, 0.1)], 0.8)
@@ -50,7 +50,7 @@ def linear_program(reward, penalty, limits):
 
 def evidence_of(low, high, limits):
     """Intervals [K, 1 + M] of rates, reward first."""
-    evidence = new_record(Evidence, len(low), len(limits))
+    evidence = new_record(ArmEvidence, len(low), len(limits))
     evidence.limits[:] = limits
     evidence.low_reward[:], evidence.high_reward[:] = low[:, 0], high[:, 0]
     evidence.low_penalty[:], evidence.high_penalty[:] = low[:, 1:].ravel(), high[:, 1:].ravel()

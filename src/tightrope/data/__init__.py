@@ -6,22 +6,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tightrope.data.bootstrap import bootstrap as bootstrap
+    from tightrope.data.bootstraps import bootstrap as bootstrap
     from tightrope.data.log import Log as Log
     from tightrope.data.offpolicy import evaluate_mixture as evaluate_mixture
     from tightrope.data.planning import plan as plan
     from tightrope.data.reading import read_log as read_log
-    from tightrope.data.replay import replay as replay
+    from tightrope.data.replays import replay as replay
     from tightrope.data.tables import FullTable as FullTable
 
 _LAZY = {
     "FullTable": "tables",
     "Log": "log",
-    "bootstrap": "bootstrap",
+    "bootstrap": "bootstraps",
     "evaluate_mixture": "offpolicy",
     "plan": "planning",
     "read_log": "reading",
-    "replay": "replay",
+    "replay": "replays",
 }
 __all__ = sorted(_LAZY)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.data.bootstrap import (
+from tightrope.data.bootstraps import (
     DRAWS,
     FEWEST_RUNS,
     Chance,

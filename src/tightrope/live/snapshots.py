@@ -123,8 +123,9 @@ def _unpacked(
 def _policy(head: dict[str, Any]) -> Policy:
     """The policy, if its class is already imported; a snapshot must not cause imports."""
     module, name = head["policy"]
+    places = {module, module.replace(".policies.", ".policies.rivals.")}  # 0.2 had no rivals
     for kind in _kinds(Policy):  # type: ignore[type-abstract]
-        if (kind.__module__, kind.__qualname__) == (module, name):
+        if kind.__module__ in places and kind.__qualname__ == name:
             plain = {
                 key: tuple(value) if isinstance(value, list) else value
                 for key, value in head["parameters"].items()

@@ -56,18 +56,13 @@ POLICIES: Mapping[str, type[Policy]] = {
 }
 
 __all__ = [
-    "POLICIES",
-    "Array",
     "ChoicePolicy",
     "IndexPolicy",
     "InformedPolicy",
     "Policy",
     "Setup",
-    "State",
-    "Statistics",
     "limits_of",
     "parse_policy",
-    "set_up",
     *(one.__name__ for one in POLICIES.values()),
 ]
 

@@ -66,6 +66,9 @@ class Setup:
     arms are watched for change (see ``parts.watch``), 0 if they are not. ``bases`` [M]: what the
     limits are per, empty if all are per unit of cost; ``set_up`` fills it in, and appends the
     limits to the constants, but for a choice policy, whose state has them.
+
+    >>> Setup(constants=(0.5,), allowance=(0.8,), explore=3).forgets
+    False
     """
 
     constants: Constants
@@ -272,7 +275,12 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
 
 
 def limits_of(known: Known) -> tuple[float, ...]:
-    """The limits [M] of the net penalties per unit of cost, normalised."""
+    """The limits [M] of the net penalties per unit of cost, normalised.
+
+    >>> from tightrope import Limit, Task
+    >>> limits_of(Task(["a", "b"], {"bad": Limit(0.05, per="pull")}, costs=1))
+    (0.05,)
+    """
     return tuple(float(limit) for limit in known.net_limits)
 
 

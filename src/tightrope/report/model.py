@@ -157,16 +157,23 @@ def print_table(shown: Table, file: IO[str] | None = None, spare: Sequence[str] 
     limited = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
     for count in range(len(spare) + 1):
         made = rich_table(shown.without(spare[:count]))
-        width = Console(width=10_000).measure(made).maximum
-        if not limited or width <= console.width:
+        if not limited or _width(made) <= console.width:
             break
     if not limited:
-        console = Console(file=file, width=width, highlight=False)
+        console = Console(file=file, width=_width(made), highlight=False)
     console.print(made)
 
 
+def _width(made: Any) -> int:
+    from rich.console import Console
+
+    return Console(width=10_000).measure(made).maximum
+
+
 def plain_text(shown: Table) -> str:
-    """The table as plain text, without empty lines around it."""
-    file = io.StringIO()
-    print_table(shown, file)
+    """The table as plain text in full width, without empty lines around it."""
+    from rich.console import Console
+
+    file, made = io.StringIO(), rich_table(shown)
+    Console(file=file, width=_width(made), highlight=False, color_system=None).print(made)
     return "\n".join(line.rstrip() for line in file.getvalue().strip("\n").split("\n")).strip("\n")

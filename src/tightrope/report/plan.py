@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.data.bootstrap import Bootstrap, Chance, Split
+from tightrope.data.bootstraps import Bootstrap, Chance, Split
 from tightrope.data.planning import QUANTILES, Earned, Plan, PlanRow, Worth
 from tightrope.files import make_folder, require_folder, write_text
 from tightrope.formats import decimals_of, number, odds, percent, with_reach

@@ -37,7 +37,7 @@ from tightrope.service.wire import Answer, RefusalError, encode, finite
 if TYPE_CHECKING:
     from tightrope.service.app import App
 
-__all__ = ["ROUTES", "TABLE", "Asked", "Route"]
+__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route"]
 
 MOST_EVENTS = 10_000  # of one answer
 TEXT = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]

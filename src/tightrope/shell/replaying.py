@@ -17,7 +17,7 @@ from tightrope.shell.saying import print_json, say
 if TYPE_CHECKING:
     from tightrope.data.log import Log
     from tightrope.data.offpolicy import MixtureEstimates
-    from tightrope.data.replay import Replay
+    from tightrope.data.replays import Replay
     from tightrope.data.tables import FullTable
     from tightrope.statistics import Estimate
 
@@ -74,7 +74,7 @@ def replay(
     least N: the smallest effective sample size of a mixture
     """
     from tightrope.data.offpolicy import evaluate_mixture
-    from tightrope.data.replay import replay as run
+    from tightrope.data.replays import replay as run
 
     mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
     limits = limits_of(limit)
