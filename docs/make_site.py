@@ -148,7 +148,7 @@ PLACES = (
 )
 # What public functions give or take, and nobody makes by name.
 RESULTS = {
-    "tightrope.policies": ("Setup", "State", "Statistics"),
+    "tightrope.policies": ("State", "Statistics"),
     "tightrope.results": ("Record",),
     "tightrope.summary": ("SummaryRow",),
     "tightrope.live": ("Outlook",),

@@ -5,9 +5,8 @@ python examples/replay_a_log.py
 
 import numpy as np
 
-from tightrope import Limit, Resolve, replay
+from tightrope import Limit, Log, Resolve, replay
 from tightrope.data import evaluate_mixture
-from tightrope.data.log import Log
 from tightrope.policies import UniformRandom
 
 MODELS = ["small", "large"]
