@@ -203,7 +203,8 @@ class Controller(MovingRun):
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Take a report in any form, also one above a scale or its cap: the rest is charged."""
         number, excess = self.number_of(arm), list[float]()
-        values = self._form.checked(number, cost, reward, penalty)
+        given = self._form.in_order(number, cost, reward, penalty)
+        values = self._form.checked(number, given)
         if self._growing:
             values, excess = self._make_room(values)
         penalties = self._form.all_penalties(number, values)
@@ -234,15 +235,13 @@ class Controller(MovingRun):
         if self._capped or not self._learn(arm, cost, reward, penalties):
             self.tell(arm, cost, reward, [penalties[m] for m in self.task.told])
 
-    def checked(
-        self, arm: int, cost: Any, reward: Any, penalty: Penalty
-    ) -> tuple[list[float], list[float] | None]:
-        """What ``tell`` would take, with nothing left out: cost, reward and told penalties.
+    def checked(self, arm: int, given: Sequence[Any]) -> tuple[list[float], list[float] | None]:
+        """What ``tell`` would take of a report ``in_order``, with nothing left out.
 
         Second the penalties of all limits, where some are known or follow from others. Raises as
         ``tell`` would, and changes nothing.
         """
-        values = self._form.checked(arm, cost, reward, penalty)
+        values = self._form.checked(arm, given)
         return values, None if self._form.whole else self._form.all_penalties(arm, values)
 
     def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:

@@ -328,13 +328,14 @@ class Core:
             if price is not None and (value is None or _close(value, price)):
                 given[place], possible[place] = price, most
                 continue
-            if isinstance(value, Real) and most < cast(float, value) < LARGEST:
+            plain = type(value) is float or isinstance(value, Real)
+            if plain and most < cast(float, value) < LARGEST:
                 possible[place] = most
                 if known and _close(value, most):
                     given[place] = most  # the noise of floats is no overrun
                 else:
                     over = True
-        values, penalties = self.controller.checked(arm, possible[0], possible[1], possible[2:])
+        values, penalties = self.controller.checked(arm, possible)
         kept = values
         if possible != given:
             kept = list(values)

@@ -20,6 +20,8 @@ from tightrope.problem.laws import shown
 
 __all__ = ["ReportForm"]
 
+PLAIN = frozenset([float, int, list])  # looked at first: abstract classes take longer to ask
+
 
 class ReportForm:
     """What the reports of a task's pulls look like."""
@@ -28,6 +30,7 @@ class ReportForm:
         self._task, self._names = task, task.told_names
         self.whole = not task.knows_something  # whether everything has to be reported
         self._places = [0, 1, *(2 + m for m in task.told)]
+        self._unknown = [math.nan] * len(self._places)
         caps = cast(Mapping[str, float], task.scales.grow)
         # Of each value its name, the largest that is taken, and that of which more is learned.
         self._channels = [
@@ -38,7 +41,7 @@ class ReportForm:
     def _known(self, arm: int) -> list[float]:
         """What is known of an arm's values; nan elsewhere."""
         if self.whole:
-            return [math.nan] * len(self._places)
+            return self._unknown
         known: list[float] = self._task.known_outcomes[arm, self._places].tolist()
         return known
 
@@ -49,7 +52,7 @@ class ReportForm:
         """
         penalty, names = _listed(penalty), self._names
         named = penalty
-        if not isinstance(penalty, Mapping):
+        if type(penalty) in PLAIN or not isinstance(penalty, Mapping):
             several = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
             if len(several) == len(names):
                 return [cost, reward, *several]
@@ -62,12 +65,12 @@ class ReportForm:
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(names)}")
         return [cost, reward, *map(named.get, names)]
 
-    def checked(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[float]:
-        """A report's numbers, in order, with what is known and was left out.
+    def checked(self, arm: int, given: Sequence[Any]) -> list[float]:
+        """The numbers of a report in order, with what is known and was left out.
 
         Raises an error that names what is wrong.
         """
-        given, found = self.in_order(arm, cost, reward, penalty), []
+        found = []
         for value, known, channel in zip(given, self._known(arm), self._channels, strict=True):
             (name, most, cap), sure = channel, not math.isnan(known)
             number = known if sure and value is None else _as_number(value)
@@ -98,6 +101,8 @@ class ReportForm:
 
 def _listed(penalty: Any) -> Any:
     """Several penalties as a list, read once; a mapping or a number as it is."""
+    if type(penalty) in PLAIN:
+        return penalty
     if isinstance(penalty, Mapping | str | bytes) or not isinstance(penalty, Iterable):
         return penalty
     if isinstance(penalty, np.ndarray) and penalty.ndim == 0:
@@ -107,6 +112,8 @@ def _listed(penalty: Any) -> Any:
 
 def _as_number(value: Any) -> float | None:
     """A number as a float; None for anything else."""
+    if type(value) is float:
+        return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, Real | np.bool_):
