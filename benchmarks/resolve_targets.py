@@ -10,14 +10,19 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from math import ceil
 from pathlib import Path
 
+import numpy as np
+
 from tightrope.arena.ranking import at_place, percent
 from tightrope.arena.rows import TOLERANCE, ArenaRow, Scene
+from tightrope.problem import Problem
 from tightrope.problem.ready import load_problem
+from tightrope.statistics import NORMAL_99, Floats
 
-__all__ = ["MET", "MISSED", "OPEN", "Target", "targets"]
+__all__ = ["MET", "MISSED", "OPEN", "Target", "has_room", "noise", "targets"]
 
 PLAIN, CAREFUL, RIVAL = "resolve", "resolve:risk=0.01", "lyon"
 FROM_BUDGET, AT_BUDGET = 1000.0, 10_000.0
@@ -25,6 +30,8 @@ SMALLEST_SLACK = 0.02  # relative to the limit: with less slack, a problem is ne
 TENTH = 0.1  # share of LyOn's violation that is allowed on such a problem
 MOST_BROKEN = 0.015
 OFTEN = 14 / 16  # required share of the problems
+
+POINTS = 2**14  # of a law, for its variance
 
 MET, MISSED, OPEN = "met", "missed", "cannot be told"
 
@@ -83,7 +90,7 @@ def _allowed(row: ArenaRow, rows: Sequence[ArenaRow], scenes: Mapping[str, Scene
 def _risk(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
     """The target for P(limit broken)."""
     mine = _of(rows, CAREFUL)
-    judged = [row for row in mine if scenes[row.problem].has_room(row.budget)]
+    judged = [row for row in mine if has_room(scenes[row.problem], row.budget)]
     above = [row for row in judged if row.broken > MOST_BROKEN]
     surely = [row for row in above if row.broken_interval[0] > MOST_BROKEN]
     over = [row for row in above if row not in surely]
@@ -99,6 +106,43 @@ def _risk(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> Target:
         measured=told if judged else "Not run.",
         outcome=_outcome(judged, surely, over),
     )
+
+
+def has_room(scene: Scene, budget: float) -> bool:
+    """Whether who knows the means can keep the limits with 99 % at a budget in largest costs.
+
+    The most careful mixture's slack must cover 2.33 standard deviations of a run's penalty.
+    """
+    return bool(scene.slack * np.sqrt(max(budget, 0.0)) >= NORMAL_99 * noise(scene))
+
+
+@cache
+def noise(scene: Scene) -> float:
+    """Of sqrt(B): the largest deviation of a run's penalty, as a share of c B, of any arm."""
+    found = [0.0]
+    for phase in scene.settled.phases:
+        moments = phase.problem.moments
+        for k in range(phase.problem.arm_count):
+            spread = _spreads(k, phase.problem) / np.sqrt(moments.cost[k])
+            found += (spread / moments.limits).tolist()
+    return max(found)
+
+
+def _spreads(k: int, problem: Problem) -> Floats:
+    """The deviation [M] of a pull's penalty less the limit times what it is per, normalised."""
+    uniforms, arm = (np.arange(POINTS) + 0.5) / POINTS, problem.arms[k]
+    scales = np.array(problem.stated.told_scales)
+    drawn = np.array([cells.outcomes(uniforms) for cells in arm.cells()]) / scales[:, None]
+    constant, found = np.zeros(POINTS), []
+    for m, limit in enumerate(problem.moments.limits):
+        per = problem.limit_kinds[m].unit.pick(0, -1, 1)
+        at = int(problem.columns[0][k, 2 + m])
+        penalty, base = (drawn[one] if one >= 0 else constant for one in (at, per))
+        together = 0.0
+        if min(at, per) >= 0 and arm.sources[at] == arm.sources[per]:
+            together = float(np.mean(penalty * base) - penalty.mean() * base.mean())
+        found.append(penalty.var() + limit**2 * base.var() - 2.0 * limit * together)
+    return np.sqrt(np.maximum(found, 0.0))
 
 
 def _regret(rows: Sequence[ArenaRow]) -> Target:

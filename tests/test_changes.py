@@ -15,17 +15,11 @@ from scipy.optimize import linprog
 from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError, PolicyError, ProblemError
 from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import (
-    best_arms,
-    best_phases,
-    conflict,
-    least_excess,
-    oracle,
-    oracle_of_phases,
-)
+from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, oracle, oracle_of_phases
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
 from tightrope.problem.laws import Bernoulli, TwoPoint, Uniform
+from tightrope.problem.mixtures import conflict
 from tightrope.problem.ready import ready_problem
 from tightrope.theory.bounds import bounds
 

@@ -280,11 +280,12 @@ class TestGoingOn:
 PROGRAM = """
 import sys
 from dataclasses import replace
-from tightrope import cli, paper
+from tightrope import cli
 from tightrope.engine import cpu, checkpoint
-figure1 = paper.FIGURE1
+from tightrope.paper import reproduction
+figure1 = reproduction.FIGURE1
 call = replace(figure1.sweep[0], budgets=(1000, 2000, 3000))
-paper.EXPERIMENTS = {"fig1": replace(figure1, sweep=(call,))}
+reproduction.EXPERIMENTS = {"fig1": replace(figure1, sweep=(call,))}
 cpu.STEPS_PER_CHUNK = 1
 checkpoint.FLUSH_SECONDS = 0.01
 sys.exit(cli.main(sys.argv[1:]))
@@ -339,7 +340,7 @@ class TestKilled:
 def both(tmp_path_factory):
     out, patch = tmp_path_factory.mktemp("all"), pytest.MonkeyPatch()
     two = {"fig1": TINY, "other": replace(TINY, name="other", title="Another <one>")}
-    patch.setattr("tightrope.paper.EXPERIMENTS", two)
+    patch.setattr("tightrope.paper.reproduction.EXPERIMENTS", two)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = reproduce(runs=4, out=out, progress=False)
@@ -381,7 +382,7 @@ class TestAll:
 
     def test_shell(self, tmp_path, capsys, monkeypatch):
         two = {"fig1": TINY, "other": replace(TINY, name="other", title="Another one")}
-        monkeypatch.setattr("tightrope.paper.EXPERIMENTS", two)
+        monkeypatch.setattr("tightrope.paper.reproduction.EXPERIMENTS", two)
         words = ["reproduce", "--runs", "2", "--out", str(tmp_path)]
         assert cli.main(words) == 0
         out, err = capsys.readouterr()

@@ -136,7 +136,7 @@ def test_one_early_penalty_leaves_a_second_look_a_chance():
         arms.more[beliefs.CHANCE] = chance
         below = 0
         for word in words:
-            beliefs.draw(run.constants, run.state, arms, word, 1.0)
+            beliefs.draw_for_one(run.constants, run.state, arms, word, 1.0)
             below += arms.penalty[0] < 0.01
         shares.append(below / len(words))
     assert shares[0] > 0.02 > 0.001 > shares[1]

@@ -14,6 +14,7 @@ from tightrope import Arm, Bernoulli, Beta, Problem, Resolve, Uniform, ready_pro
 from tightrope.errors import PolicyError
 from tightrope.policies import parse_policy
 from tightrope.policies import resolve as formulas
+from tightrope.policies.parts import rescue
 from tightrope.testing import PolicyContract
 
 from ..conftest import bernoulli_problem
@@ -127,15 +128,15 @@ def test_late_the_safest_arm_is_pulled_and_lost_the_unknown_is_tried():
         for turn in range(4):
             run.tell(1, 1.0, 0.5, float(turn % 2))
     late_picks, lost_picks = late.picks(400), lost.picks(400)
-    assert late.scratch.safe[0] == formulas.LATE
-    assert lost.scratch.safe[0] == formulas.LOST
+    assert late.scratch.safe[0] == rescue.LATE
+    assert lost.scratch.safe[0] == rescue.LOST
     assert np.mean(late_picks) < 0.1 < np.mean(lost_picks)
 
 
 def test_taking_care_moves_what_was_drawn_to_the_cautious_side():
     drawn, cautious = np.random.default_rng(5).uniform(size=(2, 6))
     moved = drawn.copy()
-    formulas._take_care(moved, cautious, 0.25)
+    rescue.take_care(moved, cautious, 0.25)
     np.testing.assert_allclose(moved, 0.75 * drawn + 0.25 * cautious)
 
 
@@ -151,7 +152,7 @@ def test_taking_care_moves_what_was_drawn_to_the_cautious_side():
     ],
 )
 def test_what_exploring_owes_is_what_was_promised_less_what_is_expected(promised, rate, low, owed):
-    assert formulas._owed(0.8, promised, rate, low) == pytest.approx(owed)
+    assert rescue.chance_owed(0.8, promised, rate, low) == pytest.approx(owed)
 
 
 @pytest.mark.parametrize("limits", [1, 2])

@@ -39,6 +39,7 @@ FEWEST_ARMS = {"near": 4, "apart": 3}  # 2 for the others
 
 Means = tuple[float, ...]  # of an arm: cost, reward, penalty 1, ...
 Draw = Callable[[], float]  # uniform on [0, 1)
+Limits = float | Sequence[float]
 
 
 def family(name: str) -> Problem | None:
@@ -95,27 +96,37 @@ def _binds(means: Sequence[Means], limit: float) -> bool:
     return max(rates)[1] > 1.1 * limit and min(rate for _, rate in rates) < 0.9 * limit
 
 
-def _bernoulli(name: str, limit: float | Sequence[float], means: Sequence[Means]) -> Problem:
+def _bernoulli(name: str, limit: Limits, means: Sequence[Means]) -> Problem:
     return Problem(bernoulli_arms(*means), limit=limit, name=name)
+
+
+def _first_good(
+    count: int,
+    arm: Callable[[int], Means],
+    limit: Callable[[Sequence[Means]], float | None],
+    good: Callable[[Sequence[Means], float], bool] = _binds,
+) -> tuple[float, list[Means]]:
+    """Draw all arms until there is a limit for them, and they are good under it."""
+    while True:
+        means = [arm(k) for k in range(count)]
+        if (found := limit(means)) and good(means, found):
+            return found, means
 
 
 def _random(name: str, count: int, seed: int) -> Problem:
     """Bernoulli arms; those that earn more tend to incur more."""
     draw = Random(f"{count} {seed}").random
-    while True:
-        odds = _odds(draw, count)
-        limit = _between(odds)
-        if limit:
-            return _bernoulli(name, limit, odds)
+    return _bernoulli(name, *_first_good(count, lambda _: _odds(draw), _between, _any))
 
 
-def _odds(draw: Draw, count: int) -> list[Means]:
-    """Those of ``_random``."""
-    odds: list[Means] = []
-    for _ in range(count):
-        cost, penalty, luck = 0.3 + 0.6 * draw(), 0.1 + 0.8 * draw(), draw()
-        odds.append((short(cost), short(0.1 + 0.5 * penalty + 0.4 * luck), short(penalty)))
-    return odds
+def _odds(draw: Draw) -> Means:
+    """An arm of ``_random``."""
+    cost, penalty, luck = 0.3 + 0.6 * draw(), 0.1 + 0.8 * draw(), draw()
+    return short(cost), short(0.1 + 0.5 * penalty + 0.4 * luck), short(penalty)
+
+
+def _any(means: Sequence[Means], limit: float) -> bool:
+    return True
 
 
 def _continuous(name: str, count: int, seed: int) -> Problem:
@@ -145,29 +156,26 @@ def _rare(name: str, count: int, seed: int) -> Problem:
     """Penalties of at most 0.05 per pull; the limit's logarithm is uniform."""
     draw = Random(f"rare {count} {seed}").random
     limit = _digits(0.001 * 50.0 ** draw())
-    while True:
-        odds: list[Means] = []
-        for _ in range(count):
-            cost, part, luck = short(0.2 + 0.3 * draw()), 0.1 + 1.9 * draw(), draw()
-            reward = short(0.2 + 0.15 * part + 0.3 * luck)
-            odds.append((cost, reward, _digits(part * limit * cost)))
-        if _binds(odds, limit):
-            return _bernoulli(name, limit, odds)
+
+    def arm(_: int) -> Means:
+        cost, part, luck = short(0.2 + 0.3 * draw()), 0.1 + 1.9 * draw(), draw()
+        return cost, short(0.2 + 0.15 * part + 0.3 * luck), _digits(part * limit * cost)
+
+    return _bernoulli(name, *_first_good(count, arm, lambda _: limit))
 
 
 def _safe(name: str, count: int, seed: int) -> Problem:
     """One arm at 0.4 to 0.8 of the limit, the others at 1.1 to 2.5 times it."""
     draw = Random(f"safe {count} {seed}").random
     limit, safe = short(0.15 + 0.25 * draw()), int(count * draw())
-    while True:
-        odds: list[Means] = []
-        for k in range(count):
-            cost, spread, luck = short(0.3 + 0.6 * draw()), draw(), draw()
-            rate = limit * (0.4 + 0.4 * spread if k == safe else 1.1 + 1.4 * spread)
-            reward = 0.1 + 0.3 * luck if k == safe else 0.2 + 0.3 * spread + 0.4 * luck
-            odds.append((cost, short(reward), _digits(rate * cost)))
-        if _binds(odds, limit):
-            return _bernoulli(name, limit, odds)
+
+    def arm(k: int) -> Means:
+        cost, spread, luck = short(0.3 + 0.6 * draw()), draw(), draw()
+        rate = limit * (0.4 + 0.4 * spread if k == safe else 1.1 + 1.4 * spread)
+        reward = 0.1 + 0.3 * luck if k == safe else 0.2 + 0.3 * spread + 0.4 * luck
+        return cost, short(reward), _digits(rate * cost)
+
+    return _bernoulli(name, *_first_good(count, arm, lambda _: limit))
 
 
 def _uneven(name: str, count: int, seed: int) -> Problem:
@@ -188,14 +196,12 @@ def _uneven(name: str, count: int, seed: int) -> Problem:
 def _small(name: str, count: int, seed: int) -> Problem:
     """Rewards up to 5 of a declared 100, penalties up to 2.5 of a declared 50, both uniform."""
     draw = Random(f"small {count} {seed}").random
-    while True:
-        means: list[Means] = []
-        for _ in range(count):
-            cost, penalty, luck = short(0.3 + 0.6 * draw()), short(0.1 + draw()), draw()
-            means.append((cost, short(0.2 + penalty + luck), penalty))
-        limit = _between(means)
-        if limit and _binds(means, limit):
-            break
+
+    def arm(_: int) -> Means:
+        cost, penalty, luck = short(0.3 + 0.6 * draw()), short(0.1 + draw()), draw()
+        return cost, short(0.2 + penalty + luck), penalty
+
+    limit, means = _first_good(count, arm, _between)
     arms = [
         Arm(f"arm {k}", Bernoulli(cost), Uniform(0.0, 2.0 * reward), Uniform(0.0, 2.0 * penalty))
         for k, (cost, reward, penalty) in enumerate(means, start=1)
@@ -207,7 +213,7 @@ def _near(name: str, count: int, seed: int) -> Problem:
     """Copies of count // 3 arms, two at least; a copy's means are off by up to one per cent."""
     draw = Random(f"near {count} {seed}").random
     while True:
-        kinds = _odds(draw, max(2, count // 3))
+        kinds = [_odds(draw) for _ in range(max(2, count // 3))]
         limit = _between(kinds, gap=1.3)
         copies = [
             tuple(round(mean * (0.99 + 0.02 * draw()), 5) for mean in kinds[k % len(kinds)])
@@ -221,13 +227,14 @@ def _mixture(name: str, count: int, seed: int) -> Problem:
     """In turn an arm that keeps the limit and earns little, and one that breaks it and earns."""
     draw = Random(f"mixture {count} {seed}").random
     limit = short(0.3 + 0.2 * draw())
-    odds: list[Means] = []
-    for k in range(count):
+
+    def arm(k: int) -> Means:
         cost, spread, luck = short(0.4 + 0.4 * draw()), draw(), draw()
         rate = limit * (1.3 + 0.7 * spread if k % 2 else 0.2 + 0.4 * spread)
         reward = 0.9 + 0.3 * luck if k % 2 else 0.2 + 0.2 * luck
-        odds.append((cost, short(reward * cost), _digits(rate * cost)))
-    return _bernoulli(name, limit, odds)
+        return cost, short(reward * cost), _digits(rate * cost)
+
+    return _bernoulli(name, limit, [arm(k) for k in range(count)])
 
 
 def _apart(name: str, count: int, seed: int) -> Problem:
@@ -261,24 +268,18 @@ def _both_bind(means: Sequence[Means], limits: Sequence[float]) -> bool:
 def _slim(name: str, count: int, seed: int) -> Problem:
     """As ``_random``, but the limit lies where the most careful arm's slack is two per cent."""
     draw = Random(f"slim {count} {seed}").random
-    while True:
-        odds = _odds(draw, count)
-        rates = _rates(odds)
-        limit = round(min(rate for _, rate in rates) / 0.98, 5)
-        if max(rates)[1] > 1.1 * limit:
-            return _bernoulli(name, limit, odds)
+
+    def limit(odds: Sequence[Means]) -> float:
+        return round(min(rate for _, rate in _rates(odds)) / 0.98, 5)
+
+    def tempting(odds: Sequence[Means], limit: float) -> bool:
+        return max(_rates(odds))[1] > 1.1 * limit
+
+    return _bernoulli(name, *_first_good(count, lambda _: _odds(draw), limit, tempting))
 
 
+MAKERS = (_random, _continuous, _rare, _safe, _uneven, _small, _near, _mixture, _apart, _slim)
 FAMILIES: dict[str, Callable[[str, int, int], Problem]] = {
-    "random": _random,
-    "continuous": _continuous,
-    "rare": _rare,
-    "safe": _safe,
-    "uneven": _uneven,
-    "small": _small,
-    "near": _near,
-    "mixture": _mixture,
-    "apart": _apart,
-    "slim": _slim,
+    make.__name__.removeprefix("_"): make for make in MAKERS
 }
 NAME = re.compile(rf"arena-({'|'.join(FAMILIES)})-(\d{{1,4}})(?:-(\d{{1,9}}))?")

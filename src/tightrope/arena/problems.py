@@ -19,33 +19,48 @@ __all__ = ["LISTED", "made"]
 DRIFT_CHANGES = 40
 
 
+# Bernoulli arms: the limit, or limits, and every arm's probabilities (cost, reward, penalty 1, ...)
+BERNOULLI: dict[str, tuple[float | tuple[float, ...], Sequence[tuple[float, ...]]]] = {
+    # The careful arm's rate is 0.796: a slack of half a per cent of the limit.
+    "arena-tight": (0.8, [(0.4, 0.8, 0.6), (0.5, 0.6, 0.398), (0.6, 0.6, 0.54)]),
+    # The arm that earns most incurs 0.5 per unit of cost: well below the limit.
+    "arena-free": (0.8, [(0.5, 0.8, 0.25), (0.4, 0.5, 0.5), (0.6, 0.6, 0.12), (0.5, 0.6, 0.6)]),
+    # Of a thousand pulls the three arms are penalised in 20, 1 and 6; the limit allows 5.
+    "arena-rare": (0.01, [(0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006)]),
+    # Both limits bind: pi* mixes three arms.
+    "arena-two-limits": (
+        (0.7, 0.6),
+        [
+            *((0.4, 0.8, 0.6, 0.2), (0.5, 0.9, 0.2, 0.7), (0.6, 0.5, 0.2, 0.2)),
+            *((0.5, 0.5, 0.4, 0.4), (0.7, 0.6, 0.5, 0.3), (0.4, 0.3, 0.1, 0.1)),
+        ],
+    ),
+    # All three bind: pi* mixes four arms of ten.
+    "arena-three-limits": (
+        (0.6, 0.6, 0.5),
+        [
+            *((0.4, 0.9, 0.6, 0.2, 0.1), (0.5, 0.9, 0.2, 0.7, 0.2), (0.5, 0.8, 0.1, 0.2, 0.6)),
+            *((0.6, 0.5, 0.2, 0.2, 0.2), (0.5, 0.4, 0.3, 0.1, 0.2), (0.7, 0.6, 0.5, 0.4, 0.1)),
+            *((0.4, 0.4, 0.2, 0.3, 0.2), (0.6, 0.6, 0.3, 0.5, 0.3), (0.8, 0.6, 0.3, 0.3, 0.4)),
+            (0.5, 0.3, 0.1, 0.1, 0.1),
+        ],
+    ),
+}
+
+
 def made(name: str) -> Problem | None:
     """The problem called ``name``; None if there is none.
 
     >>> made("arena-random-5").arm_count, made("arena-random-5-2") == made("arena-random-5")
     (5, False)
     """
-    return SPECIAL[name]() if name in SPECIAL else family(name)
+    if name in BERNOULLI:
+        limit, odds = BERNOULLI[name]
+        return Problem(bernoulli_arms(*odds), limit=limit, name=name)
+    return SPECIAL[name](name) if name in SPECIAL else family(name)
 
 
-def _bernoulli(name: str, limit: float | Sequence[float], *odds: Sequence[float]) -> Problem:
-    """Bernoulli arms from the probabilities (cost, reward, penalty 1, ...)."""
-    return Problem(bernoulli_arms(*odds), limit=limit, name=name)
-
-
-def _tight() -> Problem:
-    """The careful arm's rate is 0.796, the limit 0.8: a slack of half a per cent of it."""
-    return _bernoulli("arena-tight", 0.8, (0.4, 0.8, 0.6), (0.5, 0.6, 0.398), (0.6, 0.6, 0.54))
-
-
-def _free() -> Problem:
-    """The arm that earns most incurs 0.5 per unit of cost: well below the limit."""
-    return _bernoulli(
-        "arena-free", 0.8, (0.5, 0.8, 0.25), (0.4, 0.5, 0.5), (0.6, 0.6, 0.12), (0.5, 0.6, 0.6)
-    )
-
-
-def _cheap() -> Problem:
+def _cheap(name: str) -> Problem:
     """Costs of 0.005, but 0.505 once in a hundred pulls: 0.01 on average, so pulls are many."""
     cost = TwoPoint(0.005, 0.505, p=0.01)
     odds = [(0.02, 0.015), (0.01, 0.005), (0.012, 0.009)]
@@ -53,100 +68,57 @@ def _cheap() -> Problem:
         Arm(f"arm {k}", cost, Bernoulli(reward), Bernoulli(penalty))
         for k, (reward, penalty) in enumerate(odds, start=1)
     ]
-    return Problem(arms, limit=0.8, name="arena-cheap")
+    return Problem(arms, limit=0.8, name=name)
 
 
-def _rare() -> Problem:
-    """Of a thousand pulls the three arms are penalised in 20, 1 and 6; the limit allows 5."""
-    return _bernoulli("arena-rare", 0.01, (0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006))
-
-
-def _declared_safe() -> Problem:
+def _declared_safe(name: str) -> Problem:
     """One arm is declared to keep the limit by 60 %; of the three others two break it."""
     odds = ((0.5, 0.3, 0.04), (0.5, 0.75, 0.2), (0.6, 0.6, 0.11), (0.4, 0.5, 0.1))
     arms, declared = bernoulli_arms(*odds), {"penalty": 0.08}
-    return Problem(arms, limit=0.2, name="arena-declared-safe", safe=0, safe_rates=declared)
-
-
-def _two_limits() -> Problem:
-    """Both limits bind: pi* mixes three arms."""
-    return _bernoulli(
-        "arena-two-limits",
-        (0.7, 0.6),
-        (0.4, 0.8, 0.6, 0.2),
-        (0.5, 0.9, 0.2, 0.7),
-        (0.6, 0.5, 0.2, 0.2),
-        (0.5, 0.5, 0.4, 0.4),
-        (0.7, 0.6, 0.5, 0.3),
-        (0.4, 0.3, 0.1, 0.1),
-    )
-
-
-def _three_limits() -> Problem:
-    """All three bind: pi* mixes four arms of ten."""
-    return _bernoulli(
-        "arena-three-limits",
-        (0.6, 0.6, 0.5),
-        (0.4, 0.9, 0.6, 0.2, 0.1),
-        (0.5, 0.9, 0.2, 0.7, 0.2),
-        (0.5, 0.8, 0.1, 0.2, 0.6),
-        (0.6, 0.5, 0.2, 0.2, 0.2),
-        (0.5, 0.4, 0.3, 0.1, 0.2),
-        (0.7, 0.6, 0.5, 0.4, 0.1),
-        (0.4, 0.4, 0.2, 0.3, 0.2),
-        (0.6, 0.6, 0.3, 0.5, 0.3),
-        (0.8, 0.6, 0.3, 0.3, 0.4),
-        (0.5, 0.3, 0.1, 0.1, 0.1),
-    )
+    return Problem(arms, limit=0.2, name=name, safe=0, safe_rates=declared)
 
 
 OTHERWISE = ((0.3, 0.8, 0.5), (0.9, 0.7, 0.25), (0.5, 0.5, 0.1), (0.7, 0.9, 0.6), (0.4, 0.4, 0.3))
 
 
-def _per_pull() -> Problem:
+def _per_pull(name: str) -> Problem:
     """At most 0.3 per pull: pi* mixes arms 1 and 3, whose costs differ."""
-    return Problem(bernoulli_arms(*OTHERWISE), limit=Limit(0.3, per="pull"), name="arena-per-pull")
+    return Problem(bernoulli_arms(*OTHERWISE), limit=Limit(0.3, per="pull"), name=name)
 
 
-def _per_reward() -> Problem:
+def _per_reward(name: str) -> Problem:
     """At most 0.45 per unit of reward."""
     limit = Limit(0.45, per="reward")
-    return Problem(bernoulli_arms(*OTHERWISE), limit=limit, name="arena-per-reward")
+    return Problem(bernoulli_arms(*OTHERWISE), limit=limit, name=name)
 
 
-def _total() -> Problem:
+def _total(name: str) -> Problem:
     """At most 60 in all: the larger the budget, the fewer per unit of it."""
     odds = ((0.5, 0.8, 0.3), (0.5, 0.6, 0.02), (0.5, 0.3, 0.001), (0.6, 0.5, 0.1))
-    return Problem(bernoulli_arms(*odds), limit=Limit(total=60), name="arena-total")
+    return Problem(bernoulli_arms(*odds), limit=Limit(total=60), name=name)
 
 
-def _share() -> Problem:
+def _share(name: str) -> Problem:
     """At least two fifths of the pulls go to two arms that earn less."""
     arms = [replace(arm, penalty=()) for arm in bernoulli_arms(*OTHERWISE)]
     limits = {"others": Share(["arm 3", "arm 5"], at_least=0.4)}
-    return Problem(arms, limits=limits, name="arena-share")
+    return Problem(arms, limits=limits, name=name)
 
 
-def _prices() -> Problem:
+def _prices(name: str) -> Problem:
     """A request is a unit of cost; dollars are on a price list, bad answers are not."""
     rewards, bad = (0.55, 0.7, 0.78, 0.85, 0.4), (0.09, 0.05, 0.04, 0.02, 0.01)
     names = [f"arm {k}" for k in range(1, 6)]
     arms = [
-        Arm(name, Constant(1.0), Bernoulli(reward), Bernoulli(rate))
-        for name, reward, rate in zip(names, rewards, bad, strict=True)
+        Arm(arm, Constant(1.0), Bernoulli(reward), {"bad": Bernoulli(rate)})
+        for arm, reward, rate in zip(names, rewards, bad, strict=True)
     ]
     prices = dict(zip(names, (0.05, 0.2, 0.5, 1.0, 0.02), strict=True))
     limits: dict[str, float | Kind] = {"dollars": 0.35, "bad": Limit(0.04, per="pull")}
-    return Problem(
-        [replace(arm, penalty={"bad": arm.penalties[0]}) for arm in arms],
-        limits=limits,
-        name="arena-prices",
-        costs=1,
-        known={"dollars": prices},
-    )
+    return Problem(arms, limits=limits, name=name, costs=1, known={"dollars": prices})
 
 
-def _abrupt() -> Problem:
+def _abrupt(name: str) -> Problem:
     """At half of the budget pi* goes from arms 1 and 2 to arms 3 and 4.
 
     Arm 1 earns most, arm 3 least and arm 2 is the most careful; then arm 3 earns most, arm 4 is the
@@ -159,14 +131,14 @@ def _abrupt() -> Problem:
     after = bernoulli_arms(
         (0.5, 0.25, 0.75), (0.6, 0.24, 0.42), (0.4, 0.7, 0.52), (0.7, 0.525, 0.21)
     )
-    return Problem(before, limit=0.8, name="arena-abrupt", changes=[Change(0.5, after)])
+    return Problem(before, limit=0.8, name=name, changes=[Change(0.5, after)])
 
 
-def _drift() -> Problem:
+def _drift(name: str) -> Problem:
     """pi*'s bold arm is arm 1, then arm 2, then arm 1 again; its careful one arm 3, then arm 4."""
     phases = DRIFT_CHANGES + 1
     changes = [Change(short(j / phases), _drifted((j + 0.5) / phases)) for j in range(1, phases)]
-    return Problem(_drifted(0.5 / phases), limit=0.8, name="arena-drift", changes=changes)
+    return Problem(_drifted(0.5 / phases), limit=0.8, name=name, changes=changes)
 
 
 def _drifted(spent: float) -> list[Arm]:
@@ -193,14 +165,9 @@ def _careful(wave: float) -> tuple[float, float]:
     return 0.9 + 0.2 * wave - 0.3 * wave**2, 0.45 - 0.15 * wave
 
 
-SPECIAL: dict[str, Callable[[], Problem]] = {
-    "arena-tight": _tight,
-    "arena-free": _free,
+SPECIAL: dict[str, Callable[[str], Problem]] = {
     "arena-cheap": _cheap,
-    "arena-rare": _rare,
     "arena-declared-safe": _declared_safe,
-    "arena-two-limits": _two_limits,
-    "arena-three-limits": _three_limits,
     "arena-per-pull": _per_pull,
     "arena-per-reward": _per_reward,
     "arena-total": _total,

@@ -45,45 +45,33 @@ def at_place(rows: Iterable[ArenaRow], problem: str, budget: float) -> list[Aren
 
 def _ranked_once(rows: Sequence[ArenaRow]) -> list[ArenaRow]:
     playing = [row for row in rows if not row.knows_means]
-    keepers = sorted((row for row in playing if row.keeps), key=_reward)
-    others = sorted((row for row in playing if not row.keeps), key=_tail)
-    found = _shared(keepers, _reward, _reward_error, 1)
-    found += _shared(others, _tail, _tail_error, 1 + len(keepers))
+    keepers = _shared([row for row in playing if row.keeps], _reward, 1)
+    others = [row for row in playing if not row.keeps]
+    found = keepers + _shared(others, _tail, 1 + len(keepers))
     aside = [row for row in rows if row.knows_means]
     return found + [replace(row, rank=None, tied=False) for row in aside]
 
 
-def _reward(row: ArenaRow) -> float:
-    """Lower is better: regret, but for a constant of the problem and the budget."""
-    return -row.counted
+Measure = Callable[[ArenaRow], tuple[float, float]]  # lower is better; its error, 0 for one run
 
 
-def _reward_error(row: ArenaRow) -> float:
-    return row.earned_se or 0.0
+def _reward(row: ArenaRow) -> tuple[float, float]:
+    """Regret, but for a constant of the problem and the budget."""
+    return -row.counted, row.earned_se or 0.0
 
 
-def _tail(row: ArenaRow) -> float:
-    return row.violation_p99_share
+def _tail(row: ArenaRow) -> tuple[float, float]:
+    return row.violation_p99_share, (row.violation_p99_se or 0.0) / (row.limit or 1.0)
 
 
-def _tail_error(row: ArenaRow) -> float:
-    return (row.violation_p99_se or 0.0) / (row.limit or 1.0)
-
-
-def _shared(
-    rows: Sequence[ArenaRow],
-    value: Callable[[ArenaRow], float],
-    error: Callable[[ArenaRow], float],
-    first: int,
-) -> list[ArenaRow]:
-    """Ranks from ``first`` on; who cannot be told from the first of a group shares its rank.
-
-    ``error``: the standard error of ``value``; 0 for a single run.
-    """
+def _shared(rows: Sequence[ArenaRow], measure: Measure, first: int) -> list[ArenaRow]:
+    """Rows by rank, from ``first`` on; who cannot be told from the first of a group shares it."""
+    rows = sorted(rows, key=lambda row: measure(row)[0])
     ranks: list[int] = []
     head = 0
     for i, row in enumerate(rows):
-        if i and value(row) - value(rows[head]) > NORMAL_95 * hypot(error(rows[head]), error(row)):
+        (best, error), (value, own) = measure(rows[head]), measure(row)
+        if value - best > NORMAL_95 * hypot(error, own):
             head = i
         ranks.append(first + head)
     return [

@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.arena.ranking import (
-    at_place,
-    judged,
-    percent,
-    standings,
-    verdict,
-)
+from tightrope.arena.ranking import at_place, judged, percent, standings, verdict
 from tightrope.arena.rows import ArenaRow, Scene
 from tightrope.files import write_text
 from tightrope.formats import NOTHING, counted, number, odds, with_reach
@@ -122,7 +116,19 @@ def write(
     """Everything is made first and written then; the page comes last."""
     drawn = panels(rows, scenes)
     figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
-    page = _page(rows, scenes, drawn, facts, budget, left_out)
+    page = fill(
+        TEMPLATE,
+        title=headline(rows),
+        lead=LEAD,
+        facts=facts,
+        findings=_verdicts(rows, scenes, budget),
+        pictures_lead=PICTURES_LEAD,
+        tables=[_standings(rows, budget), _numbers(rows, budget)],
+        notes=[*NOTES, *left_out],
+        files=FILES[:-1],
+        sources=[(f"Problem {name}: {s.about}", _source(s)) for name, s in scenes.items()],
+        **illustrated(drawn, size=SIZE),
+    )
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
     save(figure, folder / "arena", ("png", "svg"))
     write_text(folder / FILES[-1], page)
@@ -227,29 +233,6 @@ def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> PolicyCurve:
         high=None,
         hollow=np.array([not row.keeps for row in known], bool),
         style=style,
-    )
-
-
-def _page(
-    rows: Sequence[ArenaRow],
-    scenes: Mapping[str, Scene],
-    drawn: Sequence[Panel],
-    facts: Sequence[tuple[str, str]],
-    budget: float,
-    left_out: Sequence[str],
-) -> str:
-    return fill(
-        TEMPLATE,
-        title=headline(rows),
-        lead=LEAD,
-        facts=facts,
-        findings=_verdicts(rows, scenes, budget),
-        pictures_lead=PICTURES_LEAD,
-        tables=[_standings(rows, budget), _numbers(rows, budget)],
-        notes=[*NOTES, *left_out],
-        files=FILES[:-1],
-        sources=[(f"Problem {name}: {s.about}", _source(s)) for name, s in scenes.items()],
-        **illustrated(drawn, size=SIZE),
     )
 
 

@@ -29,7 +29,6 @@ from tightrope.optimum.pi_star import least_excess, least_factor, oracle, oracle
 from tightrope.problem import Problem
 from tightrope.results import Results, Runs, limit_bases, net_penalties
 from tightrope.statistics import (
-    NORMAL_99,
     Estimate,
     Floats,
     Interval,
@@ -47,7 +46,6 @@ FAR = 0.05  # of the limit: a run that goes further beyond it is a bad one
 MOST_FAR = 0.05  # of the runs: as many may be bad
 ROUNDING = 1e-9  # of what is allowed: sums of floats
 ON_A_PLANE = 1e-9  # of the largest reward rate: an arm this near to the others' plane is on it
-POINTS = 2**14  # of a law, for its variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,24 +125,6 @@ class Scene:
             return 1.0 - least_excess(self.problem, [one.share for one in self.problem.phases])[0]
         return 1.0 - least_factor(self.settled.moments)
 
-    @cached_property
-    def noise(self) -> float:
-        """Of sqrt(B): the largest deviation of a run's penalty, as a share of c B, of any arm."""
-        found = [0.0]
-        for phase in self.settled.phases:
-            moments = phase.problem.moments
-            for k in range(phase.problem.arm_count):
-                spread = _spreads(k, phase.problem) / np.sqrt(moments.cost[k])
-                found += (spread / moments.limits).tolist()
-        return max(found)
-
-    def has_room(self, budget: float) -> bool:
-        """Whether who knows the means can keep the limits with 99 % at a budget in largest costs.
-
-        The most careful mixture's slack must cover 2.33 standard deviations of a run's penalty.
-        """
-        return bool(self.slack * np.sqrt(max(budget, 0.0)) >= NORMAL_99 * self.noise)
-
     def optimum(self, budget: float) -> float | None:
         """OPT(B) at a budget in the user's units; None where no policy keeps the limits."""
         try:
@@ -162,23 +142,6 @@ def _off_one_plane(problem: Problem) -> bool:
     fit, *_ = np.linalg.lstsq(plane, moments.reward_rate)
     off = np.abs(moments.reward_rate - plane @ fit).max()
     return bool(off > ON_A_PLANE * moments.reward_rate.max())
-
-
-def _spreads(k: int, problem: Problem) -> Floats:
-    """The deviation [M] of a pull's penalty less the limit times what it is per, normalised."""
-    uniforms, arm = (np.arange(POINTS) + 0.5) / POINTS, problem.arms[k]
-    scales = np.array(problem.stated.told_scales)
-    drawn = np.array([cells.outcomes(uniforms) for cells in arm.cells()]) / scales[:, None]
-    constant, found = np.zeros(POINTS), []
-    for m, limit in enumerate(problem.moments.limits):
-        per = problem.limit_kinds[m].unit.pick(0, -1, 1)
-        at = int(problem.columns[0][k, 2 + m])
-        penalty, base = (drawn[one] if one >= 0 else constant for one in (at, per))
-        together = 0.0
-        if min(at, per) >= 0 and arm.sources[at] == arm.sources[per]:
-            together = float(np.mean(penalty * base) - penalty.mean() * base.mean())
-        found.append(penalty.var() + limit**2 * base.var() - 2.0 * limit * together)
-    return np.sqrt(np.maximum(found, 0.0))
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,10 @@ class Tuning:
         """The settings that no other beats in both reward and violation, sorted by violation."""
         return _frontier(self.rows)
 
+    @property
+    def _allowed(self) -> str:
+        return f"allowed: violation {self.max_violation:g}"
+
     def panels(self) -> list[Panel]:
         """Two panels: reward against violation, and the violation by setting."""
         return [self._trade_off(), self._settings()]
@@ -115,9 +119,8 @@ class Tuning:
             _points(CHOSEN, f"chosen: {self.policy.label}", [self.chosen]),
         ]
         heights = [row.reward_rate.mean for row in self.coarse]
-        edge = np.full(2, self.max_violation)
-        name = f"allowed: violation {self.max_violation:g}"
-        references = [Reference("limit", name, np.array([min(heights), max(heights)]), edge)]
+        edge = np.array([min(heights), max(heights)]), np.full(2, self.max_violation)
+        references = [Reference("limit", self._allowed, *edge)]
         rate = optimum_rate(self.chosen)
         if rate is not None:
             references.insert(0, Reference("optimum", "exact optimum OPT(B)/B", np.array([rate])))
@@ -135,8 +138,7 @@ class Tuning:
             shown = _points(f"{self.policy.name}:{name}", name, rows)
             v0 = np.array([row.v0 for row in rows])
             curves.append(replace(shown, x=v0, y=shown.x, style=style))
-        name = f"allowed: violation {self.max_violation:g}"
-        references = [Reference("limit", name, np.array([self.max_violation]))]
+        references = [Reference("limit", self._allowed, np.array([self.max_violation]))]
         y_label = "penalty / budget − limit"
         return Panel("Violation by setting", y_label, curves, references, x_label="v0", x_log=True)
 
@@ -241,17 +243,13 @@ class _Search:
             (results,) = make([request], quiet, self.store, whole=True)
         return [
             TunedRow(
-                **{**_fields(row), "policy": policy.label},
+                **{**vars(row), "policy": policy.label},
                 v0=policy.v0,
                 delta0=policy.delta0,
                 setting=setting,
             )
             for setting, policy, row in zip(wanted, policies.values(), results.rows(), strict=True)
         ]
-
-
-def _fields(row: SummaryRow) -> dict[str, Any]:
-    return {one.name: getattr(row, one.name) for one in fields(row)}
 
 
 def _best(rows: Sequence[TunedRow], max_violation: float) -> TunedRow:

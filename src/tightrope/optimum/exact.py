@@ -47,17 +47,9 @@ import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, TightropeError
 from tightrope.optimum.grid import CostGrid, Costs, last_node
-from tightrope.optimum.pi_star import (
-    BestMixture,
-    best_arms,
-    best_mixture,
-    best_phases,
-    conflict,
-    least_excess,
-    limit_names,
-)
+from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, limit_names
 from tightrope.problem import Moments, Problem, require_unchanging
-from tightrope.problem.mixtures import bounded_total
+from tightrope.problem.mixtures import BestMixture, best_mixture, bounded_total, conflict
 
 __all__ = ["cost_of_a_run", "optimum"]
 

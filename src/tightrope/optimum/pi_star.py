@@ -31,7 +31,6 @@ from tightrope.problem.mixtures import (
     ROUNDING,
     ZERO,
     BestMixture,
-    Conflict,
     best_mixture,
     conflict,
     program,
@@ -39,16 +38,11 @@ from tightrope.problem.mixtures import (
 from tightrope.showing import html_of
 
 __all__ = [
-    "ROUNDING",
-    "BestMixture",
-    "Conflict",
     "Oracle",
     "PhaseMixtures",
     "at_budget",
     "best_arms",
-    "best_mixture",
     "best_phases",
-    "conflict",
     "infeasible",
     "least_excess",
     "least_factor",

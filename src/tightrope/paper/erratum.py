@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.paper.base import Call, Evidence, Experiment
+from tightrope.paper.pairs import shown
 from tightrope.policies import LyOn
 from tightrope.report.panels import (
     Panel,
@@ -48,17 +49,12 @@ def panels(evidence: Evidence) -> list[Panel]:
     """(a) the reward rate, (b) the violation, (c) the fraction of runs that are locked."""
     problem, rows = evidence.results[0].problem, evidence.rows
     rate = [*optimum_line(rows), *stationary_line(problem, "reward_rate")]
-    shown = [
-        ("(a) Reward rate", "reward / B", _curves(evidence, "reward_rate"), rate),
-        (
-            "(b) Constraint violation",
-            "penalty / B − c",
-            _curves(evidence, "violation"),
-            limit_line("violation"),
-        ),
-        ("(c) Runs locked on arm 1", "fraction of runs", _locked_curves(evidence), []),
+    over = _curves(evidence, "violation"), limit_line("violation")
+    return [
+        shown("a", "reward_rate", "", _curves(evidence, "reward_rate"), rate, x_log=True),
+        shown("b", "violation", "", *over, x_log=True),
+        shown("c", "locked", "", _locked_curves(evidence), [], x_log=True),
     ]
-    return [Panel(*one, x_label="budget B / 1000", x_unit=1000.0, x_log=True) for one in shown]
 
 
 def notes(evidence: Evidence) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tightrope.paper.base import Call, Evidence, Experiment
+from tightrope.paper.pairs import shown
 from tightrope.policies import LyOff, LyOn, Stationary
 from tightrope.report.panels import (
     Panel,
@@ -24,11 +25,7 @@ DELTA0 = (0.5, 15.0)  # panels a-c, panels d-f
 BUDGETS = (*range(1000, 10_001, 1000), *range(20_000, 60_001, 10_000))
 STATIONARY = Stationary()  # pi*
 ARM = 0  # the arm whose share of the pulls is shown
-METRICS = {  # what each panel shows: its title, its vertical axis, the part of a list
-    "reward_rate": ("Reward rate", "reward / B", None),
-    "violation": ("Constraint violation", "penalty / B − c", None),
-    "pull_share": ("Time allocation", "share of pulls, arm 1", ARM),
-}
+METRICS = {"reward_rate": None, "violation": None, "pull_share": ARM}  # the part of a list
 
 
 def learners(delta0: float) -> dict[str, LyOff | LyOn]:
@@ -65,16 +62,9 @@ def notes(evidence: Evidence) -> list[str]:
 
 
 def _panel(evidence: Evidence, letter: str, delta0: float, metric: str) -> Panel:
-    title, y_label, number = METRICS[metric]
-    return Panel(
-        title=f"({letter}) {title}, δ₀ = {delta0:g}",
-        y_label=y_label,
-        curves=_curves(evidence, delta0, metric, number),
-        references=_references(evidence, metric, number),
-        x_label="budget B / 1000",
-        x_unit=1000.0,
-        from_zero=True,
-    )
+    curves = _curves(evidence, delta0, metric, METRICS[metric])
+    references = _references(evidence, metric, METRICS[metric])
+    return shown(letter, metric, f"δ₀ = {delta0:g}", curves, references, from_zero=True)
 
 
 def _curves(

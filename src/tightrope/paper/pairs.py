@@ -21,11 +21,13 @@ from tightrope.report.panels import (
 )
 from tightrope.report.styles import Style
 
-__all__ = ["ALIKE", "Setting", "pair", "sweep"]
+__all__ = ["ALIKE", "Setting", "pair", "shown", "sweep"]
 
 METRICS = {  # each panel's title and vertical axis
     "reward_rate": ("Reward rate", "reward / B"),
     "violation": ("Constraint violation", "penalty / B − c"),
+    "pull_share": ("Time allocation", "share of pulls, arm 1"),
+    "locked": ("Runs locked on arm 1", "fraction of runs"),
 }
 ALIKE = (
     "Every arm of these figures has a mean reward equal to its mean penalty. So the expected reward"
@@ -57,18 +59,27 @@ def sweep(settings: Sequence[Setting], budgets: tuple[float, ...]) -> tuple[Call
 
 def pair(evidence: Evidence, settings: Sequence[Setting], what: str, **axes: Any) -> list[Panel]:
     """(a) the reward rate, (b) the violation; ``what`` is added to both titles."""
-    return [
-        Panel(
-            title=f"({letter}) {title}, {what}",
-            y_label=y_label,
-            curves=[_curve(evidence, setting, metric) for setting in settings],
-            references=_references(evidence, metric),
-            x_label="budget B / 1000",
-            x_unit=1000.0,
-            **axes,
-        )
-        for letter, (metric, (title, y_label)) in zip("ab", METRICS.items(), strict=True)
-    ]
+    found = []
+    for letter, metric in (("a", "reward_rate"), ("b", "violation")):
+        curves = [_curve(evidence, setting, metric) for setting in settings]
+        found.append(shown(letter, metric, what, curves, _references(evidence, metric), **axes))
+    return found
+
+
+def shown(
+    letter: str,
+    metric: str,
+    what: str,
+    curves: Sequence[PolicyCurve],
+    references: Sequence[Reference],
+    **axes: Any,
+) -> Panel:
+    """A panel of a metric against the budget."""
+    title, y_label = METRICS[metric]
+    title = ", ".join(filter(None, [f"({letter}) {title}", what]))
+    return Panel(
+        title, y_label, curves, references, x_label="budget B / 1000", x_unit=1000.0, **axes
+    )
 
 
 def _curve(evidence: Evidence, setting: Setting, metric: str) -> PolicyCurve:

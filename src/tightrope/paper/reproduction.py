@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,14 @@ from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.planning import backend_names
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationSettings, make
-from tightrope.errors import OutsideTheoryWarning
+from tightrope.errors import InputError, OutsideTheoryWarning
 from tightrope.files import PARTS, make_folder, require_folder, write_text
 from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.paper.claims import judge
+from tightrope.paper.erratum import ERRATUM
+from tightrope.paper.figure1 import FIGURE1
+from tightrope.paper.growing_arms import FIGURE2, FIGURE3
+from tightrope.paper.tradeoff import FIGURE4, FIGURE5
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, legend_marks, save, svg_text
 from tightrope.report.page import Book, Chapter, Picture, render_book
@@ -29,7 +33,15 @@ from tightrope.report.table import write_csv
 from tightrope.report.verdicts import Verdict, findings
 from tightrope.version import __version__
 
-__all__ = ["Finding", "Reproduction", "run"]
+__all__ = ["EXPERIMENTS", "Finding", "Reproduction", "reproduce"]
+
+ALL = "all"
+
+# To add an experiment, write its module and list it here.
+EXPERIMENTS: Mapping[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (FIGURE1, FIGURE2, FIGURE3, FIGURE4, FIGURE5, ERRATUM)
+}
 
 PAGE = "index.html"
 CLAIMS = "claims.csv"
@@ -84,17 +96,27 @@ class Reproduction:
         return [note for found in self.findings for note in found.notes]
 
 
-def run(
-    experiments: Sequence[Experiment],
+def reproduce(
+    experiment: str | Experiment = ALL,
     *,
-    runs: int,
-    seed: int,
-    out: str | os.PathLike[str],
-    progress: Progress,
-    fresh: bool,
-    backend: str,
+    runs: int = 1000,
+    seed: int = 0,
+    out: str | os.PathLike[str] = "out",
+    progress: Progress = None,
+    fresh: bool = False,
+    backend: str = "auto",
 ) -> Reproduction:
-    """See :func:`tightrope.paper.reproduce`."""
+    """Simulate the paper's experiments and write figures, tables and one page to ``out``.
+
+    ``experiment`` is ``"all"``, a name in ``EXPERIMENTS``, or an ``Experiment``. ``runs`` is per
+    point of a curve; ``backend`` and ``progress`` as in ``simulate``, with one bar for everything.
+    At the end it writes ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
+    ``index.html``, each atomically.
+
+    Until then, finished runs are kept in ``out/.partial``. After Ctrl-C, which is raised, or a
+    power cut, the same call continues from there and writes the same bytes; ``fresh`` starts again.
+    """
+    experiments = _experiments(experiment)
     require(*MODULES)
     count, seed = len(run_numbers(runs)), seed_number(seed)
     one_of("backend", backend, backend_names())
@@ -119,6 +141,17 @@ def run(
     return Reproduction(found, claims, files)
 
 
+def _experiments(experiment: str | Experiment) -> list[Experiment]:
+    if isinstance(experiment, Experiment):
+        return [experiment]
+    if experiment == ALL:
+        return list(EXPERIMENTS.values())
+    if experiment not in EXPERIMENTS:
+        known = ", ".join(map(repr, [*EXPERIMENTS, ALL]))
+        raise InputError(f"experiment {experiment!r} is unknown; known: {known}")
+    return [EXPERIMENTS[experiment]]
+
+
 def _warn(experiments: Sequence[Experiment]) -> None:
     """Warn once for all sweeps about points outside the theory; in full for one experiment."""
     told = {one.name: found for one in experiments if (found := _caveats(one.sweep))}
@@ -130,7 +163,7 @@ def _warn(experiments: Sequence[Experiment]) -> None:
             f"{', '.join(told)}: some points lie outside the theory (delta is not below the"
             " limit) and are used as published; the report marks them and says why"
         )
-    warnings.warn(text, OutsideTheoryWarning, stacklevel=4)
+    warnings.warn(text, OutsideTheoryWarning, stacklevel=3)
 
 
 def _caveats(sweep: Sequence[Call]) -> list[str]:

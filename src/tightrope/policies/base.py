@@ -23,16 +23,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from tightrope.errors import PolicyError
+from tightrope.problem import Known, Problem, Task
 from tightrope.problem.laws import shown
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from tightrope.problem import Known, Problem, Task
 
 __all__ = [
     "IndexPolicy",
@@ -351,17 +349,8 @@ class IndexPolicy(Policy):
     @classmethod
     def functions(cls) -> tuple[Callable[..., Any], ...]:
         """The functions that kernels compile: the policy's own and the queue's ``advance``."""
-        terms = (cls.reward_terms, cls.penalty_terms)
-        return (
-            cls.clock,
-            *terms,
-            cls.reward_index,
-            cls.penalty_index,
-            advance,
-            net_penalty,
-            net_sum,
-            net_width,
-        )
+        own = (cls.clock, cls.reward_terms, cls.penalty_terms, cls.reward_index, cls.penalty_index)
+        return (*own, advance, net_penalty, net_sum, net_width)
 
     def decide(
         self,

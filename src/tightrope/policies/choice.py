@@ -28,20 +28,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from tightrope.policies.base import (
-    Constants,
-    Policy,
-    Setup,
-    Statistics,
-    net_penalty,
-    net_sum,
-)
+from tightrope.policies.base import Constants, Policy, Setup, Statistics, net_penalty, net_sum
 from tightrope.policies.state import Array, NoScratch, State, record_fields, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["WORDS", "ChoicePolicy", "carried_fields", "fields_within", "hashed", "record"]
 

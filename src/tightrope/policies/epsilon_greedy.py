@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.parts.rates import INFINITY, rate_terms
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["EpsilonGreedy"]
 
@@ -26,11 +23,11 @@ class EpsilonGreedy(IndexPolicy):
 
     epsilon: float = 0.1
 
-    name: ClassVar[str] = "epsilon-greedy"
-    summary: ClassVar[str] = "the best reward rate so far, or any arm with probability epsilon"
-    contestants: ClassVar[tuple[str, ...]] = ("epsilon-greedy",)
-    colour: ClassVar[str | None] = "#cc79a7"
-    random: ClassVar[bool] = True
+    name = "epsilon-greedy"
+    summary = "the best reward rate so far, or any arm with probability epsilon"
+    contestants = ("epsilon-greedy",)
+    colour = "#cc79a7"
+    random = True
 
     def __post_init__(self) -> None:
         self.require_number("epsilon", 0.0)

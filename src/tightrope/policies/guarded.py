@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tightrope.policies.base import Constants, Setup
 from tightrope.policies.parts.guard import Guard, allows, constants_of, open_guard, settle
 from tightrope.policies.resolve import Resolve, ResolveScratch
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["GuardedResolve"]
 
@@ -33,14 +31,14 @@ _, _choose_for_one, _renew_for_one = Resolve.functions(1)
 _choose_for_many = Resolve.functions(2)[1]
 
 
-def _kept(state: State, guard: Guard, arm: int) -> int:
+def _kept(state: State, guard: Guard, row: int) -> int:
     """The arm, or the safe one if the guard does not allow it."""
     safe, others = int(guard.safe[0]), 0.0
     if state.flying[0] > 0.0:
         for one in rows(state):
             others += state.flight[one] if one != safe else 0.0
-    if arm == safe or allows(guard, others):
-        return arm
+    if row == safe or allows(guard, others):
+        return row
     return safe
 
 
@@ -72,13 +70,9 @@ def _learn_for_one(constants: Constants, state: State, scratch: Any, row: int) -
 class GuardedResolve(Resolve):
     """``resolve`` with a risk, for a task that declares a safe arm; see :class:`Resolve`."""
 
-    contestants: ClassVar[tuple[str, ...]] = ()
-    forgetful: ClassVar[tuple[str, ...]] = ()
-    colour: ClassVar[str | None] = None
-
-    Scratch: ClassVar[type] = GuardedBeliefs
-    seldom: ClassVar[tuple[str, ...]] = ("guard", *(f"beliefs.{one}" for one in Resolve.seldom))
-    carried: ClassVar[tuple[str, ...]] = ("guard",)  # what it knows of pulls told
+    Scratch = GuardedBeliefs
+    seldom = ("guard", *(f"beliefs.{one}" for one in Resolve.seldom))
+    carried = ("guard",)  # what it knows of pulls told
     learn = staticmethod(_learn)
 
     def setup(self, task: Task, budget: float) -> Setup:

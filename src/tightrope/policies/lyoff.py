@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.policies.parts.rates import Schedule
-from tightrope.problem import require_unchanging
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem
+from tightrope.problem import Problem, require_unchanging
 
 __all__ = ["LyOff"]
 
@@ -34,12 +30,12 @@ class LyOff(InformedPolicy, IndexPolicy):
     v: float | None = None
     delta: float | None = None
 
-    name: ClassVar[str] = "lyoff"
-    summary: ClassVar[str] = "the paper's policy for known means: a virtual queue, no learning"
-    contestants: ClassVar[tuple[str, ...]] = ("lyoff",)
-    colour: ClassVar[str | None] = "#0072b2"
-    steady: ClassVar[bool] = True
-    learns: ClassVar[bool] = False
+    name = "lyoff"
+    summary = "the paper's policy for known means: a virtual queue, no learning"
+    contestants = ("lyoff",)
+    colour = "#0072b2"
+    steady = True
+    learns = False
 
     def __post_init__(self) -> None:
         self.require_number("v0", 0.0, open_low=True)

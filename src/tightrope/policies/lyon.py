@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
@@ -24,9 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["LyOn"]
 
@@ -59,16 +56,12 @@ class LyOn(IndexPolicy):
     window0: float | None = None
     discount0: float | None = None
 
-    name: ClassVar[str] = "lyon"
-    summary: ClassVar[str] = "the paper's learning policy: confidence bounds and a virtual queue"
-    contestants: ClassVar[tuple[str, ...]] = ("lyon", "lyon:delta0=15")
-    forgetful: ClassVar[tuple[str, ...]] = (
-        "lyon:alpha=0.1",
-        "lyon:alpha=0.1,window0=8",
-        "lyon:alpha=0.1,discount0=8",
-    )
-    colour: ClassVar[str | None] = "#d55e00"
-    steady: ClassVar[bool] = True
+    name = "lyon"
+    summary = "the paper's learning policy: confidence bounds and a virtual queue"
+    contestants = ("lyon", "lyon:delta0=15")
+    forgetful = ("lyon:alpha=0.1", "lyon:alpha=0.1,window0=8", "lyon:alpha=0.1,discount0=8")
+    colour = "#d55e00"
+    steady = True
 
     def __post_init__(self) -> None:
         self.require_number("v0", 0.0, open_low=True)

@@ -15,16 +15,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tightrope.policies.base import Constants
-from tightrope.policies.parts.intervals import (
-    if_unknown,
-    spread,
-    untried,
-    wilson_high,
-    wilson_low,
-)
+from tightrope.policies.parts.intervals import mean_and_width, untried, wilson_high, wilson_low
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.state import Array, State, rows
@@ -49,10 +42,10 @@ class LyOnWilson(QueuedPolicy):
     alpha: float = 1.0
     q0: float | None = None
 
-    name: ClassVar[str] = "lyon-wilson"
-    summary: ClassVar[str] = "LyOn with asymmetric bounds; the queue starts near its final length"
-    contestants: ClassVar[tuple[str, ...]] = ("lyon-wilson",)
-    colour: ClassVar[str | None] = "#f4978e"
+    name = "lyon-wilson"
+    summary = "LyOn with asymmetric bounds; the queue starts near its final length"
+    contestants = ("lyon-wilson",)
+    colour = "#f4978e"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,27 +64,20 @@ class LyOnWilson(QueuedPolicy):
         renew_queues(constants, state, scratch)
         best, channels = math.inf, len(state.remaining) + 1
         squared = constants[3] * math.log(state.steps[0])
-        for arm in rows(state):
-            pulls, first = state.pulls[arm], arm * channels
-            mean, width = _mean_and_width(state, pulls, first, squared)
+        for row in rows(state):
+            pulls, first = state.pulls[row], row * channels
+            mean, width = mean_and_width(state, pulls, first, squared, True)
             low, high = wilson_low(mean, pulls, width), wilson_high(mean, pulls, width)
-            mean, width = _mean_and_width(state, pulls, first + 1, squared)
+            mean, width = mean_and_width(state, pulls, first + 1, squared, True)
             earned = wilson_high(mean, pulls, width)
             index = -constants[0] * earned / low
             for m in range(channels - 2):
-                mean, width = _mean_and_width(state, pulls, first + 2 + m, squared)
+                mean, width = mean_and_width(state, pulls, first + 2 + m, squared, True)
                 least = wilson_low(mean, pulls, width)
                 if state.bases[m] == 0.0:
                     index += scratch.length[m] * least / high
                 else:
                     index += scratch.length[m] * low_net_rate(state, m, least, earned, low, high)
             if index < best:
-                best, chosen = index, arm
+                best, chosen = index, row
         return chosen
-
-
-def _mean_and_width(state: State, pulls: float, at: int, squared: float) -> tuple[float, float]:
-    """The mean and eta z^2 of the channel whose total is ``state.totals[at]``."""
-    total = state.totals[at]
-    width = squared * spread(pulls, total, state.squares[at])
-    return total / pulls, if_unknown(state, at, width)

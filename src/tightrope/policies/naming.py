@@ -12,8 +12,8 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -99,10 +99,8 @@ def known_policies() -> Mapping[str, Any]:
 
 def _registered(entry: Any) -> type[Policy]:
     what = f"the entry point {entry.name} = {entry.value!r} of {GROUP}"
-    try:
+    with _importing(f"{what} cannot be loaded"):
         found = entry.load()
-    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
-        raise PolicyError(f"{what} cannot be loaded: {_reason(error)}") from error
     return _require_policy(found, what)
 
 
@@ -122,24 +120,31 @@ def _file_module(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with redirect_stdout(sys.stderr):  # standard output is for results
+        with _importing(f"policy file {path!r} cannot be read"):
             spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise PolicyError(f"policy file {path!r} cannot be read: {_reason(error)}") from error
-    finally:
-        if sys.exc_info()[0] is not None:
-            del sys.modules[name]
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 
 def _import(module: str, name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")  # find modules in the working folder, as python -m does
+    with _importing(f"policy {name!r} cannot be imported"):
+        return importlib.import_module(module)
+
+
+@contextmanager
+def _importing(problem: str) -> Iterator[None]:
+    """What a user's module raises as a :class:`PolicyError`, what it prints to standard error."""
     try:
-        with redirect_stdout(sys.stderr):
-            return importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
-        raise PolicyError(f"policy {name!r} cannot be imported: {_reason(error)}") from error
+        with redirect_stdout(sys.stderr):  # standard output is for results
+            yield
+    except (Exception, SystemExit) as error:
+        lines = str(error).splitlines()
+        reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        raise PolicyError(f"{problem}: {reason}") from error
 
 
 def _class_in(module: ModuleType, kind: str, name: str) -> type[Policy]:
@@ -165,12 +170,6 @@ def _require_policy(found: Any, what: str) -> type[Policy]:
         missing = ", ".join([*abstract, *([] if hasattr(found, "name") else ["name"])])
         raise PolicyError(f"{what}: the class {found.__name__} lacks {missing}")
     return found
-
-
-def _reason(error: BaseException) -> str:
-    """The error's type and the first line of its message."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _value(text: str) -> Any:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Policy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy, hashed
@@ -36,7 +36,6 @@ from tightrope.policies.parts.beliefs import (
     draw_for_many,
     draw_for_one,
     learn,
-    mean_of,
 )
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
@@ -49,10 +48,23 @@ from tightrope.policies.parts.mixture import (
     rate_of_pair,
     simplex,
 )
+from tightrope.policies.parts.rescue import (
+    LATE,
+    Outlook,
+    chance_owed,
+    cost_ahead,
+    excess_of,
+    known_cost,
+    large_penalty,
+    pending,
+    room_above,
+    safe_rate,
+    size_of,
+    skewness,
+    take_care,
+)
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Known, Task
+from tightrope.problem import Known, Task
 
 __all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
@@ -60,17 +72,11 @@ SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates
 
 # Chosen by measurement, none of them for one problem; docs/resolve.md has the comparisons.
 CALM = 1.0  # deviations from too late, where no risk is asked for
-LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
-LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
 RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
 WIDE, WIDER = 0.02, 2.0  # in this share of the steps draws are so many times wider
-
-# In place of a rate that is safe to promise.
-LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
-LOST = -2.0  # it is not expected to
 
 
 class ResolveScratch(NamedTuple):
@@ -115,15 +121,11 @@ class Resolve(ChoicePolicy):
     discount0: float | None = None
     watch: float | None = None
 
-    name: ClassVar[str] = "resolve"
-    summary: ClassVar[str] = "re-solves the best mixture of sampled arms against what is left"
-    contestants: ClassVar[tuple[str, ...]] = ("resolve", "resolve:risk=0.01")
-    forgetful: ClassVar[tuple[str, ...]] = (
-        "resolve:window0=2",
-        "resolve:discount0=2",
-        "resolve:watch=0.01",
-    )
-    colour: ClassVar[str | None] = "#d1006c"
+    name = "resolve"
+    summary = "re-solves the best mixture of sampled arms against what is left"
+    contestants = ("resolve", "resolve:risk=0.01")
+    forgetful = ("resolve:window0=2", "resolve:discount0=2", "resolve:watch=0.01")
+    colour = "#d1006c"
 
     Scratch: ClassVar[type] = ResolveScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "safest", "program")
@@ -165,28 +167,22 @@ class Resolve(ChoicePolicy):
 
     def _no_promise(self, task: Task) -> str | None:
         """What to say where a risk and a safe arm are given, but the guard needs all pulls."""
-        given = next(
-            (name for name in ("window0", "discount0", "watch") if getattr(self, name) is not None),
-            "watch",
-        )
         if self.risk is None or task.safe is None:
             return None
+        aimed, guard = f"risk = {self.risk:g} is aimed at only", "the guard of a safe arm"
         if which := task.not_per_cost:
             return (
-                f"policy resolve: {which}: the guard of a safe arm is for limits per unit of cost,"
-                f" so that risk = {self.risk:g} is aimed at only"
+                f"policy resolve: {which}: {guard} is for limits per unit of cost, so that {aimed}"
             )
         if task.scales.grow:
-            return (
-                "policy resolve: the guard of a safe arm rests on scales that do not grow, so that"
-                f" risk = {self.risk:g} is aimed at only"
-            )
-        if getattr(self, given) is None:
-            return None
-        return (
-            f"policy resolve: {given} = {getattr(self, given):g} is for arms that change, so that"
-            f" the safe arm {task.safe!r} is not used: risk = {self.risk:g} is aimed at only"
-        )
+            return f"policy resolve: {guard} rests on scales that do not grow, so that {aimed}"
+        for name in ("window0", "discount0", "watch"):
+            if (value := getattr(self, name)) is not None:
+                return (
+                    f"policy resolve: {name} = {value:g} is for arms that change, so that the safe"
+                    f" arm {task.safe!r} is not used: {aimed}"
+                )
+        return None
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: ResolveScratch) -> None:
@@ -276,7 +272,7 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
         return -1
     for m in range(len(state.limits)):
         left, whole = state.remaining[1 + m], state.limits[m] * scratch.budget[0]
-        risked = _large(constants, _size(state, scratch.arms, arm, m))
+        risked = large_penalty(constants, size_of(state, scratch.arms, arm, m))
         if left < LEFT * whole or risked > RISKED * left:
             return -1
     return arm
@@ -293,28 +289,29 @@ def _choose_for_one(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch), scratch.arms
-    allowance, limit, ahead = state.remaining[1], state.limits[0], _ahead(state, arms)
+    allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
-    unsure = spread / _known(arms.more[MORE * safest + KNOWN], ahead, len(arms.cost))
-    reserve = _skewness(constants, size) + _pending(constants, state, arms, 0)
-    safe = _safe_rate(constants, low, spread, unsure, reserve, allowance, ahead)
+    unsure = spread / known_cost(arms.more[MORE * safest + KNOWN], ahead, len(arms.cost))
+    reserve, outlook = skewness(constants, size), (low, spread, unsure)
+    reserve += pending(constants, state, arms, 0)
+    safe = safe_rate(constants, outlook, reserve, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
     draw_for_one(constants, state, arms, words[0], _widened(noise, words))
     if safe == LATE:
-        _take_care(arms.penalty, arms.cautious, 1.0 - noise)
+        take_care(arms.penalty, arms.cautious, 1.0 - noise)
     scratch.safe[0], scratch.promised[0] = safe, promised
     pair = best_pair(arms.reward, arms.penalty, promised)
     if safe >= 0.0 and promised < limit:
-        owed = _owed(limit, promised, rate_of_pair(pair, arms.rate), low)
+        owed = chance_owed(limit, promised, rate_of_pair(pair, arms.rate), low)
         if hashed(words[1], 0) * COIN < owed:
             return safest
     arm = pick_of_pair(pair, arms.cost, words[1] * COIN) & NOT_NEGATIVE
-    excess = _excess(constants, arms.more[MORE * arm + SIZE], size)
+    excess = excess_of(constants, arms.more[MORE * arm + SIZE], size)
     if safe >= 0.0 and excess > 0.0:
-        room = _room(constants, low, spread, unsure, reserve + excess, allowance, ahead)
+        room = room_above(constants, outlook, reserve + excess, allowance, ahead)
         if room < constants[0]:
             return safest
     return arm
@@ -343,13 +340,13 @@ def _choose_for_many(
     draw_for_many(constants, state, arms, words[0], _widened(noise, words))
     standing = _promise(constants, state, scratch)
     if standing == LATE:
-        _take_care(arms.penalty, arms.cautious, 1.0 - noise)
+        take_care(arms.penalty, arms.cautious, 1.0 - noise)
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
     mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:
         for m in range(len(state.limits)):
             rate, low = rate_of(mixture, arms.rate, m), rate_of(scratch.safest, arms.rate, m)
-            owed = max(owed, _owed(state.limits[m], scratch.promised[m], rate, low))
+            owed = max(owed, chance_owed(state.limits[m], scratch.promised[m], rate, low))
     if hashed(words[1], 0) * COIN < owed:
         return pick(scratch.safest, arms.cost, words[1] * COIN)
     arm = pick(mixture, arms.cost, words[1] * COIN)
@@ -367,18 +364,15 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
     limits, limited = state.limits, len(state.limits)
     if limited == 0:
         return 0.0
-    ahead, standing = _ahead(state, arms), math.inf
+    ahead, standing = cost_ahead(state, arms), math.inf
     for m in range(limited):
         promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * limits[m])
     _find_safest(scratch)
     for m in range(limited):
-        expected, noise, unsure = _of_safest(state, scratch, m, ahead)
-        reserve, allowance = (
-            _skewness(constants, _size_of_safest(state, scratch, m)),
-            remaining[1 + m],
-        )
-        reserve += _pending(constants, state, arms, m)
-        safe = _safe_rate(constants, expected, noise, unsure, reserve, allowance, ahead)
+        outlook = _of_safest(state, scratch, m, ahead)
+        reserve = skewness(constants, _size_of_safest(state, scratch, m))
+        reserve += pending(constants, state, arms, m)
+        safe = safe_rate(constants, outlook, reserve, remaining[1 + m], ahead)
         scratch.safe[m], standing = safe, min(standing, safe)
     for m in range(limited):
         if standing >= 0.0:
@@ -398,10 +392,8 @@ def _find_safest(scratch: ResolveScratch) -> None:
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _of_safest(
-    state: State, scratch: ResolveScratch, m: int, ahead: float
-) -> tuple[float, float, float]:
-    """The safest mixture's rate of penalty m, its variance per cost, and that of the rate."""
+def _of_safest(state: State, scratch: ResolveScratch, m: int, ahead: float) -> Outlook:
+    """What the safest mixture does to limit m."""
     arms, safest = scratch.arms, scratch.safest
     limited, count = len(state.limits), len(arms.cost)
     expected = noise = unsure = 0.0
@@ -411,7 +403,7 @@ def _of_safest(
             share, at = safest.shares[i], arm * limited + m
             expected += share * arms.rate[at]
             noise += share * arms.spread[at]
-            known = _known(arms.more[MORE * at + KNOWN], ahead, count)
+            known = known_cost(arms.more[MORE * at + KNOWN], ahead, count)
             unsure += share * share * arms.spread[at] / known
     return expected, noise, unsure
 
@@ -422,140 +414,20 @@ def _size_of_safest(state: State, scratch: ResolveScratch, m: int) -> float:
     for i in range(len(safest.arms)):
         arm = int(safest.arms[i])
         if 0 <= arm < len(arms.cost):
-            size = max(size, _size(state, arms, arm, m))
+            size = max(size, size_of(state, arms, arm, m))
     return size
 
 
-def _bearable(constants: Constants, state: State, scratch: ResolveScratch, arm: int) -> bool:
+def _bearable(constants: Constants, state: State, scratch: ResolveScratch, row: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
     for m in range(len(state.limits)):
         size = _size_of_safest(state, scratch, m)
-        excess = _excess(constants, _size(state, scratch.arms, arm, m), size)
+        excess = excess_of(constants, size_of(state, scratch.arms, row, m), size)
         if excess > 0.0:
-            ahead, allowance = _ahead(state, scratch.arms), state.remaining[1 + m]
-            reserve = _skewness(constants, size) + excess
-            reserve += _pending(constants, state, scratch.arms, m)
-            expected, noise, unsure = _of_safest(state, scratch, m, ahead)
-            room = _room(constants, expected, noise, unsure, reserve, allowance, ahead)
-            if room < constants[0]:
+            ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
+            reserve = skewness(constants, size) + excess
+            reserve += pending(constants, state, scratch.arms, m)
+            outlook = _of_safest(state, scratch, m, ahead)
+            if room_above(constants, outlook, reserve, allowance, ahead) < constants[0]:
                 return False
     return True
-
-
-def _size(state: State, arms: Arms, arm: int, m: int) -> float:
-    """The usual size of penalty m of an arm."""
-    return arms.more[MORE * (arm * len(state.limits) + m) + SIZE]  # type: ignore[no-any-return]
-
-
-# What is safe to promise.
-
-
-def _ahead(state: State, arms: Arms) -> float:
-    """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
-    if arms.any_part[0] == 0.0:  # costs of 0 and 1 are their squares
-        return max(state.remaining[0], 0.0) + 1.0  # type: ignore[no-any-return]
-    usual, channels = arms.pooled[0], len(state.remaining) + 1
-    cost, squares = usual, usual * usual
-    for arm in rows(state):
-        cost += state.totals[arm * channels]
-        squares += state.squares[arm * channels]
-    return max(state.remaining[0], 0.0) + squares / cost  # type: ignore[no-any-return]
-
-
-def _known(cost: float, ahead: float, count: int) -> float:
-    """The cost by which an arm of the safest mixture is known, or will be in time."""
-    return max(cost, min(LEARNING, 1.0 / count) * ahead)
-
-
-def _safe_rate(
-    constants: Constants,
-    expected: float,
-    noise: float,
-    unsure: float,
-    reserve: float,
-    allowance: float,
-    ahead: float,
-) -> float:
-    """The largest rate of a penalty from which the safest mixture can rescue; LATE or LOST.
-
-    ``expected`` is the mixture's own rate, ``noise`` the variance of what it incurs per unit of
-    cost, ``unsure`` that of the rate. If only this mixture is pulled from here on, the allowance
-    ends ``room`` deviations above the ``reserve`` on average. A steady rate comes nearest to the
-    barrier on its way, not at its end: there it has z deviations left at the rate returned.
-    """
-    if expected * ahead > allowance:
-        return LOST
-    z, room = constants[0], _room(constants, expected, noise, unsure, reserve, allowance, ahead)
-    if room < z:
-        return LATE
-    low = expected + constants[1] * math.sqrt(unsure)
-    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
-    return low + 0.5 * (room + math.sqrt(room * room - z * z)) * deviation / ahead
-
-
-def _room(
-    constants: Constants,
-    expected: float,
-    noise: float,
-    unsure: float,
-    reserve: float,
-    allowance: float,
-    ahead: float,
-) -> float:
-    """How many deviations above the reserve the allowance ends, by the safest mixture alone."""
-    low = expected + constants[1] * math.sqrt(unsure)
-    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
-    return (allowance - low * ahead - reserve) / deviation
-
-
-def _skewness(constants: Constants, size: float) -> float:
-    """Cornish and Fisher's term; the third cumulant is taken as ``size`` times the second."""
-    return size * (constants[0] * constants[0] - 1.0) / 6.0
-
-
-def _pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
-    """What pulls in flight may have incurred beyond what is expected: z deviations of it."""
-    if state.flying[0] == 0.0:
-        return 0.0
-    limited, variance = len(state.limits), 0.0
-    for arm in rows(state):
-        cost = state.flight[arm] * mean_of(arms.cost_scale[arm])
-        variance += cost * arms.spread[arm * limited + m]
-    return constants[0] * math.sqrt(variance)
-
-
-def _excess(constants: Constants, size: float, safest: float) -> float:
-    """By how much a large penalty of an arm exceeds one of the safest mixture; sizes are given.
-
-    The barrier is about many small penalties of the safest mixture. A single large one of the arm
-    to be pulled must not jump over it.
-    """
-    return max(_large(constants, size) - _large(constants, safest), 0.0)
-
-
-def _large(constants: Constants, size: float) -> float:
-    """A large penalty of an arm whose penalties usually have this size."""
-    return min(max(LARGE * constants[0] * constants[0], 1.0) * size, 1.0)
-
-
-# What exploring costs.
-
-
-def _take_care(drawn: Array, cautious: Array, weight: float) -> None:
-    """Move drawn penalty rates to cautious ones: at the end of a budget nothing is to be learnt."""
-    for at in range(len(drawn)):
-        drawn[at] += weight * (cautious[at] - drawn[at])
-
-
-def _owed(limit: float, promised: float, rate: float, low: float) -> float:
-    """The chance to pull the safest mixture instead, so that what is promised is kept on average.
-
-    The mixture was chosen by drawn rates, and looks better by them than its expected ``rate``. What
-    it is expected to incur beyond the promise is made up for by the safest one, whose rate is
-    ``low``, the more the nearer the promise has come from the limit itself to the least that can be
-    promised: there is no need to pay as long as the allowance is whole.
-    """
-    if not (rate > promised and rate > low and limit > promised):
-        return 0.0
-    worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
-    return worn * (rate - promised) / (rate - low)

@@ -16,20 +16,11 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    NamedTuple,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from tightrope.problem import Known
+from tightrope.problem import Known
 
 __all__ = [
     "Array",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,7 @@ from tightrope.errors import PolicyError
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.policies.parts.words import arm_number, as_arm
-from tightrope.problem import require_unchanging
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem, Task
+from tightrope.problem import Problem, Task, require_unchanging
 
 __all__ = ["FixedArm", "Stationary", "UniformRandom"]
 
@@ -27,8 +24,8 @@ __all__ = ["FixedArm", "Stationary", "UniformRandom"]
 class _Odds(IndexPolicy):
     """A policy with fixed odds: it pulls the first arm whose cumulative share exceeds a uniform."""
 
-    random: ClassVar[bool] = True
-    learns: ClassVar[bool] = False
+    random = True
+    learns = False
 
     def odds(self, known: Any) -> npt.NDArray[np.float64]:
         """The probability of pulling each arm [K], from a task or, if informed, a problem."""
@@ -63,10 +60,10 @@ class Stationary(_Odds, InformedPolicy):
 
     shares: tuple[float, ...] | None = None
 
-    name: ClassVar[str] = "stationary"
-    summary: ClassVar[str] = "fixed pull shares; the oracle's by default, which is pi*"
-    contestants: ClassVar[tuple[str, ...]] = ("stationary",)
-    colour: ClassVar[str | None] = "#1a1b1e"
+    name = "stationary"
+    summary = "fixed pull shares; the oracle's by default, which is pi*"
+    contestants = ("stationary",)
+    colour = "#1a1b1e"
 
     def __post_init__(self) -> None:
         if self.shares is not None:
@@ -108,9 +105,9 @@ class UniformRandom(_Odds):
     'uniform-random'
     """
 
-    name: ClassVar[str] = "uniform-random"
-    summary: ClassVar[str] = "every arm with the same probability"
-    colour: ClassVar[str | None] = "#56b4e9"
+    name = "uniform-random"
+    summary = "every arm with the same probability"
+    colour = "#56b4e9"
 
     def odds(self, task: Task) -> npt.NDArray[np.float64]:
         """1 / K each."""
@@ -127,10 +124,10 @@ class FixedArm(_Odds):
 
     arm: int | str = 1
 
-    name: ClassVar[str] = "fixed-arm"
-    summary: ClassVar[str] = "always the same arm, by its number from 1 or its name"
-    colour: ClassVar[str | None] = "#e69f00"
-    random: ClassVar[bool] = False
+    name = "fixed-arm"
+    summary = "always the same arm, by its number from 1 or its name"
+    colour = "#e69f00"
+    random = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arm", as_arm(self.arm))

@@ -6,14 +6,11 @@ It ignores the limits. LyOn makes the same choices while its queues are 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
+from tightrope.policies.base import IndexPolicy, Setup, limits_of
 from tightrope.policies.lyon import LyOn
 from tightrope.policies.parts.rates import exploration, known_facts, smallest_cost
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["UCBBwI"]
 
@@ -33,11 +30,11 @@ class UCBBwI(IndexPolicy):
     beta0: float = 1.0
     mu_min: float | None = None
 
-    name: ClassVar[str] = "ucb-bwi"
-    summary: ClassVar[str] = "upper confidence bound of the reward rate; ignores the limits"
-    contestants: ClassVar[tuple[str, ...]] = ("ucb-bwi",)
-    colour: ClassVar[str | None] = "#009e73"
-    steady: ClassVar[bool] = True
+    name = "ucb-bwi"
+    summary = "upper confidence bound of the reward rate; ignores the limits"
+    contestants = ("ucb-bwi",)
+    colour = "#009e73"
+    steady = True
 
     def __post_init__(self) -> None:
         self.require_number("alpha", 0.0)
@@ -56,10 +53,4 @@ class UCBBwI(IndexPolicy):
 
     clock = staticmethod(LyOn.clock)
     reward_terms = staticmethod(LyOn.reward_terms)
-
-    @staticmethod
-    def reward_index(
-        constants: Constants, clock: float, uniform: float, arm: float, level: float, width: float
-    ) -> float:
-        """Minus the upper confidence bound of the reward rate."""
-        return -(level + clock * width)
+    reward_index = staticmethod(LyOn.reward_index)  # with V = 1

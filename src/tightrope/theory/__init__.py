@@ -1,7 +1,8 @@
 """The paper's theorems as functions: constants and bounds, as printed and as corrected.
 
-``formulas`` has one function per formula, ``bounds`` the table of bounds for a problem and a
-budget, ``learning`` the limit of learning, ``citations`` the paper's numbers for its labels.
+``problem_constants`` has the constants of a problem, ``formulas`` one function per formula,
+``bounds`` the table of bounds for a problem and a budget, ``learning`` the limit of learning,
+``citations`` the paper's numbers for its labels.
 ``docs/theory.md`` explains the corrections, ``docs/learning-limit.md`` the limit of learning.
 """
 

@@ -12,44 +12,11 @@ from typing import NamedTuple
 from tightrope.errors import InputError
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Problem, require_unchanging
+from tightrope.theory import formulas
 from tightrope.theory.citations import cited
-from tightrope.theory.formulas import (
-    TheoryConstants,
-    beta0,
-    confidence_failure,
-    constants,
-    exploration_pulls,
-    lyoff_delta0,
-    lyoff_regret,
-    lyoff_schedule,
-    lyoff_violation,
-    lyon_delta0,
-    lyon_regret,
-    lyon_schedule,
-    lyon_violation,
-    most_pulls,
-    offline_drift,
-    online_drift,
-    online_queue,
-    optimality_gap,
-    optimality_gap_violation,
-    printed_delta0,
-    printed_lyoff_regret,
-    printed_lyoff_violation,
-    printed_lyon_regret,
-    printed_lyon_violation,
-    printed_offline_threshold,
-    printed_online_threshold,
-    printed_optimality_gap,
-    printed_regret_rest,
-    printed_violation_rest,
-    queue_mean,
-    regret_decomposition,
-    renewal_tail,
-    stationary_total,
-    violation_decomposition,
-)
+from tightrope.theory.formulas import exploration_pulls, most_pulls
 from tightrope.theory.learning import LearningLimit, learning_limit
+from tightrope.theory.problem_constants import TheoryConstants, constants
 
 __all__ = ["Bound", "bounds", "learning_bounds", "smallest_budget"]
 
@@ -104,7 +71,9 @@ def bounds(
         "penalty": scales.penalties[0],
         "rate": scales.penalties[0] / scales.cost,
     }
+    usual = {"reward": lambda b: known.reward_rate * b, "rate": lambda _: known.y_max - known.limit}
     rows = _rows(known, v0, delta0, alpha, units["rate"])
+    rows = (row._replace(trivial=row.trivial or usual.get(row.unit)) for row in rows)
     found = [_bound(row, normalised, units[row.unit], scales.cost) for row in rows]
     return [*found, *learning_bounds(problem, budget)]
 
@@ -168,11 +137,11 @@ class _Row(NamedTuple):
 
     name: str
     label: str
-    unit: str  # reward, penalty, rate (penalty per cost) or none
     value: Callable[[float], float]
-    printed: Callable[[float], float] | None
-    trivial: Callable[[float], float] | None
     note: str
+    unit: str = ""  # reward, penalty, rate (penalty per cost) or none
+    printed: Callable[[float], float] | None = None
+    trivial: Callable[[float], float] | None = None  # for rewards and rates, see ``bounds``
     obstacle: Callable[[float], str] = lambda _: ""
 
 
@@ -224,85 +193,72 @@ def _stationary_rows(k: TheoryConstants) -> Iterator[_Row]:
 
     Long because it is a table: one entry per row.
     """
-
-    def earned(budget: float) -> float:
-        return k.reward_rate * budget
-
-    def over(_: float) -> float:
-        return k.y_max - k.limit
-
     square = k.mu_min**2
     yield _Row(
         "P(more than n_0 pulls)",
         "prop:renewal-concentration",
-        "",
-        lambda b: renewal_tail(k, b, most_pulls(k, b)),
-        lambda b: renewal_tail(k, b, most_pulls(k, b)),
-        lambda b: 1.0,
+        lambda b: formulas.renewal_tail(k, b, most_pulls(k, b)),
         "of N > n, where the paper writes N >= n",
+        printed=lambda b: formulas.renewal_tail(k, b, most_pulls(k, b)),
+        trivial=lambda b: 1.0,
     )
     yield _Row(
         "pi*: reward beyond r(p*) B",
         "prop:srp",
-        "reward",
-        lambda b: stationary_total(b, k.reward_rate)[1] - earned(b),
-        lambda b: k.reward_rate / square,
-        earned,
+        lambda b: formulas.stationary_total(b, k.reward_rate)[1] - k.reward_rate * b,
         "the last pull costs at most 1, so 1 replaces 1 / mu_min^2",
+        unit="reward",
+        printed=lambda b: k.reward_rate / square,
     )
     yield _Row(
         "pi*: penalty beyond y(p*) B",
         "prop:srp",
-        "penalty",
-        lambda b: stationary_total(b, k.penalty_rate)[1] - k.penalty_rate * b,
-        lambda b: k.penalty_rate / square,
-        lambda b: k.y_max * b,
+        lambda b: formulas.stationary_total(b, k.penalty_rate)[1] - k.penalty_rate * b,
         "likewise",
+        unit="penalty",
+        printed=lambda b: k.penalty_rate / square,
+        trivial=lambda b: k.y_max * b,
     )
     yield _Row(
         "pi*: regret",
         "prop:optimality-gap",
-        "reward",
-        lambda b: optimality_gap(k),
-        lambda b: printed_optimality_gap(k, b),
-        earned,
+        lambda b: formulas.optimality_gap(k),
         "r(p*) (B + 1) - r(p*) B, by Wald's identity; no tail",
+        unit="reward",
+        printed=lambda b: formulas.printed_optimality_gap(k, b),
     )
     yield _Row(
         "pi*: violation",
         "prop:optimality-gap",
-        "rate",
-        lambda b: optimality_gap_violation(k, b),
-        lambda b: k.limit / (b * square),
-        over,
+        lambda b: formulas.optimality_gap_violation(k, b),
         "c (B + 1) / B - c",
+        unit="rate",
+        printed=lambda b: k.limit / (b * square),
     )
     yield _Row(
         "regret at pi*'s rate",
         "lemma:regret-decomp",
-        "reward",
-        lambda b: regret_decomposition(k, b, k.reward_rate),
-        lambda b: printed_regret_rest(k, b),
-        earned,
+        lambda b: formulas.regret_decomposition(k, b, k.reward_rate),
         "rates up to N(B); the lemma's n_0(B) is not admissible",
+        unit="reward",
+        printed=lambda b: formulas.printed_regret_rest(k, b),
     )
     yield _Row(
         "violation at rate c",
         "lemma:constraint-decomp",
-        "rate",
-        lambda b: violation_decomposition(k, b, k.limit),
-        lambda b: printed_violation_rest(k, b),
-        over,
+        lambda b: formulas.violation_decomposition(k, b, k.limit),
         "likewise",
+        unit="rate",
+        printed=lambda b: formulas.printed_violation_rest(k, b),
     )
 
 
 def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> Iterator[_Row]:
     def at(budget: float) -> tuple[float, float]:
-        return lyoff_schedule(budget, v0, delta0)
+        return formulas.lyoff_schedule(budget, v0, delta0)
 
     def threshold(budget: float) -> float:
-        drift = offline_drift(k, *at(budget), 0.5)
+        drift = formulas.offline_drift(k, *at(budget), 0.5)
         return drift.threshold if drift else math.inf
 
     def outside(budget: float) -> str:
@@ -311,45 +267,43 @@ def _lyoff_rows(k: TheoryConstants, v0: float, delta0: float, unit: float) -> It
     yield _Row(
         "LyOff: queue threshold l*",
         "lemma:drift-bound-offline",
-        "penalty",
         threshold,
-        lambda b: printed_offline_threshold(k, at(b)[0]),
-        lambda b: float(most_pulls(k, b)),
         "drift of half of mu_min (epsilon - delta) from there on",
-        outside,
+        unit="penalty",
+        printed=lambda b: formulas.printed_offline_threshold(k, at(b)[0]),
+        trivial=lambda b: float(most_pulls(k, b)),
+        obstacle=outside,
     )
     yield _Row(
         "LyOff: E[Q_n]",
         "eqn:exp_Q_n",
-        "penalty",
-        lambda b: queue_mean(k, offline_drift, *at(b)),
-        None,
-        lambda b: float(most_pulls(k, b)),
+        lambda b: formulas.queue_mean(k, formulas.offline_drift, *at(b)),
         "Hajek's theorem with Hoeffding's constants",
-        outside,
+        unit="penalty",
+        trivial=lambda b: float(most_pulls(k, b)),
+        obstacle=outside,
     )
     yield _Row(
         "LyOff: regret",
         "prop:offline-opt",
-        "reward",
-        lambda b: lyoff_regret(k, b, *at(b)),
-        lambda b: printed_lyoff_regret(k, b, *at(b)),
-        lambda b: k.reward_rate * b,
+        lambda b: formulas.lyoff_regret(k, b, *at(b)),
         "eqn:regret_offline_V, stopped at N(B)",
-        outside,
+        unit="reward",
+        printed=lambda b: formulas.printed_lyoff_regret(k, b, *at(b)),
+        obstacle=outside,
     )
-    for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
+    for name, trivial in (("violation", None), ("violation at most 0", lambda _: 0.0)):
         yield _Row(
             f"LyOff: {name}",
             "prop:offline-opt",
-            "rate",
-            lambda b: lyoff_violation(k, b, *at(b)),
-            lambda b: printed_lyoff_violation(k, b, *at(b)),
-            lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(lyoff_delta0(k, 2.0, v0)[0], delta0),
-            outside,
+            lambda b: formulas.lyoff_violation(k, b, *at(b)),
+            _zero_note(formulas.lyoff_delta0(k, 2.0, v0)[0], delta0),
+            unit="rate",
+            printed=lambda b: formulas.printed_lyoff_violation(k, b, *at(b)),
+            trivial=trivial,
+            obstacle=outside,
         )
-    yield from _delta0_rows("LyOff", "prop:offline-opt", k, v0, lyoff_delta0)
+    yield from _delta0_rows("LyOff", "prop:offline-opt", k, v0, formulas.lyoff_delta0)
 
 
 def _lyon_rows(
@@ -358,10 +312,10 @@ def _lyon_rows(
     """LyOn's bounds. Long because it is a table: one entry per row."""
 
     def at(budget: float) -> tuple[float, float]:
-        return lyon_schedule(budget, v0, delta0)
+        return formulas.lyon_schedule(budget, v0, delta0)
 
     def threshold(budget: float) -> float:
-        drift = online_drift(k, *at(budget), 0.5)
+        drift = formulas.online_drift(k, *at(budget), 0.5)
         return drift.threshold if drift else math.inf
 
     def left(budget: float) -> float:
@@ -376,73 +330,66 @@ def _lyon_rows(
     yield _Row(
         "LyOn: beta0",
         "lemma:drift-bound",
-        "",
-        lambda b: beta0(k, alpha),
-        lambda b: beta0(k, alpha),
-        None,
+        lambda b: formulas.beta0(k, alpha),
         f"alpha = {alpha:g}; the paper's experiments take beta0 = 1",
+        printed=lambda b: formulas.beta0(k, alpha),
     )
     yield _Row(
         "LyOn: pulls to explore",
         "alg:LyOn",
-        "",
         lambda b: float(exploration_pulls(k, b, alpha)),
-        lambda b: float(exploration_pulls(k, b, alpha)),
-        lambda b: b,
         "K ceil(beta0 log(2 B / mu_min))",
-        lambda b: _exploration_note(k, b, alpha),
+        printed=lambda b: float(exploration_pulls(k, b, alpha)),
+        trivial=lambda b: b,
+        obstacle=lambda b: _exploration_note(k, b, alpha),
     )
     yield _Row(
         "LyOn: P(a confidence bound fails)",
         "lemma:bound-psi",
-        "",
-        lambda b: confidence_failure(k, b, alpha),
-        None,
-        lambda b: 1.0,
+        lambda b: formulas.confidence_failure(k, b, alpha),
         "the paper takes 1 / n^2 at epoch n",
+        trivial=lambda b: 1.0,
     )
     yield _Row(
         "LyOn: queue threshold l*",
         "lemma:drift-bound",
-        "penalty",
         threshold,
-        lambda b: printed_online_threshold(k, at(b)[0]),
-        left,
         "drift of half of mu_min (epsilon / 2 - delta) from there on",
-        outside,
+        unit="penalty",
+        printed=lambda b: formulas.printed_online_threshold(k, at(b)[0]),
+        trivial=left,
+        obstacle=outside,
     )
     yield _Row(
         "LyOn: E[max Q_n]",
         "lemma:max-Q",
-        "penalty",
-        lambda b: online_queue(k, b, *at(b), alpha),
-        None,
-        left,
+        lambda b: formulas.online_queue(k, b, *at(b), alpha),
         "by excursions above l*; the paper's proof does not hold",
-        outside,
+        unit="penalty",
+        trivial=left,
+        obstacle=outside,
     )
     yield _Row(
         "LyOn: regret",
         "thm:regret",
-        "reward",
-        lambda b: lyon_regret(k, b, *at(b), alpha),
-        lambda b: printed_lyon_regret(k, b, *at(b), alpha),
-        lambda b: k.reward_rate * b,
+        lambda b: formulas.lyon_regret(k, b, *at(b), alpha),
         "stopped at N(B)",
-        outside,
+        unit="reward",
+        printed=lambda b: formulas.printed_lyon_regret(k, b, *at(b), alpha),
+        obstacle=outside,
     )
-    for name, trivial in (("violation", k.y_max - k.limit), ("violation at most 0", 0.0)):
+    for name, trivial in (("violation", None), ("violation at most 0", lambda _: 0.0)):
         yield _Row(
             f"LyOn: {name}",
             "thm:regret",
-            "rate",
-            lambda b: lyon_violation(k, b, *at(b), alpha),
-            lambda b: printed_lyon_violation(k, b, *at(b), alpha),
-            lambda b, trivial=trivial: trivial,  # type: ignore[misc]
-            _zero_note(lyon_delta0(k, 2.0, v0)[0], delta0),
-            outside,
+            lambda b: formulas.lyon_violation(k, b, *at(b), alpha),
+            _zero_note(formulas.lyon_delta0(k, 2.0, v0)[0], delta0),
+            unit="rate",
+            printed=lambda b: formulas.printed_lyon_violation(k, b, *at(b), alpha),
+            trivial=trivial,
+            obstacle=outside,
         )
-    yield from _delta0_rows("LyOn", "thm:regret", k, v0, lyon_delta0)
+    yield from _delta0_rows("LyOn", "thm:regret", k, v0, formulas.lyon_delta0)
 
 
 RangeOf = Callable[[TheoryConstants, float, float], tuple[float, float]]
@@ -459,20 +406,17 @@ def _delta0_rows(
     yield _Row(
         f"{policy}: delta0 must be above",
         label,
-        "",
         lambda b: range_of(k, b, v0)[0],
-        lambda b: printed_delta0(k, b, v0)[0],
-        lambda b: range_of(k, b, v0)[1],
         "for a violation below 0; at smaller budgets the range of delta0 is empty",
+        printed=lambda b: formulas.printed_delta0(k, b, v0)[0],
+        trivial=lambda b: range_of(k, b, v0)[1],
     )
     yield _Row(
         f"{policy}: delta0 must be below",
         label,
-        "",
         lambda b: range_of(k, b, v0)[1],
-        lambda b: printed_delta0(k, b, v0)[1],
-        None,
         reason,
+        printed=lambda b: formulas.printed_delta0(k, b, v0)[1],
     )
 
 

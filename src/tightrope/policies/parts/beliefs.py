@@ -36,7 +36,6 @@ __all__ = [
     "SIZE",
     "Arms",
     "believe",
-    "draw",
     "draw_for_many",
     "draw_for_one",
     "learn",
@@ -117,18 +116,18 @@ def believe(constants: Constants, state: State, arms: Arms) -> None:
     """Compute the beliefs about all arms."""
     limited = len(state.limits)
     _look_at_all(state, arms, limited)
-    for arm in rows(state):
-        _renew(constants, state, arms, arm, limited)
+    for row in rows(state):
+        _renew(constants, state, arms, row, limited)
 
 
-def learn(constants: Constants, state: State, arms: Arms, arm: int, limited: int) -> None:
+def learn(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
     """Compute the beliefs about the arm just pulled; those about all at steps 1, 2, 4, 8, ..."""
     steps = int(state.steps[0])
     everyone = steps & (steps - 1) == 0
     if everyone:
         _look_at_all(state, arms, limited)
     for turn in range(len(rows(state)) if everyone else 1):  # numba inlines every call
-        one = turn if everyone else arm
+        one = turn if everyone else row
         _renew(constants, state, arms, one & NOT_NEGATIVE, limited)
 
 
@@ -142,9 +141,9 @@ def _look_at_all(state: State, arms: Arms, limited: int) -> None:
     channels = 2 + limited
     for channel in range(channels):
         total = square = 0.0
-        for arm in rows(state):
-            total += state.totals[arm * channels + channel]
-            square += state.squares[arm * channels + channel]
+        for row in rows(state):
+            total += state.totals[row * channels + channel]
+            square += state.squares[row * channels + channel]
         arms.pooled[channel] = _size(total, square, 1.0)
 
 
@@ -155,23 +154,23 @@ def _size(total: float, square: float, pooled: float) -> float:
     return 1.0 if square == total else max(square / total, LEAST_SIZE)
 
 
-def _renew(constants: Constants, state: State, arms: Arms, arm: int, limited: int) -> None:
+def _renew(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
     """Compute the beliefs about an arm."""
-    first, stated = arm * (2 + limited), state.stated[0] > 0.0
+    first, stated = row * (2 + limited), state.stated[0] > 0.0
     if state.totals[first] != state.squares[first]:
         arms.any_part[0] = 1.0
-    cost, width = _renewed(state, arms, arm, first, 0, stated)
-    arms.cost_scale[arm], arms.cost_width[arm] = cost, width
-    reward, width = _renewed(state, arms, arm, first, 1, stated)
-    arms.reward_scale[arm], arms.reward_width[arm] = reward, width
+    cost, width = _renewed(state, arms, row, first, 0, stated)
+    arms.cost_scale[row], arms.cost_width[row] = cost, width
+    reward, width = _renewed(state, arms, row, first, 1, stated)
+    arms.reward_scale[row], arms.reward_width[row] = reward, width
     for m in range(limited):
         _renew_penalty(
-            constants, state, arms, arm, m, limited, mean_of(cost), mean_of(reward), stated
+            constants, state, arms, row, m, limited, mean_of(cost), mean_of(reward), stated
         )
 
 
 def _renewed(
-    state: State, arms: Arms, arm: int, first: int, channel: int, stated: bool
+    state: State, arms: Arms, row: int, first: int, channel: int, stated: bool
 ) -> tuple[float, float]:
     """The belief about an arm's mean cost or reward."""
     at, expected = first + channel, NOTHING
@@ -180,7 +179,7 @@ def _renewed(
             return _certain(state.known[at])
         expected = state.expected[at]
     total, square, pooled = state.totals[at], state.squares[at], arms.pooled[channel]
-    scale, width, _ = _usual_belief(state.pulls[arm], total, square, pooled, expected)
+    scale, width, _ = _usual_belief(state.pulls[row], total, square, pooled, expected)
     return scale, width
 
 
@@ -188,7 +187,7 @@ def _renew_penalty(
     constants: Constants,
     state: State,
     arms: Arms,
-    arm: int,
+    row: int,
     m: int,
     limited: int,
     mean_cost: float,
@@ -196,27 +195,28 @@ def _renew_penalty(
     stated: bool,
 ) -> None:
     """Compute the beliefs about one of an arm's penalties."""
-    first, at = arm * (2 + limited), arm * limited + m
-    pulls, cost, total = state.pulls[arm], state.totals[first], state.totals[first + 2 + m]
+    first, at = row * (2 + limited), row * limited + m
+    pulls, cost, total = state.pulls[row], state.totals[first], state.totals[first + 2 + m]
     square, pooled, usual_cost = state.squares[first + 2 + m], arms.pooled[2 + m], arms.pooled[0]
     expected = given = NOTHING
     if stated:
         expected = state.expected[first + 2 + m]
-        given = _given(state, arm, m, limited, mean_cost, reward)
+        given = _given(state, row, m, limited, mean_cost, reward)
     scale, width, size = _usual_belief(pulls, total, square, pooled, expected)
     mean = mean_of(scale)
     if given >= 0.0:
         mean = given
         scale, width = _certain(given)
     arms.penalty_scale[at], arms.penalty_width[at] = scale, width
-    base, limit, row, rare, prior_cost = state.bases[m], state.limits[m], MORE * at, 0.0, usual_cost
+    base, limit, place = state.bases[m], state.limits[m], MORE * at
+    rare, prior_cost = 0.0, usual_cost
     per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
     allowed = limit * per_pull  # penalty per pull
     if size > RARE * allowed and expected < 0.0 and given < 0.0:
         prior = min(size / max(allowed, size / RAREST), RAREST)
         rare = _chance_of_rare(pulls, total / size, prior)
         scale, width = _belief(pulls, prior, total, square, size, NOTHING)
-        arms.more[row + SCALE], arms.more[row + WIDTH], arms.any_rare[0] = scale, width, MAYBE
+        arms.more[place + SCALE], arms.more[place + WIDTH], arms.any_rare[0] = scale, width, MAYBE
         mean += rare * (mean_of(scale) - mean)
         prior_cost += rare * (prior * mean_cost - prior_cost)
     net, known = mean, cost + prior_cost
@@ -229,10 +229,10 @@ def _renew_penalty(
     squares += slope * slope * (state.squares[first] + usual_cost * usual_cost)
     squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * usual_cost)
     spread = squares / known
-    if given >= 0.0 and _is_certain(state, arm, m, limited):  # no noise, nothing to learn
+    if given >= 0.0 and _is_certain(state, row, m, limited):  # no noise, nothing to learn
         known, spread, size = CERTAIN, 1.0 / CERTAIN, given
-    arms.rate[at], arms.spread[at], arms.more[row + CHANCE] = rate, spread, rare
-    arms.more[row + SIZE], arms.more[row + KNOWN] = size, known
+    arms.rate[at], arms.spread[at], arms.more[place + CHANCE] = rate, spread, rare
+    arms.more[place + SIZE], arms.more[place + KNOWN] = size, known
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
 
 
@@ -241,18 +241,18 @@ def _certain(mean: float) -> tuple[float, float]:
     return (max(mean, LEAST_SIZE) if mean <= 0.5 else -max(1.0 - mean, 0.0)), 0.0
 
 
-def _given(state: State, arm: int, m: int, limited: int, mean_cost: float, reward: float) -> float:
+def _given(state: State, row: int, m: int, limited: int, mean_cost: float, reward: float) -> float:
     """A mean penalty that is known, or a share of the mean cost or reward; -1 if it is learned."""
-    weight = state.weights[arm * limited + m]
+    weight = state.weights[row * limited + m]
     if weight < 0.0:
-        return state.known[arm * (2 + limited) + 2 + m]  # type: ignore[no-any-return]
+        return state.known[row * (2 + limited) + 2 + m]  # type: ignore[no-any-return]
     return weight * (mean_cost if state.sources[m] == 0.0 else reward)  # type: ignore[no-any-return]
 
 
-def _is_certain(state: State, arm: int, m: int, limited: int) -> bool:
+def _is_certain(state: State, row: int, m: int, limited: int) -> bool:
     """Whether nothing is left to learn about the rate of a net penalty that is given."""
-    first, base = arm * (2 + limited), state.bases[m]
-    derived = state.weights[arm * limited + m] >= 0.0
+    first, base = row * (2 + limited), state.bases[m]
+    derived = state.weights[row * limited + m] >= 0.0
     if derived and base == 0.0 and state.sources[m] == 0.0:
         return True  # a share of the cost, per unit of cost
     needs_reward = base < 0.0 or (derived and state.sources[m] == 1.0)
@@ -342,21 +342,13 @@ def _log_rising(start: float, count: float) -> float:
 # From beliefs to draws.
 
 
-def draw(constants: Constants, state: State, arms: Arms, word: int, noise: float) -> None:
-    """Draw every arm's means, and from them its rates; ``noise`` multiplies the normal numbers.
+def draw_for_one(constants: Constants, state: State, arms: Arms, word: int, noise: float) -> None:
+    """Draw every arm's means under one limit; ``noise`` multiplies the normal numbers.
 
     A random word serves ``DRAWS`` channels of an arm. One loop over the arms with one hash for each
     is faster than a loop for each channel, which compilers turn into vectors: for 50 arms a step
     takes 0.64 us in place of 0.69 (AVX-512, where reading a table at 8 places takes long).
     """
-    if len(state.limits) == 1:
-        draw_for_one(constants, state, arms, word, noise)
-    else:
-        draw_for_many(constants, state, arms, word, noise)
-
-
-def draw_for_one(constants: Constants, state: State, arms: Arms, word: int, noise: float) -> None:
-    """The same, under one limit."""
     for arm in range(len(arms.cost)):
         random = hashed(word, arm)
         cost = _draw_cost(constants, arms, arm, noise, random)

@@ -28,23 +28,23 @@ __all__ = ["assume", "expected_outcome", "least_pulled"]
 UNTOLD = 0.5  # of the largest outcome: what is expected before anything was told
 
 
-def assume(view: State, told: State, arm: int, count: float, outcomes: Array) -> None:
+def assume(view: State, told: State, row: int, count: float, outcomes: Array) -> None:
     """Add ``count`` pulls of an arm to ``view``, a copy of ``told``, as they are expected.
 
     Adds what they come to together to ``outcomes`` [C]: cost, reward, penalties.
     """
     penalties = len(told.remaining) - 1
-    channels, pulls = 2 + penalties, told.pulls[arm]
+    channels, pulls = 2 + penalties, told.pulls[row]
     for channel in range(channels):
-        at, total = arm * channels + channel, count * expected_outcome(told, arm, channel)
+        at, total = row * channels + channel, count * expected_outcome(told, row, channel)
         outcomes[channel] += total
         view.totals[at] += total
         view.squares[at] += count / pulls * told.squares[at] if pulls > 0.0 else total
-    cost = count * expected_outcome(told, arm, 0)
-    reward = count * expected_outcome(told, arm, 1)
+    cost = count * expected_outcome(told, row, 0)
+    reward = count * expected_outcome(told, row, 1)
     for m in range(penalties):
-        at, base, limit = arm * penalties + m, told.bases[m], told.limits[m]
-        penalty = count * expected_outcome(told, arm, 2 + m)
+        at, base, limit = row * penalties + m, told.bases[m], told.limits[m]
+        penalty = count * expected_outcome(told, row, 2 + m)
         net = net_sum(base, limit, count, reward, penalty)
         if pulls > 0.0:
             view.products[at] += count / pulls * told.products[at]
@@ -55,25 +55,25 @@ def assume(view: State, told: State, arm: int, count: float, outcomes: Array) ->
         view.remaining[1 + m] -= net_penalty(base, limit, count, cost, reward, penalty)
     view.remaining[0] -= cost
     view.steps[0] += count
-    view.pulls[arm] += count
-    view.flight[arm] = count
+    view.pulls[row] += count
+    view.flight[row] = count
     view.flying[0] += count
 
 
-def expected_outcome(state: State, arm: int, channel: int) -> float:
+def expected_outcome(state: State, row: int, channel: int) -> float:
     """The mean outcome of an arm in a channel: 0 is the cost, 1 the reward, 2 + m penalty m."""
     channels = len(state.remaining) + 1
-    at, share = arm * channels + channel, 1.0
+    at, share = row * channels + channel, 1.0
     if state.known[at] >= 0.0:
         return state.known[at]  # type: ignore[no-any-return]
-    if channel >= 2 and state.weights[arm * (channels - 2) + channel - 2] >= 0.0:
-        share = state.weights[arm * (channels - 2) + channel - 2]
+    if channel >= 2 and state.weights[row * (channels - 2) + channel - 2] >= 0.0:
+        share = state.weights[row * (channels - 2) + channel - 2]
         channel = int(state.sources[channel - 2])
-        at = arm * channels + channel
+        at = row * channels + channel
         if state.known[at] >= 0.0:
             return share * state.known[at]  # type: ignore[no-any-return]
-    if state.pulls[arm] > 0.0:
-        return share * state.totals[at] / state.pulls[arm]  # type: ignore[no-any-return]
+    if state.pulls[row] > 0.0:
+        return share * state.totals[at] / state.pulls[row]  # type: ignore[no-any-return]
     pulls = total = 0.0
     for other in rows(state):
         pulls += state.pulls[other]
@@ -87,7 +87,7 @@ def least_pulled(state: State, stand_ins: Array, enough: float) -> int:
     ``stand_ins`` [K]: an arm's own number if it may be pulled.
     """
     chosen, fewest = -1, enough
-    for arm in rows(state):
-        if int(stand_ins[arm]) == arm and state.pulls[arm] < fewest:
-            chosen, fewest = arm, state.pulls[arm]
+    for row in rows(state):
+        if int(stand_ins[row]) == row and state.pulls[row] < fewest:
+            chosen, fewest = row, state.pulls[row]
     return chosen

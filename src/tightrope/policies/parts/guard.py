@@ -21,12 +21,10 @@ limits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.state import Array, State
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = [
     "Guard",
@@ -189,9 +187,9 @@ def allows(guard: Guard, others: float) -> bool:
     return True
 
 
-def settle(guard: Guard, state: State, arm: int) -> None:
+def settle(guard: Guard, state: State, row: int) -> None:
     """Take note of a pull of ``arm``, after its outcomes were counted."""
-    limited, safe = len(guard.rate), arm == int(guard.safe[0])
+    limited, safe = len(guard.rate), row == int(guard.safe[0])
     for m in range(limited):
         if safe:
             guard.penalty[m] += guard.left[1 + m] - state.remaining[1 + m]
@@ -249,25 +247,27 @@ def rate_at_most(cost: float, penalty: float, doubt: float, most: float) -> floa
 
     It holds at all times at once but for a chance of ``doubt``.
     """
-    if _evidence_below(cost, penalty, most) * doubt < 1.0:
+    if _evidence(cost, penalty, most, -1.0) * doubt < 1.0:
         return most
     low, high = 0.0, most  # the evidence against a rate grows with it
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        ruled_out = _evidence_below(cost, penalty, middle) * doubt >= 1.0
+        ruled_out = _evidence(cost, penalty, middle, -1.0) * doubt >= 1.0
         low, high = (low, middle) if ruled_out else (middle, high)
     return high
 
 
-def _evidence_below(cost: float, penalty: float, rate: float) -> float:
-    """A mixture of exp(-theta S_Y + log(1 + rate (1 - e^-theta)) S_X): against this rate or more.
+def _evidence(cost: float, penalty: float, rate: float, side: float) -> float:
+    """A mixture of exp(theta S_Y - kappa(theta) S_X): against this rate or less.
 
-    Each has mean 1 at most at any time if the arm's rate is ``rate`` or more.
+    With ``side`` -1, and so -theta, it is against this rate or more. Each has mean 1 at most at any
+    time if the arm's rate is such.
     """
-    total, theta = 0.0, FIRST_LEARN_TILT
+    total, theta = 0.0, side * FIRST_LEARN_TILT
     for _ in range(LEARN_TILTS):
-        exponent = math.log1p(-rate * math.expm1(-theta)) * cost - theta * penalty
-        total += math.exp(min(exponent, 600.0))
+        price = price_of(rate, theta)
+        if price < NEVER:
+            total += math.exp(min(theta * penalty - price * cost, 600.0))
         theta *= 2.0
     return total / LEARN_TILTS
 
@@ -279,17 +279,6 @@ def rate_at_least(cost: float, penalty: float, doubt: float) -> float:
     low, high = 0.0, penalty / max(cost, 1e-300)  # the evidence against a rate falls with it
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        ruled_out = _evidence_above(cost, penalty, middle) * doubt >= 1.0
+        ruled_out = _evidence(cost, penalty, middle, 1.0) * doubt >= 1.0
         low, high = (middle, high) if ruled_out else (low, middle)
     return low
-
-
-def _evidence_above(cost: float, penalty: float, rate: float) -> float:
-    """A mixture of exp(theta S_Y - kappa(theta) S_X): against this rate or less."""
-    total, theta = 0.0, FIRST_LEARN_TILT
-    for _ in range(LEARN_TILTS):
-        price = price_of(rate, theta)
-        if price < NEVER:
-            total += math.exp(min(theta * penalty - price * cost, 600.0))
-        theta *= 2.0
-    return total / LEARN_TILTS

@@ -12,6 +12,7 @@ __all__ = [
     "kl_low",
     "knapsack_radius",
     "log_term",
+    "mean_and_width",
     "rate_radius",
     "spread",
     "unpulled",
@@ -28,9 +29,9 @@ LEAST = 1e-9  # smallest lower bound of a mean above 0, so that quotients stay f
 
 def unpulled(state: State) -> int:
     """The first arm without a pull; -1 if there is none."""
-    for arm in rows(state):
-        if state.pulls[arm] == 0.0:
-            return arm
+    for row in rows(state):
+        if state.pulls[row] == 0.0:
+            return row
     return -1
 
 
@@ -39,9 +40,9 @@ def untried(state: State) -> int:
     channels, first = len(state.remaining) + 1, unpulled(state)
     if first >= 0:
         return first
-    for arm in rows(state):
-        if state.totals[arm * channels] <= 0.0:
-            return arm
+    for row in rows(state):
+        if state.totals[row * channels] <= 0.0:
+            return row
     return -1
 
 
@@ -60,9 +61,9 @@ def if_unknown(state: State, at: int, width: float) -> float:
     return 0.0 if state.known[at] >= 0.0 else width
 
 
-def rate_radius(state: State, arm: int, channel: int, gamma: float) -> float:
+def rate_radius(state: State, row: int, channel: int, gamma: float) -> float:
     """The radius of an arm's mean in a channel over its cost, to first order as in eqn:ly-index."""
-    pulls, first = state.pulls[arm], arm * (len(state.remaining) + 1)
+    pulls, first = state.pulls[row], row * (len(state.remaining) + 1)
     mean, cost = state.totals[first + channel] / pulls, state.totals[first] / pulls
     above = if_unknown(state, first + channel, knapsack_radius(mean, pulls, gamma))
     below = if_unknown(state, first, knapsack_radius(cost, pulls, gamma))
@@ -79,6 +80,15 @@ def spread(pulls: float, total: float, squares: float) -> float:
     if pulls < FEW or coin <= 0.0:
         return 1.0
     return min(max((squares / pulls - mean * mean) / coin, 0.0), 1.0)
+
+
+def mean_and_width(
+    state: State, pulls: float, at: int, squared: float, estimated: bool
+) -> tuple[float, float]:
+    """The mean and eta z^2 of the channel whose total is ``state.totals[at]``; eta may be 1."""
+    total = state.totals[at]
+    eta = spread(pulls, total, state.squares[at]) if estimated else 1.0
+    return total / pulls, if_unknown(state, at, eta * squared)
 
 
 def wilson_low(mean: float, pulls: float, width: float) -> float:

@@ -11,17 +11,6 @@ from tightrope.policies.state import State
 __all__ = ["high_net_rate", "low_net_rate"]
 
 
-def low_net_rate(
-    state: State, m: int, penalty: float, reward: float, cheap: float, dear: float
-) -> float:
-    """A lower bound, from one on the penalty, an upper one on the reward, and both of the cost."""
-    base, limit = state.bases[m], state.limits[m]
-    if base == 0.0:
-        return penalty / dear
-    net = penalty - limit * (base if base > 0.0 else -base * reward)
-    return net / (dear if net > 0.0 else cheap) + limit  # type: ignore[no-any-return]
-
-
 def high_net_rate(
     state: State, m: int, penalty: float, reward: float, cheap: float, dear: float
 ) -> float:
@@ -31,3 +20,10 @@ def high_net_rate(
         return penalty / cheap
     net = penalty - limit * (base if base > 0.0 else -base * reward)
     return net / (cheap if net > 0.0 else dear) + limit  # type: ignore[no-any-return]
+
+
+def low_net_rate(
+    state: State, m: int, penalty: float, reward: float, cheap: float, dear: float
+) -> float:
+    """A lower bound, from one on the penalty, an upper one on the reward, and both of the cost."""
+    return high_net_rate(state, m, penalty, reward, dear, cheap)

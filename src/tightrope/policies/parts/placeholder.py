@@ -19,16 +19,14 @@ The queues are in the policy's scratch: :class:`Queues`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, solve_program
 from tightrope.policies.parts.rates import Schedule
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["QueuedPolicy", "Queues", "renew_queues"]
 
@@ -57,8 +55,8 @@ class QueuedPolicy(ChoicePolicy):
     times the multipliers.
     """
 
-    Scratch: ClassVar[type] = Queues
-    carried: ClassVar[tuple[str, ...]] = ("due", "multiplier")
+    Scratch = Queues
+    carried = ("due", "multiplier")
 
     v0: float
     delta0: float
@@ -115,17 +113,17 @@ def _find_multipliers(state: State, queues: Queues) -> None:
     and one outcome 1 had been seen too.
     """
     limited, totals = len(queues.limits), state.totals
-    for arm in rows(state):
-        first = arm * (2 + limited)
+    for row in rows(state):
+        first = row * (2 + limited)
         cost = totals[first] + 1.0
         if state.known[first] >= 0.0:
-            cost = state.known[first] * (state.pulls[arm] + 2.0)
-        queues.reward[arm] = (totals[first + 1] + 1.0) / cost
+            cost = state.known[first] * (state.pulls[row] + 2.0)
+        queues.reward[row] = (totals[first + 1] + 1.0) / cost
         for m in range(limited):
             penalty, base, limit = totals[first + 2 + m] + 1.0, state.bases[m], state.limits[m]
-            pulls, reward = state.pulls[arm] + 2.0, totals[first + 1] + 1.0
+            pulls, reward = state.pulls[row] + 2.0, totals[first + 1] + 1.0
             net = net_penalty(base, limit, pulls, cost, reward, penalty)
-            queues.penalty[arm * limited + m] = net / cost
+            queues.penalty[row * limited + m] = net / cost
     if solve_program(queues.reward, queues.penalty, queues.tight, queues.program):
         for m in range(limited):
             queues.multiplier[m] = max(queues.program.prices[m], 0.0)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, Terms, limits_of
-
-if TYPE_CHECKING:
-    from tightrope.problem import Known, Task
+from tightrope.problem import Known, Task
 
 __all__ = [
     "INFINITY",

@@ -54,11 +54,11 @@ def _width(penalties: int) -> int:
     return 1 + 2 * (2 + penalties) + 2 * penalties
 
 
-def watch(state: State, history: Array, delta: float, arm: int, outcomes: Array) -> None:
+def watch(state: State, history: Array, delta: float, row: int, outcomes: Array) -> None:
     """Note a pull that the state has counted already; after an alarm, drop what is out of date."""
     penalties = len(state.remaining) - 1
     width = _width(penalties)
-    head = arm * (HEAD + WATCH_SLOTS * width)
+    head = row * (HEAD + WATCH_SLOTS * width)
     first = head + HEAD
     _add_bucket(state, history, head, outcomes)
     _merge(history, head, width)
@@ -70,7 +70,7 @@ def watch(state: State, history: Array, delta: float, arm: int, outcomes: Array)
     history[head + NEXT] = max(pulls + EVERY, GROWTH * pulls)
     split = _best_split(history, head, width, 2 + penalties, delta)
     if split > 0:
-        _drop(state, history, head, width, arm, split)
+        _drop(state, history, head, width, row, split)
 
 
 def _add_bucket(state: State, history: Array, head: int, outcomes: Array) -> None:
@@ -156,7 +156,7 @@ def _likelihood(pulls: float, total: float) -> float:
     return found + (misses * math.log(misses / pulls) if misses > 0.0 else 0.0)
 
 
-def _drop(state: State, history: Array, head: int, width: int, arm: int, split: int) -> None:
+def _drop(state: State, history: Array, head: int, width: int, row: int, split: int) -> None:
     """Forget the first buckets of an arm: its sums are those of the others."""
     penalties = len(state.remaining) - 1
     channels, first = 2 + penalties, head + HEAD
@@ -171,12 +171,12 @@ def _drop(state: State, history: Array, head: int, width: int, arm: int, split: 
         for slot in range(used):
             total += history[first + slot * width + at]
         if at == 0:
-            state.pulls[arm] = total
+            state.pulls[row] = total
         elif at <= channels:
-            state.totals[arm * channels + at - 1] = total
+            state.totals[row * channels + at - 1] = total
         elif at <= 2 * channels:
-            state.squares[arm * channels + at - 1 - channels] = total
+            state.squares[row * channels + at - 1 - channels] = total
         elif at <= 2 * channels + penalties:
-            state.products[arm * penalties + at - 1 - 2 * channels] = total
+            state.products[row * penalties + at - 1 - 2 * channels] = total
         else:
-            state.net_squares[arm * penalties + at - 1 - 2 * channels - penalties] = total
+            state.net_squares[row * penalties + at - 1 - 2 * channels - penalties] = total

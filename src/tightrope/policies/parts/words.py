@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tightrope.errors import PolicyError, nearest
-
-if TYPE_CHECKING:
-    from tightrope.problem import Known
+from tightrope.problem import Known
 
 __all__ = ["arm_number", "as_arm", "as_flag"]
 

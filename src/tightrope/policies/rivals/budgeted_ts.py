@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.sampling import Posteriors, count_outcomes, sampled_mean
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["BudgetedTS"]
 
@@ -32,13 +30,13 @@ class BudgetedTS(ChoicePolicy):
     'budgeted-ts'
     """
 
-    name: ClassVar[str] = "budgeted-ts"
-    summary: ClassVar[str] = "Thompson sampling of the reward rate; ignores the limits"
-    contestants: ClassVar[tuple[str, ...]] = ("budgeted-ts",)
-    colour: ClassVar[str | None] = "#7f7f7f"
+    name = "budgeted-ts"
+    summary = "Thompson sampling of the reward rate; ignores the limits"
+    contestants = ("budgeted-ts",)
+    colour = "#7f7f7f"
 
-    Scratch: ClassVar[type] = Posteriors
-    carried: ClassVar[tuple[str, ...]] = ("word",)
+    Scratch = Posteriors
+    carried = ("word",)
     learned: ClassVar[Mapping[str, str]] = {"counted": "outcomes", "successes": ""}
 
     def setup(self, task: Task, budget: float) -> Setup:
@@ -50,14 +48,14 @@ class BudgetedTS(ChoicePolicy):
         """The arm with the largest sampled reward rate."""
         scratch.word[0] = words[1]
         best, chosen = -1.0, 0
-        for arm in rows(state):
-            cost = sampled_mean(state, scratch, arm, 0, words[0])
-            reward = sampled_mean(state, scratch, arm, 1, words[0])
+        for row in rows(state):
+            cost = sampled_mean(state, scratch, row, 0, words[0])
+            reward = sampled_mean(state, scratch, row, 1, words[0])
             if reward > best * cost:
-                best, chosen = reward / cost, arm
+                best, chosen = reward / cost, row
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Posteriors, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Posteriors, row: int) -> None:
         """Update the posteriors of the arm just pulled."""
-        count_outcomes(state, scratch, arm)
+        count_outcomes(state, scratch, row)

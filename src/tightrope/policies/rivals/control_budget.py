@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -56,14 +56,12 @@ from tightrope.policies.rivals.identification import (
     LEAST_COST,
     ArmEvidence,
     bound_rates,
+    first_identified,
     identify,
     keep_identified,
 )
 from tightrope.policies.state import Array, State, field_starts, record_maker, rows
-from tightrope.problem import require_unchanging
-
-if TYPE_CHECKING:
-    from tightrope.problem import Problem, Task
+from tightrope.problem import Problem, Task, require_unchanging
 
 __all__ = ["ControlBudget"]
 
@@ -100,17 +98,13 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
     c0: float = 1.0
     alpha: float = 2.0
 
-    name: ClassVar[str] = "control-budget"
-    summary: ClassVar[str] = "steer what is saved of each limit to a threshold that shrinks"
-    contestants: ClassVar[tuple[str, ...]] = (
-        "control-budget",
-        "control-budget:alpha=0.1",
-        "control-budget:known=true",
-    )
-    colour: ClassVar[str | None] = "#b8860b"
+    name = "control-budget"
+    summary = "steer what is saved of each limit to a threshold that shrinks"
+    contestants = ("control-budget", "control-budget:alpha=0.1", "control-budget:known=true")
+    colour = "#b8860b"
 
-    Scratch: ClassVar[type] = Control
-    carried: ClassVar[tuple[str, ...]] = (
+    Scratch = Control
+    carried = (
         "stage",
         "gamma",
         "evidence.optimal",
@@ -143,9 +137,9 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
         evidence = scratch.evidence
         for m in range(len(evidence.limits)):
             evidence.limits[m] = state.limits[m]
-        for arm in rows(state):
-            scratch.cost[arm] = evidence.cost[arm] = LEAST_COST
-            bound_rates(state, evidence, constants[0], arm)
+        for row in rows(state):
+            scratch.cost[row] = evidence.cost[row] = LEAST_COST
+            bound_rates(state, evidence, constants[0], row)
         if constants[2] > 0.0:
             _copy_equations(constants, scratch)
 
@@ -157,34 +151,31 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
             if steps == 0 or steps % arms > 0 or not identify(evidence):
                 return steps % arms
             scratch.stage[0] = MEASURE
-        first = 0
-        while first < arms - 1 and evidence.optimal[first] == 0.0:
-            first += 1
         if scratch.stage[0] == MEASURE:
             if not _measured(constants, state, scratch):
                 return _least_pulled(state, evidence)
             scratch.stage[0] = CONTROL
         _aim(constants, state, scratch)
         arm = pick(scratch.aim, evidence.cost, coin(words[0]))
-        return arm if evidence.optimal[arm] > 0.0 else first
+        return arm if evidence.optimal[arm] > 0.0 else first_identified(evidence)
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Control, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Control, row: int) -> None:
         """The means and bounds of the arm just pulled, while they are needed."""
         limited = len(scratch.evidence.limits)
-        first, pulls = arm * (2 + limited), max(state.pulls[arm], 1.0)
+        first, pulls = row * (2 + limited), max(state.pulls[row], 1.0)
         cost = max(state.totals[first] / pulls, LEAST_COST)
-        scratch.cost[arm] = cost
-        scratch.reward[arm] = state.totals[first + 1] / pulls / cost
+        scratch.cost[row] = cost
+        scratch.reward[row] = state.totals[first + 1] / pulls / cost
         reward = state.totals[first + 1] / pulls
         for m in range(limited):
             penalty, base, limit = (
                 state.totals[first + 2 + m] / pulls, state.bases[m], state.limits[m]
             )  # fmt: skip
             net = net_penalty(base, limit, 1.0, cost, reward, penalty)
-            scratch.penalty[arm * limited + m] = net / cost
+            scratch.penalty[row * limited + m] = net / cost
         if scratch.stage[0] == IDENTIFY:
-            bound_rates(state, scratch.evidence, constants[0], arm)
+            bound_rates(state, scratch.evidence, constants[0], row)
 
 
 def _aim(constants: Constants, state: State, scratch: Control) -> None:
@@ -240,11 +231,11 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
         return False
     gamma = _largest_drift(evidence)
     scratch.gamma[0] = gamma
-    for arm in rows(state):
-        width = math.sqrt(constants[0] / max(state.pulls[arm], 1.0)) / scratch.cost[arm]
+    for row in rows(state):
+        width = math.sqrt(constants[0] / max(state.pulls[row], 1.0)) / scratch.cost[row]
         for m in range(limited):
-            off = width * (1.0 + abs(scratch.penalty[arm * limited + m]))
-            if evidence.optimal[arm] > 0.0 and _binds(evidence, m) and off > 0.5 * gamma:
+            off = width * (1.0 + abs(scratch.penalty[row * limited + m]))
+            if evidence.optimal[row] > 0.0 and _binds(evidence, m) and off > 0.5 * gamma:
                 return False
     return True
 
@@ -252,9 +243,9 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
 def _least_pulled(state: State, evidence: ArmEvidence) -> int:
     """Of the identified arms."""
     chosen, fewest = 0, math.inf
-    for arm in rows(state):
-        if evidence.optimal[arm] > 0.0 and state.pulls[arm] < fewest:
-            chosen, fewest = arm, state.pulls[arm]
+    for row in rows(state):
+        if evidence.optimal[row] > 0.0 and state.pulls[row] < fewest:
+            chosen, fewest = row, state.pulls[row]
     return chosen
 
 

@@ -27,7 +27,7 @@ from tightrope.policies.parts.mixture import Mixture, Program, solve_program
 from tightrope.policies.parts.nets import high_net_rate, low_net_rate
 from tightrope.policies.state import Array, State
 
-__all__ = ["ArmEvidence", "bound_rates", "identify", "keep_identified", "worth"]
+__all__ = ["ArmEvidence", "bound_rates", "first_identified", "identify", "keep_identified"]
 
 LEAST_COST = 1e-3  # of a bound of a mean cost
 MARGIN = 1e-9  # by which a bound has to exceed another, relative: beyond rounding
@@ -50,20 +50,20 @@ class ArmEvidence(NamedTuple):
     program: Program
 
 
-def bound_rates(state: State, evidence: ArmEvidence, level: float, arm: int) -> None:
+def bound_rates(state: State, evidence: ArmEvidence, level: float, row: int) -> None:
     """Intervals of an arm's rates, from means plus and minus sqrt(level / pulls), within [0, 1]."""
-    limited, pulls = len(evidence.limits), max(state.pulls[arm], 1.0)
-    first, width = arm * (2 + limited), math.sqrt(level / pulls)
-    if state.pulls[arm] <= 0.0:
+    limited, pulls = len(evidence.limits), max(state.pulls[row], 1.0)
+    first, width = row * (2 + limited), math.sqrt(level / pulls)
+    if state.pulls[row] <= 0.0:
         width = 1.0
     cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
-    unsure = if_unknown(state, first, width) if state.pulls[arm] > 0.0 else width
+    unsure = if_unknown(state, first, width) if state.pulls[row] > 0.0 else width
     cheap, dear = max(cost - unsure, LEAST_COST), max(min(cost + unsure, 1.0), LEAST_COST)
-    evidence.low_reward[arm] = max(reward - width, 0.0) / dear
-    evidence.high_reward[arm] = min(reward + width, 1.0) / cheap
+    evidence.low_reward[row] = max(reward - width, 0.0) / dear
+    evidence.high_reward[row] = min(reward + width, 1.0) / cheap
     for m in range(limited):
-        penalty, at = state.totals[first + 2 + m] / pulls, arm * limited + m
-        own = if_unknown(state, first + 2 + m, width) if state.pulls[arm] > 0.0 else width
+        penalty, at = state.totals[first + 2 + m] / pulls, row * limited + m
+        own = if_unknown(state, first + 2 + m, width) if state.pulls[row] > 0.0 else width
         low, high = max(penalty - own, 0.0), min(penalty + own, 1.0)
         most, least = min(reward + width, 1.0), max(reward - width, 0.0)
         evidence.low_penalty[at] = low_net_rate(state, m, low, most, cheap, dear)
@@ -150,16 +150,22 @@ def _count(evidence: ArmEvidence) -> float:
     return count
 
 
+def first_identified(evidence: ArmEvidence) -> int:
+    """The first arm that is known to have a share; the last of all if none is."""
+    first = 0
+    while first < len(evidence.optimal) - 1 and evidence.optimal[first] == 0.0:
+        first += 1
+    return first
+
+
 def keep_identified(evidence: ArmEvidence, rewards: Array, penalties: Array, costs: Array) -> int:
     """Copy rates and mean costs for a program of the identified arms alone.
 
     Every other arm gets the numbers of the first of them, which is returned: whoever picks
     another arm means that one.
     """
-    arms, limited, first = len(evidence.optimal), len(evidence.limits), 0
-    while first < arms - 1 and evidence.optimal[first] == 0.0:
-        first += 1
-    for k in range(arms):
+    limited, first = len(evidence.limits), first_identified(evidence)
+    for k in range(len(evidence.optimal)):
         source = k if evidence.optimal[k] > 0.0 else first
         evidence.reward[k], evidence.cost[k] = rewards[source], costs[source]
         for m in range(limited):

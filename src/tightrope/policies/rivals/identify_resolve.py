@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
@@ -47,9 +47,7 @@ from tightrope.policies.rivals.identification import (
     keep_identified,
 )
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["IdentifyResolve"]
 
@@ -77,17 +75,13 @@ class IdentifyResolve(ChoicePolicy):
 
     alpha: float = 2.0
 
-    name: ClassVar[str] = "identify-resolve"
-    summary: ClassVar[str] = "find the best mixture's arms, then re-solve for these alone"
-    contestants: ClassVar[tuple[str, ...]] = ("identify-resolve", "identify-resolve:alpha=0.1")
-    colour: ClassVar[str | None] = "#6a51a3"
+    name = "identify-resolve"
+    summary = "find the best mixture's arms, then re-solve for these alone"
+    contestants = ("identify-resolve", "identify-resolve:alpha=0.1")
+    colour = "#6a51a3"
 
-    Scratch: ClassVar[type] = Phases
-    carried: ClassVar[tuple[str, ...]] = (
-        "identified",
-        "evidence.optimal",
-        "evidence.loose",
-    )
+    Scratch = Phases
+    carried = ("identified", "evidence.optimal", "evidence.loose")
 
     def __post_init__(self) -> None:
         self.require_number("alpha", 0.0)
@@ -101,9 +95,9 @@ class IdentifyResolve(ChoicePolicy):
         """Note the limits; bound every arm as one bounds an arm never seen."""
         for m in range(len(scratch.promised)):
             scratch.evidence.limits[m] = state.limits[m]
-        for arm in rows(state):
-            scratch.cost[arm] = LEAST_COST
-            bound_rates(state, scratch.evidence, constants[0], arm)
+        for row in rows(state):
+            scratch.cost[row] = LEAST_COST
+            bound_rates(state, scratch.evidence, constants[0], row)
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Phases, words: Array) -> int:
@@ -124,8 +118,8 @@ class IdentifyResolve(ChoicePolicy):
         return arm if evidence.optimal[arm] > 0.0 else first
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Phases, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Phases, row: int) -> None:
         """The bounds and the mean cost of the arm just pulled."""
-        cost = state.totals[arm * (len(state.remaining) + 1)] / max(state.pulls[arm], 1.0)
-        scratch.cost[arm] = max(cost, LEAST_COST)
-        bound_rates(state, scratch.evidence, constants[0], arm)
+        cost = state.totals[row * (len(state.remaining) + 1)] / max(state.pulls[row], 1.0)
+        scratch.cost[row] = max(cost, LEAST_COST)
+        bound_rates(state, scratch.evidence, constants[0], row)

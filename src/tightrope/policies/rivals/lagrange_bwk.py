@@ -37,16 +37,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.rates import smallest_cost
 from tightrope.policies.parts.sampling import uniform
 from tightrope.policies.state import Array, State
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["LagrangeBwK"]
 
@@ -80,22 +78,13 @@ class LagrangeBwK(ChoicePolicy):
 
     mu_min: float | None = None
 
-    name: ClassVar[str] = "lagrange-bwk"
-    summary: ClassVar[str] = "EXP3.P for the arms against Hedge for budget and allowances"
-    forgetful: ClassVar[tuple[str, ...]] = ("lagrange-bwk",)
-    colour: ClassVar[str | None] = "#4d4d80"
+    name = "lagrange-bwk"
+    summary = "EXP3.P for the arms against Hedge for budget and allowances"
+    forgetful = ("lagrange-bwk",)
+    colour = "#4d4d80"
 
-    Scratch: ClassVar[type] = Players
-    carried: ClassVar[tuple[str, ...]] = (
-        "weight",
-        "chance",
-        "idle",
-        "loss",
-        "payoff",
-        "watched",
-        "earned",
-        "before",
-    )
+    Scratch = Players
+    carried = ("weight", "chance", "idle", "loss", "payoff", "watched", "earned", "before")
     learned: ClassVar[Mapping[str, str]] = {"earned": "reward", "before": "remaining"}
 
     def __post_init__(self) -> None:
@@ -153,11 +142,11 @@ class LagrangeBwK(ChoicePolicy):
         return likeliest
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Players, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Players, row: int) -> None:
         """Both players see the round."""
         remaining, before = state.remaining, scratch.before
-        total = state.totals[arm * (len(remaining) + 1) + 1]
-        reward, scratch.earned[arm] = total - scratch.earned[arm], total
+        total = state.totals[row * (len(remaining) + 1) + 1]
+        reward, scratch.earned[row] = total - scratch.earned[row], total
         scratch.payoff[0] = (reward - constants[4]) / constants[5]
         for i in range(len(remaining)):
             used = (before[i] - remaining[i]) * constants[3]
@@ -165,18 +154,18 @@ class LagrangeBwK(ChoicePolicy):
             if i > 0:
                 used /= scratch.limits[i - 1]
             scratch.payoff[1 + i] = (reward + 1.0 - used - constants[4]) / constants[5]
-        _play(constants, scratch, arm)
+        _play(constants, scratch, row)
 
 
-def _play(constants: Constants, scratch: Players, arm: int) -> None:
-    """Both players learn from a round's payoffs; an ``arm`` beyond the last is the null arm."""
+def _play(constants: Constants, scratch: Players, row: int) -> None:
+    """Both players learn from a round's payoffs; a ``row`` beyond the last is the null arm."""
     arms = len(scratch.chance)
     rate = constants[0] / (3.0 * (arms + 1))
     gain = scratch.payoff[int(scratch.watched[0])]
     for k in range(arms):
-        drawn = gain if k == arm else 0.0
+        drawn = gain if k == row else 0.0
         scratch.weight[k] += rate * (drawn + constants[1]) / scratch.chance[k]
-    drawn = gain if arm >= arms else 0.0
+    drawn = gain if row >= arms else 0.0
     scratch.idle[0] += rate * (drawn + constants[1]) / scratch.idle[1]
     for i in range(len(scratch.loss)):
         scratch.loss[i] += scratch.payoff[i]

@@ -19,21 +19,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.intervals import (
-    if_unknown,
-    spread,
-    untried,
-    wilson_high,
-    wilson_low,
-)
+from tightrope.policies.parts.intervals import mean_and_width, untried, wilson_high, wilson_low
 from tightrope.policies.state import Array, NoScratch, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["OmegaUCB"]
 
@@ -53,10 +44,10 @@ class OmegaUCB(ChoicePolicy):
     rho: float = 0.25
     eta: str = "estimated"
 
-    name: ClassVar[str] = "omega-ucb"
-    summary: ClassVar[str] = "asymmetric confidence bounds of the reward rate; ignores the limits"
-    contestants: ClassVar[tuple[str, ...]] = ("omega-ucb",)
-    colour: ClassVar[str | None] = "#00a3a3"
+    name = "omega-ucb"
+    summary = "asymmetric confidence bounds of the reward rate; ignores the limits"
+    contestants = ("omega-ucb",)
+    colour = "#00a3a3"
 
     def __post_init__(self) -> None:
         self.require_number("rho", 0.0, open_low=True)
@@ -76,22 +67,13 @@ class OmegaUCB(ChoicePolicy):
         if chosen >= 0:
             return chosen
         best, squared = -1.0, constants[0] * math.log(state.steps[0] + 1.0)
-        channels = len(state.remaining) + 1
-        for arm in rows(state):
-            pulls = state.pulls[arm]
-            mean, width = _mean_and_width(constants, state, pulls, arm * channels + 1, squared)
+        channels, estimated = len(state.remaining) + 1, constants[1] > 0.0
+        for row in rows(state):
+            pulls = state.pulls[row]
+            mean, width = mean_and_width(state, pulls, row * channels + 1, squared, estimated)
             high = wilson_high(mean, pulls, width)
-            mean, width = _mean_and_width(constants, state, pulls, arm * channels, squared)
+            mean, width = mean_and_width(state, pulls, row * channels, squared, estimated)
             low = wilson_low(mean, pulls, width)
             if high > best * low:
-                best, chosen = high / low, arm
+                best, chosen = high / low, row
         return chosen
-
-
-def _mean_and_width(
-    constants: Constants, state: State, pulls: float, at: int, squared: float
-) -> tuple[float, float]:
-    """The mean, and eta z^2, of the channel whose total stands at ``at``."""
-    total = state.totals[at]
-    eta = spread(pulls, total, state.squares[at]) if constants[1] > 0.0 else 1.0
-    return total / pulls, if_unknown(state, at, eta * squared)

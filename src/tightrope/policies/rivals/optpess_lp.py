@@ -48,7 +48,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -56,30 +56,19 @@ from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, InformedPolicy, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown
-from tightrope.policies.parts.mixture import Program, pick, solve_program
+from tightrope.policies.parts.mixture import pick, solve_program
 from tightrope.policies.parts.nets import high_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.parts.words import arm_number, as_arm
+from tightrope.policies.rivals.ucb_lp import Bounds
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Known, Problem, Task
+from tightrope.problem import Known, Problem, Task
 
 __all__ = ["OptPessLP"]
 
 LEAST_COST = 1e-3  # smallest lower bound of a mean cost
 LEAST_SLACK = 1e-3  # smallest c_m - s_m that the bonus is divided by
 RATES = 3  # number of constants before the safe arm's rates
-
-
-class Cautious(NamedTuple):
-    """The arms' confidence bounds, and the linear program over them."""
-
-    limits: Annotated[Array, "M"]
-    cost: Annotated[Array, "K"]  # lower bound of the mean
-    reward: Annotated[Array, "K"]  # optimistic rate, bonus included
-    penalty: Annotated[Array, "K", "M"]  # upper bounds of the rates
-    program: Program
 
 
 @dataclass(frozen=True)
@@ -103,12 +92,12 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
     alpha: float = 1.0
     risk: float = 0.01
 
-    name: ClassVar[str] = "optpess-lp"
-    summary: ClassVar[str] = "the best mixture at optimistic rewards and pessimistic penalties"
-    contestants: ClassVar[tuple[str, ...]] = ("optpess-lp",)
-    colour: ClassVar[str | None] = "#00501e"
+    name = "optpess-lp"
+    summary = "the best mixture at optimistic rewards and pessimistic penalties"
+    contestants = ("optpess-lp",)
+    colour = "#00501e"
 
-    Scratch: ClassVar[type] = Cautious
+    Scratch = Bounds
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "safe", as_arm(self.safe))
@@ -181,45 +170,45 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         return tuple(float(rate) for rate in rates)
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Cautious) -> None:
+    def begin(constants: Constants, state: State, scratch: Bounds) -> None:
         """Compute the limits, and the bounds of arms without a pull."""
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.limits[m]
-        for arm in rows(state):
-            _renew(constants, state, scratch, arm)
+        for row in rows(state):
+            _renew(constants, state, scratch, row)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Cautious, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
         """An arm drawn from the best mixture that keeps the limits at its upper bounds."""
         solve_program(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
         return pick(scratch.program.mixture, scratch.cost, coin(words[0]))
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Cautious, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Bounds, row: int) -> None:
         """Update the bounds of the arm just pulled."""
-        _renew(constants, state, scratch, arm)
+        _renew(constants, state, scratch, row)
 
 
-def _renew(constants: Constants, state: State, scratch: Cautious, arm: int) -> None:
+def _renew(constants: Constants, state: State, scratch: Bounds, row: int) -> None:
     """Compute an arm's bounds from its totals."""
-    limited, pulls = len(scratch.limits), max(state.pulls[arm], 1.0)
-    first, width = arm * (2 + limited), min(math.sqrt(constants[0] / pulls), 1.0)
+    limited, pulls = len(scratch.limits), max(state.pulls[row], 1.0)
+    first, width = row * (2 + limited), min(math.sqrt(constants[0] / pulls), 1.0)
     unsure = if_unknown(state, first, width)
     cost = max(state.totals[first] / pulls - unsure, LEAST_COST)
     extra = 0.0
     for m in range(limited):
         limit, rate = scratch.limits[m], constants[RATES + m]
-        if arm == int(constants[2]):
-            scratch.penalty[arm * limited + m] = rate
+        if row == int(constants[2]):
+            scratch.penalty[row * limited + m] = rate
         else:
             own = if_unknown(state, first + 2 + m, width)
             upper = min(state.totals[first + 2 + m] / pulls + own, 1.0)
             least = max(state.totals[first + 1] / pulls - width, 0.0)
             dear = min(state.totals[first] / pulls + unsure, 1.0)
-            scratch.penalty[arm * limited + m] = high_net_rate(state, m, upper, least, cost, dear)
+            scratch.penalty[row * limited + m] = high_net_rate(state, m, upper, least, cost, dear)
             extra = max(extra, width * (1.0 + limit) / max(limit - rate, LEAST_SLACK))
     reward = min(state.totals[first + 1] / pulls + width, 1.0)
-    scratch.cost[arm], scratch.reward[arm] = cost, (reward + constants[1] * extra) / cost
+    scratch.cost[row], scratch.reward[row] = cost, (reward + constants[1] * extra) / cost
 
 
 def _safest(policy: str, problem: Any) -> tuple[int, tuple[float, ...]]:

@@ -26,16 +26,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_sum, net_width
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.rates import net_rate_and_width, rate_and_width
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["PessimisticOptimistic"]
 
@@ -67,12 +65,12 @@ class PessimisticOptimistic(ChoicePolicy):
     slack: float | None = None
     alpha: float = 0.5
 
-    name: ClassVar[str] = "pessimistic-optimistic"
-    summary: ClassVar[str] = "optimistic rates, and queues whose tightening shrinks over time"
-    contestants: ClassVar[tuple[str, ...]] = ("pessimistic-optimistic",)
-    colour: ClassVar[str | None] = "#a0522d"
+    name = "pessimistic-optimistic"
+    summary = "optimistic rates, and queues whose tightening shrinks over time"
+    contestants = ("pessimistic-optimistic",)
+    colour = "#a0522d"
 
-    Scratch: ClassVar[type] = PessimisticQueues
+    Scratch = PessimisticQueues
     learned: ClassVar[Mapping[str, str]] = {"length": "penalties", "before": "remaining"}
 
     def __post_init__(self) -> None:
@@ -116,8 +114,8 @@ class PessimisticOptimistic(ChoicePolicy):
         best, limited = -math.inf, len(scratch.length)
         weight = constants[0] * math.sqrt(max(constants[3] - state.remaining[0], 1.0))
         clock = math.sqrt(constants[2] * math.log(state.steps[0]))
-        for arm in rows(state):
-            pulls, first = state.pulls[arm], arm * (2 + limited)
+        for row in rows(state):
+            pulls, first = state.pulls[row], row * (2 + limited)
             cost, noise = state.totals[first], if_unknown(state, first, 1.0)
             rate, width = rate_and_width(pulls, cost, state.totals[first + 1], 0.0, 1.0, noise)
             value = rate + clock * width
@@ -130,11 +128,11 @@ class PessimisticOptimistic(ChoicePolicy):
                 low = rate - clock * width * net_width(base, limit)
                 value -= scratch.length[m] / weight * (max(low, 0.0) if base == 0.0 else low)
             if value > best:
-                best, chosen = value, arm
+                best, chosen = value, row
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: PessimisticQueues, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: PessimisticQueues, row: int) -> None:
         """Advance the queues by what the pull took from budget and allowances."""
         remaining, before, length = state.remaining, scratch.before, scratch.length
         cost = before[0] - remaining[0]

@@ -22,18 +22,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.intervals import if_unknown, knapsack_radius, log_term, untried
 from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State, rows
+from tightrope.problem import Task
 
-if TYPE_CHECKING:
-    from tightrope.problem import Task
-
-__all__ = ["PrimalDualBwK"]
+__all__ = ["PrimalDualBwK", "used_up"]
 
 INFINITY = math.inf
 
@@ -60,13 +58,13 @@ class PrimalDualBwK(ChoicePolicy):
     hard_stop: bool = True
     gamma0: float = 0.25
 
-    name: ClassVar[str] = "primal-dual-bwk"
-    summary: ClassVar[str] = "the most reward per priced use of budget and allowances"
-    contestants: ClassVar[tuple[str, ...]] = ("primal-dual-bwk",)
-    colour: ClassVar[str | None] = "#332288"
+    name = "primal-dual-bwk"
+    summary = "the most reward per priced use of budget and allowances"
+    contestants = ("primal-dual-bwk",)
+    colour = "#332288"
 
-    Scratch: ClassVar[type] = Resources
-    carried: ClassVar[tuple[str, ...]] = ("used",)
+    Scratch = Resources
+    carried = ("used",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hard_stop", as_flag(self.hard_stop))
@@ -102,7 +100,7 @@ class PrimalDualBwK(ChoicePolicy):
         chosen = untried(state)
         if chosen >= 0:
             return chosen
-        if constants[2] > 0.0 and _used_up(state.remaining):
+        if constants[2] > 0.0 and used_up(state.remaining):
             return _least_harm(constants, state)
         _weigh(constants, scratch)
         chosen = _best_bang(constants, state, scratch)
@@ -122,24 +120,24 @@ def _weigh(constants: Constants, scratch: Resources) -> None:
 
 def _best_bang(constants: Constants, state: State, scratch: Resources) -> int:
     chosen, best = 0, -1.0
-    for arm in rows(state):
+    for row in rows(state):
         buck = 0.0
         for i in range(len(scratch.scale)):
-            buck += scratch.weight[i] * scratch.scale[i] * _lower(constants, state, arm, i)
-        pulls = state.pulls[arm]
-        reward = state.totals[arm * (len(state.remaining) + 1) + 1] / pulls
+            buck += scratch.weight[i] * scratch.scale[i] * _lower(constants, state, row, i)
+        pulls = state.pulls[row]
+        reward = state.totals[row * (len(state.remaining) + 1) + 1] / pulls
         reward = min(reward + knapsack_radius(reward, pulls, constants[1]), 1.0)
         bang = reward / buck if buck > 0.0 else INFINITY
         if bang > best:
-            chosen, best = arm, bang
+            chosen, best = row, bang
     return chosen
 
 
-def _lower(constants: Constants, state: State, arm: int, resource: int) -> float:
+def _lower(constants: Constants, state: State, row: int, resource: int) -> float:
     """The lower bound of an arm's mean use of a resource: 0 is the cost, m is penalty m."""
     channel = 0 if resource == 0 else 1 + resource
-    pulls = state.pulls[arm]
-    first = arm * (len(state.remaining) + 1)
+    pulls = state.pulls[row]
+    first = row * (len(state.remaining) + 1)
     mean = state.totals[first + channel] / pulls
     radius = knapsack_radius(mean, pulls, constants[1])
     lower: float = mean - if_unknown(state, first + channel, radius)
@@ -152,7 +150,7 @@ def _lower(constants: Constants, state: State, arm: int, resource: int) -> float
     return net_penalty(base, limit, 1.0, max(cost, 0.0), min(reward, 1.0), max(lower, 0.0))
 
 
-def _used_up(remaining: Array) -> bool:
+def used_up(remaining: Array) -> bool:
     """Whether some allowance is used up."""
     least = INFINITY
     for m in range(1, len(remaining)):
@@ -162,14 +160,14 @@ def _used_up(remaining: Array) -> bool:
 
 def _least_harm(constants: Constants, state: State) -> int:
     chosen, least = 0, INFINITY
-    for arm in rows(state):
-        pulls = state.pulls[arm]
-        cost = state.totals[arm * (len(state.remaining) + 1)] / pulls
+    for row in rows(state):
+        pulls = state.pulls[row]
+        cost = state.totals[row * (len(state.remaining) + 1)] / pulls
         harm = 0.0
         for m in range(1, len(state.remaining)):
             if state.remaining[m] <= 0.0:
-                harm += _lower(constants, state, arm, m)
+                harm += _lower(constants, state, row, m)
         harm /= cost + knapsack_radius(cost, pulls, constants[1])
         if harm < least:
-            chosen, least = arm, harm
+            chosen, least = row, harm
     return chosen

@@ -33,26 +33,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
-from tightrope.policies.base import (
-    Constants,
-    Setup,
-    limits_of,
-    net_penalty,
-    net_sum,
-    net_width,
-)
+from tightrope.policies.base import Constants, Setup, limits_of, net_penalty, net_sum, net_width
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.forgetting import LONGEST
 from tightrope.policies.parts.intervals import if_unknown, untried
 from tightrope.policies.parts.mixture import pick, solve_program
 from tightrope.policies.parts.sampling import coin
+from tightrope.policies.rivals.primal_dual_bwk import used_up
 from tightrope.policies.rivals.ucb_lp import Bounds
 from tightrope.policies.state import Array, State, rows
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["SWUCBLP", "window_length"]
 
@@ -71,12 +62,12 @@ class SWUCBLP(ChoicePolicy):
     variation: float = 1.0
     alpha: float = 2.0
 
-    name: ClassVar[str] = "sw-ucb-lp"
-    summary: ClassVar[str] = "the best mixture of optimistic arms, by a sliding window"
-    forgetful: ClassVar[tuple[str, ...]] = ("sw-ucb-lp", "sw-ucb-lp:alpha=0.01")
-    colour: ClassVar[str | None] = "#2ca089"
+    name = "sw-ucb-lp"
+    summary = "the best mixture of optimistic arms, by a sliding window"
+    forgetful = ("sw-ucb-lp", "sw-ucb-lp:alpha=0.01")
+    colour = "#2ca089"
 
-    Scratch: ClassVar[type] = Bounds
+    Scratch = Bounds
 
     def __post_init__(self) -> None:
         self.require_number("variation", 0.0, open_low=True)
@@ -107,27 +98,24 @@ class SWUCBLP(ChoicePolicy):
         arm = untried(state)
         if arm >= 0:
             return arm
-        least = math.inf
-        for m in range(len(scratch.limits)):
-            least = min(least, state.remaining[1 + m])
-        if least <= 0.0:
+        if used_up(state.remaining):
             return _least_harm(state, scratch)
         solve_program(scratch.reward, scratch.penalty, scratch.limits, scratch.program)
         return pick(scratch.program.mixture, scratch.cost, coin(words[0]))
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Bounds, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Bounds, row: int) -> None:
         """The bounds of an arm whose pulls in the window changed."""
-        limited, pulls = len(scratch.limits), state.pulls[arm]
-        first = arm * (2 + limited)
+        limited, pulls = len(scratch.limits), state.pulls[row]
+        first = row * (2 + limited)
         if state.totals[first] <= 0.0:
             return
         cost, rate = state.totals[first] / pulls, state.totals[first + 1] / state.totals[first]
         earned = math.sqrt(constants[0] / (pulls + 1.0))
         used = math.sqrt(constants[1] / (pulls + 1.0))
-        scratch.cost[arm] = cost
+        scratch.cost[row] = cost
         noise = if_unknown(state, first, 1.0)
-        scratch.reward[arm] = rate + (earned + noise * used * rate) / cost
+        scratch.reward[row] = rate + (earned + noise * used * rate) / cost
         for m in range(limited):
             base, limit = state.bases[m], state.limits[m]
             total = state.totals[first + 2 + m]
@@ -135,22 +123,22 @@ class SWUCBLP(ChoicePolicy):
             rate = net / state.totals[first]
             own = if_unknown(state, first + 2 + m, 1.0)
             low = rate - used * (own + noise * abs(rate)) * net_width(base, limit) / cost
-            scratch.penalty[arm * limited + m] = max(low, 0.0) if base == 0.0 else low + limit
+            scratch.penalty[row * limited + m] = max(low, 0.0) if base == 0.0 else low + limit
 
 
 def _least_harm(state: State, scratch: Bounds) -> int:
     """The arm with the least penalty rates, as seen, of the limits used up."""
     chosen, least, limited = 0, math.inf, len(scratch.limits)
-    for arm in rows(state):
-        first, harm = arm * (2 + limited), 0.0
+    for row in rows(state):
+        first, harm = row * (2 + limited), 0.0
         for m in range(limited):
             if state.remaining[1 + m] <= 0.0:
                 cost, reward = state.totals[first], state.totals[first + 1]
                 base, limit, total = state.bases[m], state.limits[m], state.totals[first + 2 + m]
-                net = net_penalty(base, limit, state.pulls[arm], cost, reward, total)
+                net = net_penalty(base, limit, state.pulls[row], cost, reward, total)
                 harm += net / cost / scratch.limits[m]
         if harm < least:
-            chosen, least = arm, harm
+            chosen, least = row, harm
     return chosen
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
@@ -45,9 +45,7 @@ from tightrope.policies.parts.mixture import Program, pick, solve_program
 from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
-
-if TYPE_CHECKING:
-    from tightrope.problem import Task
+from tightrope.problem import Task
 
 __all__ = ["UCBLP"]
 
@@ -57,12 +55,16 @@ LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
 
 
 class Bounds(NamedTuple):
-    """The arms' confidence bounds, and the linear program over them."""
+    """The arms' confidence bounds, and the linear program over them.
 
-    limits: Annotated[Array, "M"]  # minus the reserve
-    cost: Annotated[Array, "K"]  # mean
-    reward: Annotated[Array, "K"]  # upper bound of the rate
-    penalty: Annotated[Array, "K", "M"]  # lower bounds of the rates
+    Limits are without a reserve. Rewards are optimistic rates; costs are means and penalties lower
+    bounds of rates, or the reverse for a policy that is cautious: lower bounds, and upper ones.
+    """
+
+    limits: Annotated[Array, "M"]
+    cost: Annotated[Array, "K"]
+    reward: Annotated[Array, "K"]
+    penalty: Annotated[Array, "K", "M"]
     program: Program
 
 
@@ -80,12 +82,12 @@ class UCBLP(ChoicePolicy):
     gamma0: float = 0.25
     epsilon: float | str = 0.0
 
-    name: ClassVar[str] = "ucb-lp"
-    summary: ClassVar[str] = "the best mixture at optimistic rates, solved anew at every step"
-    contestants: ClassVar[tuple[str, ...]] = ("ucb-lp:epsilon=published",)
-    colour: ClassVar[str | None] = "#117733"
+    name = "ucb-lp"
+    summary = "the best mixture at optimistic rates, solved anew at every step"
+    contestants = ("ucb-lp:epsilon=published",)
+    colour = "#117733"
 
-    Scratch: ClassVar[type] = Bounds
+    Scratch = Bounds
 
     def __post_init__(self) -> None:
         self.require_number("gamma0", 0.0)
@@ -121,27 +123,27 @@ class UCBLP(ChoicePolicy):
         return pick(scratch.program.mixture, scratch.cost, coin(words[0]))
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Bounds, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Bounds, row: int) -> None:
         """Update the bounds of the arm just pulled."""
-        limited, pulls, gamma = len(scratch.limits), state.pulls[arm], constants[0]
-        first = arm * (2 + limited)
+        limited, pulls, gamma = len(scratch.limits), state.pulls[row], constants[0]
+        first = row * (2 + limited)
         cost = state.totals[first] / pulls
         if cost <= 0.0:
             return
         reward = state.totals[first + 1] / pulls
-        scratch.cost[arm] = cost
-        scratch.reward[arm] = reward / cost + rate_radius(state, arm, 1, gamma)
+        scratch.cost[row] = cost
+        scratch.reward[row] = reward / cost + rate_radius(state, row, 1, gamma)
         for m in range(limited):
             penalty = state.totals[first + 2 + m] / pulls
-            lower = max(penalty / cost - rate_radius(state, arm, 2 + m, gamma), 0.0)
+            lower = max(penalty / cost - rate_radius(state, row, 2 + m, gamma), 0.0)
             if state.bases[m] != 0.0:
-                lower = _low_net(state, arm, m, gamma)
-            scratch.penalty[arm * limited + m] = lower
+                lower = _low_net(state, row, m, gamma)
+            scratch.penalty[row * limited + m] = lower
 
 
-def _low_net(state: State, arm: int, m: int, gamma: float) -> float:
+def _low_net(state: State, row: int, m: int, gamma: float) -> float:
     """The lower bound of a net penalty's rate, from bounds on each mean."""
-    pulls, first = state.pulls[arm], arm * (len(state.remaining) + 1)
+    pulls, first = state.pulls[row], row * (len(state.remaining) + 1)
     cost, reward = state.totals[first] / pulls, state.totals[first + 1] / pulls
     penalty = state.totals[first + 2 + m] / pulls
     own = if_unknown(state, first + 2 + m, knapsack_radius(penalty, pulls, gamma))

@@ -1,0 +1,129 @@
+"""What ``resolve`` can promise of a limit, and what exploring costs.
+
+If only the safest mixture is pulled from here on, what is left of an allowance at the end is
+normal, with a mean and a deviation that follow from an :data:`Outlook`. ``docs/resolve.md`` derives
+the formulas. Everything is in normalised units.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tightrope.policies.base import Constants
+from tightrope.policies.parts.beliefs import MORE, SIZE, Arms, mean_of
+from tightrope.policies.state import Array, State, rows
+
+__all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "room_above", "safe_rate"]
+
+LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
+LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; both chosen by measurement
+
+# In place of a rate that is safe to promise.
+LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
+LOST = -2.0  # it is not expected to
+
+# Of the safest mixture: its penalty rate, the variance of what it incurs per unit of cost, and the
+# variance of the rate.
+Outlook = tuple[float, float, float]
+
+
+def size_of(state: State, arms: Arms, row: int, m: int) -> float:
+    """The usual size of penalty m of an arm."""
+    return arms.more[MORE * (row * len(state.limits) + m) + SIZE]  # type: ignore[no-any-return]
+
+
+def cost_ahead(state: State, arms: Arms) -> float:
+    """The cost still to come: the budget left and, by Lorden's bound, the last pull's excess."""
+    if arms.any_part[0] == 0.0:  # costs of 0 and 1 are their squares
+        return max(state.remaining[0], 0.0) + 1.0  # type: ignore[no-any-return]
+    usual, channels = arms.pooled[0], len(state.remaining) + 1
+    cost, squares = usual, usual * usual
+    for row in rows(state):
+        cost += state.totals[row * channels]
+        squares += state.squares[row * channels]
+    return max(state.remaining[0], 0.0) + squares / cost  # type: ignore[no-any-return]
+
+
+def known_cost(cost: float, ahead: float, count: int) -> float:
+    """The cost by which an arm of the safest mixture is known, or will be in time."""
+    return max(cost, min(LEARNING, 1.0 / count) * ahead)
+
+
+def safe_rate(
+    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
+) -> float:
+    """The largest rate of a penalty from which the safest mixture can rescue; LATE or LOST.
+
+    If only this mixture is pulled from here on, the allowance ends ``room`` deviations above the
+    ``reserve`` on average. A steady rate comes nearest to the barrier on its way, not at its end:
+    there it has z deviations left at the rate returned.
+    """
+    expected, noise, unsure = outlook
+    if expected * ahead > allowance:
+        return LOST
+    z, room = constants[0], room_above(constants, outlook, reserve, allowance, ahead)
+    if room < z:
+        return LATE
+    low = expected + constants[1] * math.sqrt(unsure)
+    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
+    return low + 0.5 * (room + math.sqrt(room * room - z * z)) * deviation / ahead
+
+
+def room_above(
+    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
+) -> float:
+    """How many deviations above the reserve the allowance ends, by the safest mixture alone."""
+    expected, noise, unsure = outlook
+    low = expected + constants[1] * math.sqrt(unsure)
+    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
+    return (allowance - low * ahead - reserve) / deviation
+
+
+def skewness(constants: Constants, size: float) -> float:
+    """Cornish and Fisher's term; the third cumulant is taken as ``size`` times the second."""
+    return size * (constants[0] * constants[0] - 1.0) / 6.0
+
+
+def pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
+    """What pulls in flight may have incurred beyond what is expected: z deviations of it."""
+    if state.flying[0] == 0.0:
+        return 0.0
+    limited, variance = len(state.limits), 0.0
+    for row in rows(state):
+        cost = state.flight[row] * mean_of(arms.cost_scale[row])
+        variance += cost * arms.spread[row * limited + m]
+    return constants[0] * math.sqrt(variance)
+
+
+def excess_of(constants: Constants, size: float, safest: float) -> float:
+    """By how much a large penalty of an arm exceeds one of the safest mixture; sizes are given.
+
+    The barrier is about many small penalties of the safest mixture. A single large one of the arm
+    to be pulled must not jump over it.
+    """
+    return max(large_penalty(constants, size) - large_penalty(constants, safest), 0.0)
+
+
+def large_penalty(constants: Constants, size: float) -> float:
+    """A large penalty of an arm whose penalties usually have this size."""
+    return min(max(LARGE * constants[0] * constants[0], 1.0) * size, 1.0)
+
+
+def take_care(drawn: Array, cautious: Array, weight: float) -> None:
+    """Move drawn penalty rates to cautious ones: at the end of a budget nothing is to be learnt."""
+    for at in range(len(drawn)):
+        drawn[at] += weight * (cautious[at] - drawn[at])
+
+
+def chance_owed(limit: float, promised: float, rate: float, low: float) -> float:
+    """The chance to pull the safest mixture instead, so that what is promised is kept on average.
+
+    The mixture was chosen by drawn rates, and looks better by them than its expected ``rate``. What
+    it is expected to incur beyond the promise is made up for by the safest one, whose rate is
+    ``low``, the more the nearer the promise has come from the limit itself to the least that can be
+    promised: there is no need to pay as long as the allowance is whole.
+    """
+    if not (rate > promised and rate > low and limit > promised):
+        return 0.0
+    worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
+    return worn * (rate - promised) / (rate - low)
