@@ -22,7 +22,7 @@ from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import UniformRandom
 from tightrope.service.pages import history as module
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
-from tightrope.service.pages.facts import best_of, facts_of, pace_of
+from tightrope.service.pages.facts import Facts, best_of, pace_of
 from tightrope.service.pages.history import History, Point, SparseCurve, Watch, point_of
 
 NOW = 1_700_000_000.0
@@ -297,7 +297,7 @@ def test_the_rate_is_per_what_its_limit_is_per():
         ["x"], limits, Scales(cost=4.0, reward=2.0, penalty={"a": 1, "b": 1, "c": 1, "d": 1})
     )
     point = Point(9, NOW, 100.0, 8.0, 0.0, 0, 10, 5.0, (2.0, 3.0, 4.0, 5.0), (0.0,) * 4, (10,))
-    totals = Totals.of([point], 1)
+    totals = Totals([point], 1)
     assert [totals.rate(task, m)[0] for m in range(4)] == [2 / 8, 3 / 10, 4 / 5, 5.0]
     for m in range(4):
         low, high = rate_band(task, totals, m)
@@ -309,7 +309,7 @@ def test_shares_are_of_recent_pulls():
         Point(k, float(k), 1.0, 0.0, 0.0, 0, k, 0.0, (), (), (min(k, 500), max(k - 500, 0)))
         for k in range(0, 1001, 10)
     ]
-    found = shares(Totals.of(points, 2), 0)
+    found = shares(Totals(points, 2), 0)
     assert found[50].tolist() == [1.0, 0.0]
     assert found[100].tolist() == [0.0, 1.0]
 
@@ -393,7 +393,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
         campaign.tell(ticket.id, cost=cost, reward=luck.random(), penalty=penalty)
     campaign.ask("in-flight")
     view = followed(store, "x").view()
-    facts = facts_of(view, time.time(), "$")
+    facts = Facts(view, time.time(), "$")
     assert len(facts.limits) == task.penalty_count
     assert len(facts.arms) == min(task.arm_count, 24)
     assert facts.promise.word
@@ -408,7 +408,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
 def test_facts_of_every_sample():
     store = MemoryStore(clock := SimulatedClock(NOW))
     samples(store, clock)
-    found = {name: facts_of(followed(store, name).view(), time.time()) for name in store.names()}
+    found = {name: Facts(followed(store, name).view(), time.time()) for name in store.names()}
     assert found["router-eu"].state.word == "Paused"
     assert found["router-eu"].alerts[0].tone == "bad"
     assert found["sales-spring"].promise.word == "Promised"
