@@ -11,7 +11,8 @@ import pytest
 
 from tests.service.samples import SimulatedClock, routing, samples
 from tightrope import Arm, Bernoulli, Limit, Problem, Scales, Share, Task, open_campaign, oracle
-from tightrope.errors import NotFoundError
+from tightrope.errors import NotFoundError, ReportError
+from tightrope.live.campaign import Campaign
 from tightrope.live.core import Core
 from tightrope.live.describing import state_before
 from tightrope.live.events import event_of
@@ -43,11 +44,22 @@ def pull(campaign, count, luck):
         )
 
 
+def looking(store):
+    """Looks at the states of campaigns that are opened once, as a service has them."""
+    opened = {}
+
+    def look(name, function):
+        if name not in opened:
+            opened[name] = Campaign(store, name)
+        return function(opened[name].refreshed())
+
+    return look
+
+
 def followed(store, name):
     """A history that has seen everything."""
-    found = History(store, name)
-    while found.follow():
-        pass
+    found = History(store, name, looking(store))
+    found.follow()
     while found.refine():
         pass
     return found
@@ -82,16 +94,15 @@ def test_points_are_the_states_at_their_events():
         assert point == point_of(state_before(store, "plain", None, point.seq + 1))
 
 
-def test_it_begins_at_the_last_snapshot_and_refines_to_the_same_curve(monkeypatch):
+def test_it_begins_at_the_end_and_refines_to_the_same_curve(monkeypatch):
     monkeypatch.setattr(module, "FIRST_POINTS", 100)
     store = MemoryStore(SimulatedClock(NOW))
     pull(plain_campaign(store), 1000, random.Random(1))
     keep_snapshots_every(store, "plain", 300)
-    found = History(store, "plain")
-    while found.follow():
-        pass
+    found = History(store, "plain", looking(store))
+    found.follow()
     first = found.view()
-    assert first.points[0].seq == 1800  # the last snapshot: nothing before it
+    assert [point.seq for point in first.points] == [2001]  # the first look: nothing before it
     assert not first.whole
     assert first.status["events"] == 2001
     while found.refine():
@@ -103,12 +114,16 @@ def test_it_begins_at_the_last_snapshot_and_refines_to_the_same_curve(monkeypatc
     assert seqs[0] == 1
     assert max(np.diff(seqs)) <= 2 * found.curve.stride
     by_seq = {point.seq: point for point in view.points}
-    slow = History(store, "plain")
+    slow = History(store, "plain", looking(store))
+    slow.follow()
+    slow.curve.stride = 1
+    monkeypatch.setattr(module, "MOST_POINTS", 5000)  # every event
     store.saved = lambda name, upto=None: None  # as if there were no snapshot at all
-    while slow.follow():
+    while slow.refine():
         pass
     every = {point.seq: point for point in slow.curve.points}
-    for seq in set(every) & set(seqs):
+    assert sorted(every) == list(range(1, 2002))
+    for seq in seqs:
         assert every[seq] == by_seq[seq]
 
 
@@ -130,29 +145,50 @@ def test_a_curve_is_bounded_and_keeps_its_ends():
     assert curve.generation > before
 
 
-def test_it_jumps_to_a_later_snapshot_when_the_log_runs_away(monkeypatch):
-    monkeypatch.setattr(module, "TOO_FAR", 500)
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_what_came_while_nobody_looked_is_refined(monkeypatch, snapshots):
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 50, random.Random(1))
-    found = History(store, "plain")
-    while found.follow():
-        pass
-    pull(campaign, 950, random.Random(2))
-    found.jump()
-    assert found.core.ledger.seq == 101
-    keep_snapshots_every(store, "plain", 300)
-    found.jump()
-    assert found.core.ledger.seq == 1800
-    while found.follow():
-        pass
+    found = followed(store, "plain")
+    pull(campaign, 250, random.Random(2))
+    found.follow()
+    assert not found.refine()  # a moment later: a point, and nothing is followed again
+    assert [point.seq for point in found.view().points] == [*range(1, 102), 601]
+    monkeypatch.setattr(module, "AWAY", -1.0)
+    pull(campaign, 200, random.Random(2))
+    if snapshots:
+        keep_snapshots_every(store, "plain", 300)
+    found.follow()
     while found.refine():
         pass
     view = found.view()
     assert view.status == campaign.status()
-    seqs = [point.seq for point in view.points]
-    assert seqs == sorted(set(seqs))
-    assert max(np.diff(seqs)) <= 300  # what was jumped over was refined from the snapshots
+    assert [point.seq for point in view.points] == [*range(1, 102), *range(601, 1002)]
+    for point in view.points[::57]:
+        assert point == point_of(state_before(store, "plain", None, point.seq + 1))
+
+
+@pytest.mark.parametrize("away", [-1.0, 60.0])
+def test_troubles_of_later_looks_are_those_of_the_first(monkeypatch, away):
+    """They are found whether what came between two looks is followed or only read."""
+    monkeypatch.setattr(module, "AWAY", away)
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    campaign = plain_campaign(store, expire_after=60.0)
+    found = followed(store, "plain")
+    for step in range(5):
+        late, _ = campaign.ask_many(2)
+        clock.at += 61.0
+        pull(campaign, 3, random.Random(step))
+        campaign.tell(late.id, cost=1, reward=1, penalty=0)
+        with pytest.raises(ReportError):
+            campaign.tell(campaign.ask().id, cost=-1.0)
+        found.follow()
+        while found.refine():
+            pass
+    troubles = found.view().troubles
+    assert {one.kind for one in troubles} == {"expired", "late", "quarantined"}
+    assert troubles == followed(store, "plain").view().troubles
 
 
 def test_troubles_are_noticed_and_late_ones_take_the_place_of_expired_ones():
@@ -177,10 +213,12 @@ def test_archived_events_are_skipped(tmp_path):
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 100, random.Random(1))
-    found = History(store, "plain")
-    found.follow(50)
+    found = History(store, "plain", looking(store))
+    found.follow()
     archive_events(campaign, str(tmp_path / "old"), 150)
-    while found.follow():
+    pull(campaign, 10, random.Random(2))
+    found.follow()
+    while found.refine():
         pass
     assert found.view().status == campaign.status()
     assert followed(store, "plain").view().status == campaign.status()
@@ -190,7 +228,7 @@ def test_a_log_that_cannot_be_followed_is_said_and_then_forgotten():
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 5, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     assert watch.look("plain", 5.0, True).error is None
     broken, read = True, store.read
 
@@ -212,7 +250,7 @@ def test_a_log_that_cannot_be_followed_is_said_and_then_forgotten():
 
 def test_an_unknown_campaign_is_not_found():
     with pytest.raises(NotFoundError, match="'nothing': does not exist"):
-        Watch(MemoryStore()).look("nothing")
+        Watch(MemoryStore(), looking(None)).look("nothing")
 
 
 def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
@@ -220,7 +258,7 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
     store = SQLiteStore(str(tmp_path / "campaigns.db"))
     campaign = plain_campaign(store)
     pull(campaign, 10, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     held, let = threading.Event(), threading.Event()
 
     def hold(writer):
@@ -232,7 +270,6 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
     assert held.wait(30)
     view = watch.look("plain", 10.0, True)
     assert view.status["told"] == 10
-    assert not view.behind
     let.set()
     writer.join()
     watch.end()
@@ -243,7 +280,7 @@ def test_only_what_is_looked_at_is_followed(monkeypatch):
     monkeypatch.setattr(module, "LOOKED_AT", 0.05)
     store = MemoryStore()
     pull(plain_campaign(store), 10, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     watch.look("plain", 5.0, True)
     until = time.monotonic() + 20
     while watch._thread is not None and time.monotonic() < until:
@@ -256,7 +293,7 @@ def test_only_what_is_looked_at_is_followed(monkeypatch):
 def test_a_fresh_look_has_all_that_was_committed():
     store = MemoryStore()
     campaign = plain_campaign(store)
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     for told in range(1, 30):
         pull(campaign, 1, random.Random(told))
         assert watch.look("plain", 10.0, True).status["told"] == told

@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -30,7 +31,7 @@ from tightrope.service.pages.access import Access, require_own_page
 from tightrope.service.pages.actions import FilledForm, act_of, filled
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
-from tightrope.service.pages.history import NotYetError, Trouble, View, Watch
+from tightrope.service.pages.history import LOOK, NotYetError, Trouble, View, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -66,7 +67,8 @@ class Pages:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
         self.access = Access(keys)
-        self.watch = Watch(service.store, ending=lambda: service.draining)
+        look = partial(service.look_now, LOOK)
+        self.watch = Watch(service.store, look, ending=lambda: service.draining)
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
