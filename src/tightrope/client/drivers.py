@@ -373,7 +373,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     async def close(self) -> None:
         """Send what is in the spool, give spare tickets back if the service answers, and end."""
         try:
-            if self._spool is not None:
+            if self._spool is not None and not self._spool.closed:
                 await self._empty_spool(self._spool)
         finally:
             await self._driver.close()
