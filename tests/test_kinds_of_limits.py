@@ -168,8 +168,9 @@ def run_campaign(limits):
             reward=luck.random(),
             penalty=float(luck.random() < 0.2),
         )
-    history = History(store, "one")
-    while history.follow():
+    history = History(store, "one", lambda name, function: function(campaign.refreshed()))
+    history.follow()
+    while history.refine():
         pass
     return history.view()
 

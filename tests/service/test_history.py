@@ -22,9 +22,11 @@ from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import UniformRandom
 from tightrope.service.pages import history as module
+from tightrope.service.pages import watch as watching
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
 from tightrope.service.pages.facts import Facts, best_of, pace_of
-from tightrope.service.pages.history import History, Point, SparseCurve, Watch, point_of
+from tightrope.service.pages.history import History, Point, SparseCurve, point_of
+from tightrope.service.pages.watch import Watch
 
 NOW = 1_700_000_000.0
 
@@ -277,7 +279,7 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
 
 
 def test_only_what_is_looked_at_is_followed(monkeypatch):
-    monkeypatch.setattr(module, "LOOKED_AT", 0.05)
+    monkeypatch.setattr(watching, "LOOKED_AT", 0.05)
     store = MemoryStore()
     pull(plain_campaign(store), 10, random.Random(1))
     watch = Watch(store, looking(store))

@@ -2,8 +2,9 @@
 
 ``changes`` describes all that can be asked of a campaign: to add one, add its class there. ``desk``
 opens the store and commits it, ``wire`` has the shapes of answers. ``acts`` are decisions and
-reports, ``campaigns`` all other routes; ``app`` finds them and asks ``keys`` who may do what. ``http`` is the HTTP server, which knows nothing of campaigns;
-``server`` has the signals and the log; ``metrics`` and ``openapi`` are read by machines.
+reports, ``campaigns`` all other routes; ``app`` finds them and asks ``keys`` who may do what.
+``http`` is the HTTP server, which knows nothing of campaigns; ``server`` has the signals and the
+log; ``metrics`` and ``openapi`` are read by machines.
 """
 
 from __future__ import annotations

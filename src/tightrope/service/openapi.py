@@ -159,31 +159,29 @@ def operation_of(one: Route) -> dict[str, Any]:
 
 def act_of(act: Act) -> dict[str, Any]:
     """A decision, a report, a void or an amendment."""
-    good = (200, 201) if act.name == "decisions" else (200,)
-    more = (402, 409, 429) if act.name == "decisions" else (409,)
-    path = f"/v1/campaigns/{{campaign}}/{act.name}"
+    item, decides = act.item, act.name == "decisions"
+    good, more = ((200, 201), (402, 409, 429)) if decides else ((200,), (409,))
     return {
         "operationId": act.name,
-        "summary": act.item.summary,
-        "description": f"Answered after the commit. Role: {' or '.join(act.item.roles)}.",
-        "parameters": parameters(path),
-        "requestBody": body(act.item, act.name != "decisions"),
-        "responses": answers(good, ref(act.item.answers)) | refusals(*more),
+        "summary": item.summary,
+        "description": f"Answered after the commit. Role: {' or '.join(item.roles)}.",
+        "parameters": parameters("/{campaign}"),
+        "requestBody": body(item, not decides),
+        "responses": answers(good, ref(item.answers)) | refusals(*more),
     }
 
 
 def batch_of(act: Act) -> dict[str, Any]:
     """Several of them, each with a result of its own."""
-    path = f"/v1/campaigns/{{campaign}}/{act.name}/batch"
     each = {"anyOf": [ref(act.item.answers), ref(wire.ProblemDetails)]}
     results = {"type": "array", "items": each}
     schema = {"type": "object", "required": ["results"], "properties": {"results": results}}
-    return {
+    many = f"up to {wire.BATCH} at once, a result per item, in order"
+    own = "Each result has its own status; items do not depend on each other."
+    return act_of(act) | {
         "operationId": f"{act.name}_batch",
-        "summary": f"{act.item.summary}; up to {wire.BATCH} at once, a result per item, in order",
-        "description": "Each result has its own status; items do not depend on each other."
-        f" Role: {' or '.join(act.item.roles)}.",
-        "parameters": parameters(path),
+        "summary": f"{act.item.summary}; {many}",
+        "description": f"{own} Role: {' or '.join(act.item.roles)}.",
         "requestBody": body(act.batch),
         "responses": answers((200,), schema) | refusals(409),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
@@ -31,7 +32,8 @@ from tightrope.service.pages.access import Access, require_own_page
 from tightrope.service.pages.actions import FilledForm, act_of, filled
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
-from tightrope.service.pages.history import LOOK, NotYetError, Trouble, View, Watch
+from tightrope.service.pages.history import Trouble, View
+from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -329,7 +331,8 @@ class Pages:
         """All points of the charts as a file."""
         view = await self._look(request, name)
         headings, rows = await self.service.read(curves_table, view, len(view.points), False)
-        return _csv(f"{name}-curves.csv", [headings, *rows])
+        headers = {**_attachment(f"{name}-curves.csv"), "cache-control": "no-store"}
+        return Response(csv_text([headings, *rows]), 200, headers, "text/csv; charset=utf-8")
 
     # The log.
 
@@ -380,7 +383,7 @@ class Pages:
         if kind not in ("ndjson", "csv"):
             raise InputError(f"format = {shown(kind)}: must be 'ndjson' or 'csv'")
         media = "application/x-ndjson" if kind == "ndjson" else "text/csv; charset=utf-8"
-        headers = {**HEADERS, "content-disposition": _attachment(f"{name}-events.{kind}")}
+        headers = _attachment(f"{name}-events.{kind}")
         return StreamingResponse(self._log(name, kind), 200, headers, media)
 
     async def _log(self, name: str, kind: str) -> AsyncIterator[str]:
@@ -390,7 +393,8 @@ class Pages:
             yield "number,at,kind,ticket,who,body\n"
         while rows := await self.service.read(store.read, name, after, AT_ONCE):
             if kind == "csv":
-                yield _csv_lines(rows)
+                cells = [[one.seq, when(one.at).isoformat(), *one[2:5], one.body] for one in rows]
+                yield csv_text(cells)
             else:
                 yield "".join(f"{line_of(row, notes.get(row.seq))}\n" for row in rows)
             after = rows[-1].seq
@@ -483,21 +487,11 @@ async def _form(request: Request) -> dict[str, str]:
         raise InputError("form: cannot be read") from None
 
 
-def _attachment(name: str) -> str:
-    """The header that has a browser save a file under a name."""
-    plain = "".join(
-        one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name
-    )
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-
-
-def _csv(name: str, rows: list[list[Any]]) -> Response:
-    headers = {**HEADERS, "content-disposition": _attachment(name), "cache-control": "no-store"}
-    return Response(csv_text(rows), 200, headers, "text/csv; charset=utf-8")
-
-
-def _csv_lines(rows: list[Row]) -> str:
-    return csv_text([[row.seq, when(row.at).isoformat(), *row[2:5], row.body] for row in rows])
+def _attachment(name: str) -> dict[str, str]:
+    """The headers that have a browser save a file under a name."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    where = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    return {**HEADERS, "content-disposition": where}
 
 
 def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:
