@@ -39,7 +39,7 @@ from tightrope.problem.limits import BASES, Base, as_limit
 from tightrope.report.panels import metric_panels
 from tightrope.report.rows import typed
 from tightrope.service.pages.curves import charts_of
-from tightrope.service.pages.facts import best_of, facts_of
+from tightrope.service.pages.facts import Facts, best_of
 from tightrope.service.pages.history import History
 from tightrope.shell.campaigns.tables import print_status
 from tightrope.shell.fitting import limits_of
@@ -168,8 +168,9 @@ def run_campaign(limits):
             reward=luck.random(),
             penalty=float(luck.random() < 0.2),
         )
-    history = History(store, "one")
-    while history.follow():
+    history = History(store, "one", lambda name, function: function(campaign.refreshed()))
+    history.follow()
+    while history.refine():
         pass
     return history.view()
 
@@ -180,7 +181,7 @@ def test_tables_and_pages(batch, capsys):
     rate = pull.status["penalties"]["bad"] / 50
     assert re.search(rf"25\.6 per batch of pulls +{SIZE * rate:.4g}", capsys.readouterr().out)
     assert best_of(made) == best_of(pull)
-    assert facts_of(made, NOW).limits[0].limit == "at most 25.6 per batch of pulls"
+    assert Facts(made, NOW).limits[0].limit == "at most 25.6 per batch of pulls"
     charts = [{chart.name: chart for chart in charts_of(view)[1]} for view in (pull, made)]
     for one, other in zip(*(chart["limit-0"].series for chart in charts), strict=True):
         np.testing.assert_array_equal(other.values, SIZE * one.values)

@@ -69,7 +69,7 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
         locked = stack.enter_context(serving(store, KeyRing(keys), unit="$"))
         browser = stack.enter_context(chromium())
         for path in PAGES.values():  # a first look opens a campaign, which takes its time
-            while "catching up" in httpx.get(url + path.partition("/act")[0]).text.lower():
+            while "being opened" in httpx.get(url + path.partition("/act")[0]).text.lower():
                 time.sleep(0.2)
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():

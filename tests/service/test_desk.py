@@ -15,7 +15,7 @@ from tightrope.errors import CampaignError, NotFoundError, StoreError
 from tightrope.live import open_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.problem import Task
-from tightrope.service.desk import Service
+from tightrope.service.desk import Service, ServiceRequest
 from tightrope.service.wire import RefusalError
 
 
@@ -85,16 +85,16 @@ def test_more_than_may_wait_is_refused_and_nothing_is_done_for_it(store):
     async def test(service):
         await service.look("n", lambda core: None)
         store.gate.clear()
-        first = ask(service, "a", "b")
+        first, committer = ask(service, "a", "b"), await service.committer("n")
         await asyncio.sleep(0.05)
         with pytest.raises(RefusalError, match="2 items wait") as refused:
-            await asyncio.gather(*ask(service, "c"))
+            committer.submit(ServiceRequest(lambda writer: None, items=2), print)
         assert (refused.value.status, refused.value.code) == (503, "overloaded")
         store.gate.set()
         await asyncio.gather(*first)
         assert await service.look("n", lambda core: core.ledger.asked) == 2
 
-    run(store, test, most_waiting=2)
+    run(store, test, most_waiting=3)
 
 
 def test_a_store_that_fails_is_an_error_and_then_it_goes_on(store):

@@ -11,7 +11,8 @@ import pytest
 
 from tests.service.samples import SimulatedClock, routing, samples
 from tightrope import Arm, Bernoulli, Limit, Problem, Scales, Share, Task, open_campaign, oracle
-from tightrope.errors import NotFoundError
+from tightrope.errors import NotFoundError, ReportError
+from tightrope.live.campaign import Campaign
 from tightrope.live.core import Core
 from tightrope.live.describing import state_before
 from tightrope.live.events import event_of
@@ -21,9 +22,11 @@ from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import UniformRandom
 from tightrope.service.pages import history as module
+from tightrope.service.pages import watch as watching
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
-from tightrope.service.pages.facts import best_of, facts_of, pace_of
-from tightrope.service.pages.history import History, Point, SparseCurve, Watch, point_of
+from tightrope.service.pages.facts import Facts, best_of, pace_of
+from tightrope.service.pages.history import History, Point, SparseCurve, point_of
+from tightrope.service.pages.watch import Watch
 
 NOW = 1_700_000_000.0
 
@@ -43,11 +46,22 @@ def pull(campaign, count, luck):
         )
 
 
+def looking(store):
+    """Looks at the states of campaigns that are opened once, as a service has them."""
+    opened = {}
+
+    def look(name, function):
+        if name not in opened:
+            opened[name] = Campaign(store, name)
+        return function(opened[name].refreshed())
+
+    return look
+
+
 def followed(store, name):
     """A history that has seen everything."""
-    found = History(store, name)
-    while found.follow():
-        pass
+    found = History(store, name, looking(store))
+    found.follow()
     while found.refine():
         pass
     return found
@@ -82,16 +96,15 @@ def test_points_are_the_states_at_their_events():
         assert point == point_of(state_before(store, "plain", None, point.seq + 1))
 
 
-def test_it_begins_at_the_last_snapshot_and_refines_to_the_same_curve(monkeypatch):
+def test_it_begins_at_the_end_and_refines_to_the_same_curve(monkeypatch):
     monkeypatch.setattr(module, "FIRST_POINTS", 100)
     store = MemoryStore(SimulatedClock(NOW))
     pull(plain_campaign(store), 1000, random.Random(1))
     keep_snapshots_every(store, "plain", 300)
-    found = History(store, "plain")
-    while found.follow():
-        pass
+    found = History(store, "plain", looking(store))
+    found.follow()
     first = found.view()
-    assert first.points[0].seq == 1800  # the last snapshot: nothing before it
+    assert [point.seq for point in first.points] == [2001]  # the first look: nothing before it
     assert not first.whole
     assert first.status["events"] == 2001
     while found.refine():
@@ -103,12 +116,16 @@ def test_it_begins_at_the_last_snapshot_and_refines_to_the_same_curve(monkeypatc
     assert seqs[0] == 1
     assert max(np.diff(seqs)) <= 2 * found.curve.stride
     by_seq = {point.seq: point for point in view.points}
-    slow = History(store, "plain")
+    slow = History(store, "plain", looking(store))
+    slow.follow()
+    slow.curve.stride = 1
+    monkeypatch.setattr(module, "MOST_POINTS", 5000)  # every event
     store.saved = lambda name, upto=None: None  # as if there were no snapshot at all
-    while slow.follow():
+    while slow.refine():
         pass
     every = {point.seq: point for point in slow.curve.points}
-    for seq in set(every) & set(seqs):
+    assert sorted(every) == list(range(1, 2002))
+    for seq in seqs:
         assert every[seq] == by_seq[seq]
 
 
@@ -130,29 +147,50 @@ def test_a_curve_is_bounded_and_keeps_its_ends():
     assert curve.generation > before
 
 
-def test_it_jumps_to_a_later_snapshot_when_the_log_runs_away(monkeypatch):
-    monkeypatch.setattr(module, "TOO_FAR", 500)
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_what_came_while_nobody_looked_is_refined(monkeypatch, snapshots):
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 50, random.Random(1))
-    found = History(store, "plain")
-    while found.follow():
-        pass
-    pull(campaign, 950, random.Random(2))
-    found.jump()
-    assert found.core.ledger.seq == 101
-    keep_snapshots_every(store, "plain", 300)
-    found.jump()
-    assert found.core.ledger.seq == 1800
-    while found.follow():
-        pass
+    found = followed(store, "plain")
+    pull(campaign, 250, random.Random(2))
+    found.follow()
+    assert not found.refine()  # a moment later: a point, and nothing is followed again
+    assert [point.seq for point in found.view().points] == [*range(1, 102), 601]
+    monkeypatch.setattr(module, "AWAY", -1.0)
+    pull(campaign, 200, random.Random(2))
+    if snapshots:
+        keep_snapshots_every(store, "plain", 300)
+    found.follow()
     while found.refine():
         pass
     view = found.view()
     assert view.status == campaign.status()
-    seqs = [point.seq for point in view.points]
-    assert seqs == sorted(set(seqs))
-    assert max(np.diff(seqs)) <= 300  # what was jumped over was refined from the snapshots
+    assert [point.seq for point in view.points] == [*range(1, 102), *range(601, 1002)]
+    for point in view.points[::57]:
+        assert point == point_of(state_before(store, "plain", None, point.seq + 1))
+
+
+@pytest.mark.parametrize("away", [-1.0, 60.0])
+def test_troubles_of_later_looks_are_those_of_the_first(monkeypatch, away):
+    """They are found whether what came between two looks is followed or only read."""
+    monkeypatch.setattr(module, "AWAY", away)
+    store = MemoryStore(clock := SimulatedClock(NOW))
+    campaign = plain_campaign(store, expire_after=60.0)
+    found = followed(store, "plain")
+    for step in range(5):
+        late, _ = campaign.ask_many(2)
+        clock.at += 61.0
+        pull(campaign, 3, random.Random(step))
+        campaign.tell(late.id, cost=1, reward=1, penalty=0)
+        with pytest.raises(ReportError):
+            campaign.tell(campaign.ask().id, cost=-1.0)
+        found.follow()
+        while found.refine():
+            pass
+    troubles = found.view().troubles
+    assert {one.kind for one in troubles} == {"expired", "late", "quarantined"}
+    assert troubles == followed(store, "plain").view().troubles
 
 
 def test_troubles_are_noticed_and_late_ones_take_the_place_of_expired_ones():
@@ -177,10 +215,12 @@ def test_archived_events_are_skipped(tmp_path):
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 100, random.Random(1))
-    found = History(store, "plain")
-    found.follow(50)
+    found = History(store, "plain", looking(store))
+    found.follow()
     archive_events(campaign, str(tmp_path / "old"), 150)
-    while found.follow():
+    pull(campaign, 10, random.Random(2))
+    found.follow()
+    while found.refine():
         pass
     assert found.view().status == campaign.status()
     assert followed(store, "plain").view().status == campaign.status()
@@ -190,7 +230,7 @@ def test_a_log_that_cannot_be_followed_is_said_and_then_forgotten():
     store = MemoryStore(SimulatedClock(NOW))
     campaign = plain_campaign(store)
     pull(campaign, 5, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     assert watch.look("plain", 5.0, True).error is None
     broken, read = True, store.read
 
@@ -212,7 +252,7 @@ def test_a_log_that_cannot_be_followed_is_said_and_then_forgotten():
 
 def test_an_unknown_campaign_is_not_found():
     with pytest.raises(NotFoundError, match="'nothing': does not exist"):
-        Watch(MemoryStore()).look("nothing")
+        Watch(MemoryStore(), looking(None)).look("nothing")
 
 
 def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
@@ -220,7 +260,7 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
     store = SQLiteStore(str(tmp_path / "campaigns.db"))
     campaign = plain_campaign(store)
     pull(campaign, 10, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     held, let = threading.Event(), threading.Event()
 
     def hold(writer):
@@ -232,7 +272,6 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
     assert held.wait(30)
     view = watch.look("plain", 10.0, True)
     assert view.status["told"] == 10
-    assert not view.behind
     let.set()
     writer.join()
     watch.end()
@@ -240,10 +279,10 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
 
 
 def test_only_what_is_looked_at_is_followed(monkeypatch):
-    monkeypatch.setattr(module, "LOOKED_AT", 0.05)
+    monkeypatch.setattr(watching, "LOOKED_AT", 0.05)
     store = MemoryStore()
     pull(plain_campaign(store), 10, random.Random(1))
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     watch.look("plain", 5.0, True)
     until = time.monotonic() + 20
     while watch._thread is not None and time.monotonic() < until:
@@ -256,7 +295,7 @@ def test_only_what_is_looked_at_is_followed(monkeypatch):
 def test_a_fresh_look_has_all_that_was_committed():
     store = MemoryStore()
     campaign = plain_campaign(store)
-    watch = Watch(store)
+    watch = Watch(store, looking(store))
     for told in range(1, 30):
         pull(campaign, 1, random.Random(told))
         assert watch.look("plain", 10.0, True).status["told"] == told
@@ -297,7 +336,7 @@ def test_the_rate_is_per_what_its_limit_is_per():
         ["x"], limits, Scales(cost=4.0, reward=2.0, penalty={"a": 1, "b": 1, "c": 1, "d": 1})
     )
     point = Point(9, NOW, 100.0, 8.0, 0.0, 0, 10, 5.0, (2.0, 3.0, 4.0, 5.0), (0.0,) * 4, (10,))
-    totals = Totals.of([point], 1)
+    totals = Totals([point], 1)
     assert [totals.rate(task, m)[0] for m in range(4)] == [2 / 8, 3 / 10, 4 / 5, 5.0]
     for m in range(4):
         low, high = rate_band(task, totals, m)
@@ -309,7 +348,7 @@ def test_shares_are_of_recent_pulls():
         Point(k, float(k), 1.0, 0.0, 0.0, 0, k, 0.0, (), (), (min(k, 500), max(k - 500, 0)))
         for k in range(0, 1001, 10)
     ]
-    found = shares(Totals.of(points, 2), 0)
+    found = shares(Totals(points, 2), 0)
     assert found[50].tolist() == [1.0, 0.0]
     assert found[100].tolist() == [0.0, 1.0]
 
@@ -393,7 +432,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
         campaign.tell(ticket.id, cost=cost, reward=luck.random(), penalty=penalty)
     campaign.ask("in-flight")
     view = followed(store, "x").view()
-    facts = facts_of(view, time.time(), "$")
+    facts = Facts(view, time.time(), "$")
     assert len(facts.limits) == task.penalty_count
     assert len(facts.arms) == min(task.arm_count, 24)
     assert facts.promise.word
@@ -408,7 +447,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
 def test_facts_of_every_sample():
     store = MemoryStore(clock := SimulatedClock(NOW))
     samples(store, clock)
-    found = {name: facts_of(followed(store, name).view(), time.time()) for name in store.names()}
+    found = {name: Facts(followed(store, name).view(), time.time()) for name in store.names()}
     assert found["router-eu"].state.word == "Paused"
     assert found["router-eu"].alerts[0].tone == "bad"
     assert found["sales-spring"].promise.word == "Promised"

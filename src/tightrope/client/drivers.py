@@ -32,7 +32,7 @@ T = TypeVar("T")
 Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 Arms: TypeAlias = Sequence[int | str] | None
 Action: TypeAlias = Literal["pause", "resume", "pin", "drain", "close", "budget", "arms", "change"]
-REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])
+REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])  # what may be done twice
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -331,7 +331,10 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def act(self, /, campaign: str, action: Action, **arguments: Any) -> Any:
-        """Pause, resume, pin, drain, close; more budget, a new arm, other limits or policy."""
+        """A change that the service knows: pause, resume, pin, drain, close, budget, arms, change.
+
+        ``arguments``: the fields of its body. It is sent again only if that is harmless.
+        """
         repeat = action in REPEATABLE
         return await self._json("POST", path(campaign, action), arguments, repeat=repeat)
 
@@ -370,7 +373,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     async def close(self) -> None:
         """Send what is in the spool, give spare tickets back if the service answers, and end."""
         try:
-            if self._spool is not None:
+            if self._spool is not None and not self._spool.closed:
                 await self._empty_spool(self._spool)
         finally:
             await self._driver.close()

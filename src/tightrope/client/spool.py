@@ -66,7 +66,7 @@ class Spool:
 
     def __init__(self, path: str, service: str) -> None:
         self.path, self._pid = path, os.getpid()
-        self._lock = threading.Lock()
+        self._lock, self.closed = threading.Lock(), False
         try:
             self._file = sqlite3.connect(
                 path, timeout=0.5, isolation_level=None, check_same_thread=False
@@ -231,3 +231,4 @@ class Spool:
         """Close the file; what is in it stays."""
         with self._lock:
             self._file.close()
+            self.closed = True

@@ -7,60 +7,120 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from typing import Any
 
 import msgspec
 
-from tightrope.errors import (
-    HaltedError,
-    InputError,
-    PolicyError,
-    StoreError,
-    TightropeError,
-)
-from tightrope.live.writing import Ticket, Writer
-from tightrope.problem.laws import shown
+from tightrope.errors import HaltedError, InputError, PolicyError, StoreError, TightropeError
+from tightrope.live.writing import Writer
 from tightrope.service import wire
+from tightrope.service.changes import ITEMS, RequestItem
 from tightrope.service.desk import ServiceRequest
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded, encode, problem_of
 
-__all__ = ["ACTS", "Act", "answer_to", "answers_to", "batch_of", "items_of", "request_of"]
-
-LONGEST_TTL = 100 * 365 * 86400.0  # seconds
+__all__ = ["ACTS", "Act"]
 
 
-def ask(one: wire.DecisionRequest, writer: Writer) -> tuple[Ticket, bool]:
-    """Decide, within a turn; the ticket, and whether it is new."""
-    before = writer.ledger.asked
-    ttl = None if one.ttl_s is None else round(one.ttl_s * 1e6)
-    ticket = writer.ask(one.id, one.eligible, ttl)
-    return ticket, writer.ledger.asked != before
+class Act:
+    """One kind of act: its items, and batches of them."""
+
+    def __init__(self, item: type[RequestItem]) -> None:
+        self.name, self.item = item.path, item
+        several = f"Several {item.path}, each with a result of its own."
+        self.batch = msgspec.defstruct(
+            item.path.capitalize(),
+            [(item.path, list[item])],  # type: ignore[valid-type]
+            forbid_unknown_fields=True,
+            namespace={"__doc__": several},
+        )
+        self._one, self._many = msgspec.json.Decoder(item), msgspec.json.Decoder(self.batch)
+        self._pieces = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
+
+    def start(
+        self, body: bytes, who: str, submit: Submit, outcomes: Counter[str], done: Done
+    ) -> None:
+        """Hand in one item, and call ``done`` with the answer; raises if it is refused before."""
+        optional = not body and self.name == "decisions"
+        one: RequestItem = self.item() if optional else decoded(self._one, body)
+        one.check()
+
+        def finish(request: ServiceRequest) -> None:
+            error: Any = request.error
+            outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
+            if error is not None:
+                done(answer_of(error))
+                return
+            status, found = one.answer(request.result)
+            done((status, encode(found), None))
+
+        submit(ServiceRequest(one.do, ids_of([one]), who), finish)
+
+    def start_batch(
+        self, body: bytes, who: str, submit: Submit, outcomes: Counter[str], done: Done
+    ) -> None:
+        """Hand in a batch, as one request; ``done`` is called with a result per item."""
+        items = [_checked(item) for item in self.items_of(body)]
+        good: list[RequestItem] = [item for item in items if not isinstance(item, TightropeError)]
+
+        def finish(request: ServiceRequest | None) -> None:
+            done(answer_to_all(items, request, outcomes))
+
+        if good:
+            together = ServiceRequest(partial(do_all, good), ids_of(good), who, len(items))
+            submit(together, finish)
+        else:
+            finish(None)
+
+    def items_of(self, body: bytes) -> list[Any]:
+        """The items of a batch; one that has another shape is its own error."""
+        try:
+            found: list[Any] = getattr(self._many.decode(body), self.name)
+        except msgspec.ValidationError:
+            pieces = decoded(self._pieces, body)
+            if list(pieces) != [self.name]:
+                raise InputError(f"body: must be {{{self.name!r}: [...]}}") from None
+            found = [self._item(piece) for piece in pieces[self.name]]
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            found = decoded(self._many, body)  # raises, in words
+        if not 0 < len(found) <= wire.BATCH:
+            what = f"{self.name} = {len(found)} items: must be 1 to {wire.BATCH}"
+            raise RefusalError(413, "too_large", what) if found else InputError(what)
+        return found
+
+    def _item(self, piece: bytes) -> Any:
+        try:
+            return decoded(self._one, piece)
+        except TightropeError as error:
+            return error
 
 
-def tell(one: wire.ReportRequest, writer: Writer) -> None:
-    """Take a report."""
-    writer.tell(one.id, one.cost, one.reward, one.penalty, one.arm)
+Done = Callable[[Answer], None]
+Submit = Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
+ACTS = {item.path: Act(item) for item in ITEMS}
 
 
-def void(one: wire.Void, writer: Writer) -> None:
-    """Take back a ticket that was not carried out."""
-    writer.void(one.id)
+def _checked(item: Any) -> Any:
+    """An item, or why it cannot be tried."""
+    try:
+        if not isinstance(item, TightropeError):
+            item.check()
+    except TightropeError as error:
+        return error
+    return item
 
 
-def amend(one: wire.Amendment, writer: Writer) -> None:
-    """Move other money for a ticket."""
-    writer.amend(one.id, one.cost, one.penalty, one.note)
+def ids_of(items: Sequence[Any]) -> list[str]:
+    """The tickets that items are about."""
+    return [item.id for item in items if item.id.__class__ is str]
 
 
-def do_all(do: Callable[[Any, Writer], Any], items: Sequence[Any], writer: Writer) -> list[Any]:
+def do_all(items: Sequence[RequestItem], writer: Writer) -> list[Any]:
     """Do several of one kind in one turn; a list of results and errors."""
     results: list[Any] = []
     for item in items:
         try:
-            results.append(do(item, writer))
+            results.append(item.do(writer))
         except (HaltedError, PolicyError, StoreError):
             raise  # as of one request: nothing of this turn is kept
         except TightropeError as error:
@@ -68,137 +128,21 @@ def do_all(do: Callable[[Any, Writer], Any], items: Sequence[Any], writer: Write
     return results
 
 
-@dataclass(frozen=True)
-class Act:
-    """One kind of act: its name in paths, its shapes, who may do it."""
-
-    name: str
-    item: type[msgspec.Struct]
-    batch: type[msgspec.Struct]
-    answer: type[msgspec.Struct]
-    do: Callable[[Any, Writer], Any]  # within a turn
-    roles: tuple[str, ...]
-    summary: str
-    state: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "one", msgspec.json.Decoder(self.item))
-        object.__setattr__(self, "many", msgspec.json.Decoder(self.batch))
-        pieces = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
-        object.__setattr__(self, "pieces", pieces)
-
-    one: Any = None  # decoders
-    many: Any = None
-    pieces: Any = None
-
-
-ACTS = {
-    act.name: act
-    for act in (
-        Act("decisions", wire.DecisionRequest, wire.Decisions, wire.DecisionAnswer, ask,
-            ("decide",), "Which arm to pull now"),
-        Act("reports", wire.ReportRequest, wire.Reports, wire.ReportAnswer, tell, ("report",),
-            "What came of a ticket", "told"),
-        Act("voids", wire.Void, wire.Voids, wire.ReportAnswer, void, ("decide", "report"),
-            "Nothing was done for a ticket", "voided"),
-        Act("amendments", wire.Amendment, wire.Amendments, wire.ReportAnswer, amend, ("report",),
-            "Other money for a ticket that was told", "told"),
-    )
-}  # fmt: skip
-
-
-def request_of(act: Act, one: Any, who: str) -> ServiceRequest:
-    """What is to be done in a turn for one item."""
-    id = one.id
-    if act.do is ask and one.ttl_s is not None:
-        check_ttl(one.ttl_s)
-    return ServiceRequest(partial(act.do, one), () if id.__class__ is not str else (id,), who)
-
-
-def check_ttl(ttl: float) -> None:
-    """Raise unless a ticket can be waited for so long."""
-    if not (isfinite(ttl) and ttl <= LONGEST_TTL and round(ttl * 1e6) > 0):
-        allowed = f"at least a microsecond, and at most {LONGEST_TTL:g} seconds"
-        raise InputError(f"ttl_s = {shown(ttl)}: must be {allowed}")
-
-
-def items_of(act: Act, body: bytes) -> list[Any]:
-    """The items of a batch; one that has another shape is its own error."""
-    try:
-        found: list[Any] = getattr(act.many.decode(body), act.name)
-    except msgspec.ValidationError:
-        pieces = decoded(act.pieces, body)
-        if list(pieces) != [act.name]:
-            raise InputError(f"body: must be {{{act.name!r}: [...]}}") from None
-        found = [_item(act, piece) for piece in pieces[act.name]]
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        found = decoded(act.many, body)  # raises, in words
-    if not 0 < len(found) <= wire.BATCH:
-        what = f"{act.name} = {len(found)} items: must be 1 to {wire.BATCH}"
-        raise RefusalError(413, "too_large", what) if found else InputError(what)
-    return found
-
-
-def _item(act: Act, piece: bytes) -> Any:
-    try:
-        return decoded(act.one, piece)
-    except TightropeError as error:
-        return error
-
-
-def batch_of(act: Act, items: Sequence[Any], who: str) -> tuple[ServiceRequest | None, list[Any]]:
-    """One request for all items that can be tried, and of each item its error, if it has one."""
-    errors = [_error(act, item) for item in items]
-    good = [item for item, error in zip(items, errors, strict=True) if error is None]
-    if not good:
-        return None, errors
-    ids = [item.id for item in good if item.id.__class__ is str]
-    return ServiceRequest(partial(do_all, act.do, good), ids, who, len(items)), errors
-
-
-def _error(act: Act, item: Any) -> TightropeError | None:
-    """Why an item cannot be tried."""
-    if isinstance(item, TightropeError):
-        return item
-    if act.do is ask and item.ttl_s is not None:
-        try:
-            check_ttl(item.ttl_s)
-        except InputError as error:
-            return error
-    return None
-
-
-def answer_to(act: Act, one: Any, request: ServiceRequest) -> Answer:
-    """The answer to one item."""
-    if request.error is not None:
-        return answer_of(request.error)
-    if act.do is ask:
-        ticket, new = request.result
-        return (201 if new else 200), encode(wire.DecisionAnswer(*ticket)), None
-    return 200, encode(wire.ReportAnswer(one.id, act.state)), None
-
-
-def answers_to(
-    act: Act,
-    items: Sequence[Any],
-    errors: Sequence[TightropeError | None],
-    request: ServiceRequest | None,
-    outcomes: Counter[str],
+def answer_to_all(
+    items: Sequence[Any], request: ServiceRequest | None, outcomes: Counter[str]
 ) -> Answer:
     """The answer to a batch, a result per item; ``outcomes`` counts how they ended."""
     failed = None if request is None else request.error
     found = iter(() if request is None or failed is not None else request.result)
     results: list[Any] = []
-    for item, error in zip(items, errors, strict=True):
-        result = error or failed or next(found)
+    for item in items:
+        result = item if isinstance(item, TightropeError) else failed or next(found)
         if isinstance(result, BaseException):
-            problem = problem_of(result)[0]
-            outcomes[problem.code] += 1
-            results.append(problem)
-        elif act.do is ask:
-            ticket, new = result
-            results.append(wire.DecisionAnswer.of(ticket, 201 if new else 200))
+            answer: Any = problem_of(result)[0]
+            outcomes[answer.code] += 1
         else:
-            results.append(wire.ReportAnswer(item.id, act.state, 200))
-    outcomes["ok"] += sum(not isinstance(one, wire.ProblemDetails) for one in results)
+            status, answer = item.answer(result)
+            answer.status = status
+            outcomes["ok"] += 1
+        results.append(answer)
     return 200, encode({"results": results}), None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.applications import Starlette
@@ -17,20 +17,12 @@ from starlette.routing import BaseRoute
 
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.service import wire
-from tightrope.service.acts import (
-    ACTS,
-    Act,
-    answer_to,
-    answers_to,
-    batch_of,
-    items_of,
-    request_of,
-)
+from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
-from tightrope.service.desk import Committer, Service, ServiceRequest
+from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
 from tightrope.service.http.answers import JSON
-from tightrope.service.http.requests import Sender, body_of, decoded_part, is_local
+from tightrope.service.http.requests import Sender, body_of, decoded_part, require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
@@ -40,13 +32,12 @@ MOST_PATHS = 1000  # that are remembered
 OWN_PATHS = (b"/v1/", b"/v1", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")
 
 
-class Hot:
+class Hot(NamedTuple):
     """A path of decisions or reports that was met before."""
 
-    __slots__ = ("act", "batch", "name")
-
-    def __init__(self, act: Act, name: str, batch: bool) -> None:
-        self.act, self.name, self.batch = act, name, batch
+    act: Act
+    name: str  # of the campaign
+    batch: bool
 
 
 class App:
@@ -72,10 +63,8 @@ class App:
         """
         if self.keys is None:
             found: Grant | None = OPEN
-            if sender.host and not is_local(sender.host):
-                host = sender.host[:80].decode("latin-1")
-                text = f"Host {host!r}: must be localhost, 127.0.0.1 or [::1]"
-                raise RefusalError(403, "forbidden", text)
+            if sender.host:
+                require_local(sender.host)
         else:
             if self.keys.refresh():
                 self.service.log("keys were read again", problem=self.keys.problem)
@@ -84,11 +73,7 @@ class App:
         if found is None:
             text = "Authorization: must be 'Bearer KEY', with a key that is valid here"
             raise RefusalError(401, "unauthorized", text, www_authenticate="Bearer")
-        if not (found.has(roles) if some else found.allows(roles, name)):
-            needed = " or ".join(dict.fromkeys([*roles, "admin"]))
-            where = "the whole store" if name is None else f"campaign {name!r}"
-            text = f"key {found.name!r}: must have the role {needed} for {where}"
-            raise RefusalError(403, "forbidden", text)
+        found.require(roles, name, some)
         return found
 
     def check(self, sender: Sender, body: bytes) -> None:
@@ -151,31 +136,10 @@ class App:
         done: Callable[[Answer], None],
     ) -> None:
         """Hand in what a request asks for; raises if it is refused before that."""
-        act = hot.act
-        grant = self.grant(sender, act.roles, hot.name)
+        grant = self.grant(sender, hot.act.item.roles, hot.name)
         self.check(sender, body)
-        outcomes = committer.counts.outcomes
-        if hot.batch:
-            items = items_of(act, body)
-            together, errors = batch_of(act, items, grant.name)
-
-            def finish_all(request: ServiceRequest | None) -> None:
-                done(answers_to(act, items, errors, request, outcomes))
-
-            if together is None:
-                finish_all(None)
-            else:
-                committer.submit(together, finish_all)
-            return
-        one = act.item() if not body and act.name == "decisions" else decoded(act.one, body)
-
-        def finish(request: ServiceRequest) -> None:
-            answer = answer_to(act, one, request)
-            error: Any = request.error
-            outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
-            done(answer)
-
-        committer.submit(request_of(act, one, grant.name), finish)
+        start = hot.act.start_batch if hot.batch else hot.act.start
+        start(body, grant.name, committer.submit, committer.counts.outcomes, done)
 
     async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
         """As ``answer_directly``, where the campaign may have to be opened first."""
@@ -235,7 +199,7 @@ class App:
         body = await body_of(receive)
         hot = self._remembered(raw) if method == "POST" else None
         if hot is not None:
-            who[0] = self.grant(sender, hot.act.roles, hot.name).name
+            who[0] = self.grant(sender, hot.act.item.roles, hot.name).name
             return await self._act(hot, sender, body)
         route, name, place = route_of("GET" if method == "HEAD" else method, raw)
         grant = OPEN if route.public else self.grant(sender, route.roles, name, route.some)

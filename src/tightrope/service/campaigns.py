@@ -28,16 +28,15 @@ from tightrope.live.describing import (
 )
 from tightrope.live.log import lines_of
 from tightrope.live.stores import Store
-from tightrope.policies.naming import known_policies
-from tightrope.problem.laws import shown
 from tightrope.service import metrics, wire
+from tightrope.service.changes import CHANGES, Change, require_installed
 from tightrope.service.keys import Grant
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
     from tightrope.service.app import App
 
-__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route"]
+__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change"]
 
 MOST_EVENTS = 10_000  # of one answer
 TEXT = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
@@ -58,11 +57,6 @@ class CampaignCall:
     async def look(self, function: Callable[[Core], Any]) -> Any:
         """What a short function sees in the campaign's state."""
         return await self.app.service.look(self.name, function)
-
-    async def do(self, act: Callable[[Any], Any], *tickets: str) -> Answer:
-        """Do something in a turn; the answer is the campaign's status after it."""
-        await self.app.service.do(self.name, act, self.grant.name, *tickets)
-        return await answer_status(self)
 
 
 Answering = Callable[[CampaignCall], Awaitable[Answer]]
@@ -234,14 +228,6 @@ def _made(asked: CampaignCall) -> bool:
     return new
 
 
-def require_installed(policy: str) -> None:
-    """Raise unless a policy is one that is installed: a file or a module would be run here."""
-    name = policy.partition(":")[0]
-    if ".py:" in policy or name not in known_policies():
-        known = ", ".join(sorted(known_policies()))
-        raise InputError(f"policy = {shown(policy)}: must be one of {known}")
-
-
 @route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)
 async def status(asked: CampaignCall) -> Answer:
     """Money, tickets, limits and arms."""
@@ -351,111 +337,28 @@ async def quarantine(asked: CampaignCall) -> Answer:
     return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
 
 
-# Changes.
-
-
-def change(
-    path: str, summary: str, takes: type[msgspec.Struct]
-) -> Callable[[Answering], Answering]:
-    """A route that changes a campaign and answers with its status."""
-    return route("POST", f"/v1/campaigns/{{campaign}}/{path}", summary, roles=("admin",),
-                 takes=takes, answers=CampaignStatus)  # fmt: skip
-
-
-@change("pause", "Make no decisions until it is resumed; reports are taken", wire.Pause)
-async def pause(asked: CampaignCall) -> Answer:
-    """Harmless if it is paused."""
-    return await asked.do(lambda writer: writer.pause(asked.body.why, asked.body.note))
-
-
-@change("drain", "As pause, with the reason 'drained'", wire.Nothing)
-async def drain(asked: CampaignCall) -> Answer:
-    """No new decisions; what is in flight may be told."""
-    return await asked.do(lambda writer: writer.pause("drained"))
-
-
-@change("resume", "Decide again", wire.Nothing)
-async def resume(asked: CampaignCall) -> Answer:
-    """Harmless if it is not paused."""
-    return await asked.do(lambda writer: writer.resume())
-
-
-@change("close", "Make no more decisions, for good; reports are taken", wire.Nothing)
-async def close(asked: CampaignCall) -> Answer:
-    """Harmless if it is closed."""
-    return await asked.do(lambda writer: writer.close())
-
-
-@change("pin", "Pull one arm until further notice; null lets the policy decide again", wire.Pin)
-async def pin(asked: CampaignCall) -> Answer:
-    """By name or number."""
-    return await asked.do(lambda writer: writer.pin(asked.body.arm))
-
-
-@change("budget", "Add so much to the budget", wire.Budget)
-async def budget(asked: CampaignCall) -> Answer:
-    """Not idempotent: look at the status before it is repeated."""
-    return await asked.do(lambda writer: writer.add_budget(asked.body.amount))
-
-
-@change("arms", "Add an arm", wire.NewArm)
-async def arms(asked: CampaignCall) -> Answer:
-    """Nothing is known of it but what is said here."""
-    facts = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
-    return await asked.do(lambda writer: writer.add_arm(**facts))
-
-
-@route("DELETE", "/v1/campaigns/{campaign}/arms/{arm}", "Never pull an arm again",
-       roles=("admin",), answers=CampaignStatus)  # fmt: skip
-async def retire(asked: CampaignCall) -> Answer:
-    """By its name; its tickets in flight may still be told."""
-    names = await asked.look(lambda core: list(core.controller.task.names))
-    if asked.place not in names:
-        raise NotFoundError(f"arm {shown(asked.place)}: is unknown; known: {', '.join(names[:20])}")
-    return await asked.do(lambda writer: writer.retire_arm(asked.place))
-
-
-@change("change", "Other limits, another policy, another expiry from here on", wire.ChangeRequest)
-async def other(asked: CampaignCall) -> Answer:
-    """A new policy learns again from every report in the log; decisions go on meanwhile."""
-    given = {k: v for k, v in msgspec.structs.asdict(asked.body).items() if v is not None}
-    if not given:
-        raise InputError("body: must have limits, policy, expire_after or per_day")
-    if "policy" in given:
-        require_installed(given["policy"])
-    await asked.app.service.change(asked.name, asked.grant.name, **given)
-    return await answer_status(asked)
-
-
-@change("quarantine/{number}/correct", "Tell a refused report as it should have been",
-        wire.Correction)  # fmt: skip
-async def correct(asked: CampaignCall) -> Answer:
-    """``id`` where the report's own is wrong."""
-    number, body = await _number(asked), asked.body
-    id = body.id if body.id is not None else (await _quarantined(asked))[number]
-    if id is None:
-        raise InputError("id: is missing; the report's own is none")
-    return await asked.do(
-        lambda writer: writer.correct(number, id, body.cost, body.reward, body.penalty), id
-    )
-
-
-@change("quarantine/{number}/discard", "Close a refused report that nobody will correct",
-        wire.Note)  # fmt: skip
-async def discard(asked: CampaignCall) -> Answer:
-    """What it charged stays charged."""
-    number = await _number(asked)
-    return await asked.do(lambda writer: writer.discard(number, asked.body.note))
-
-
 async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
     found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
     return found
 
 
-async def _number(asked: CampaignCall) -> int:
-    """The number of a refused report that is in the path."""
-    number = int(asked.place) if asked.place.isascii() and asked.place.isdigit() else -1
-    if number not in await _quarantined(asked):
-        raise NotFoundError(f"report {shown(asked.place)}: is not in the quarantine")
-    return number
+# Changes.
+
+
+def add_change(kind: type[Change]) -> None:
+    """A route that changes a campaign and answers with its status."""
+    takes = None if kind.method == "DELETE" else kind
+
+    async def answer(asked: CampaignCall) -> Answer:
+        asked_for: Change = kind() if takes is None else asked.body
+        await asked_for.carry_out(asked.app.service, asked.name, asked.grant.name, asked.place)
+        return await answer_status(asked)
+
+    answer.__name__ = kind.operation or kind.path.rpartition("/")[2]
+    answer.__doc__ = kind.__doc__
+    route(kind.method, f"/v1/campaigns/{{campaign}}/{kind.path}", kind.summary, roles=kind.roles,
+          takes=takes, answers=CampaignStatus)(answer)  # fmt: skip
+
+
+for change in CHANGES:
+    add_change(change)

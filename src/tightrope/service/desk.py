@@ -325,6 +325,13 @@ class Service:
 
     # For any thread.
 
+    def look_now(self, seconds: float, name: str, function: Callable[[Core], Value]) -> Value:
+        """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
+        if self.loop is None:
+            raise TimeoutError("the service has not started")
+        look = asyncio.run_coroutine_threadsafe(self.look(name, function), self.loop)
+        return look.result(seconds)
+
     def names(self) -> list[str]:
         """The campaigns of the store."""
         return self.store.names()

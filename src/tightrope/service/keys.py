@@ -12,20 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from tightrope.errors import InputError, nearest
+import msgspec
+from msgspec import Struct
+
+from tightrope.errors import InputError
 from tightrope.files import whole_file
 from tightrope.problem.laws import shown
+from tightrope.service.http.answers import RefusalError
 
 __all__ = [
     "OPEN",
@@ -62,32 +64,43 @@ class Grant:
         """Whether one of these roles is granted, for whichever campaign."""
         return "admin" in self.roles or any(role in self.roles for role in roles)
 
+    def require(self, roles: Sequence[str], campaign: str | None, some: bool = False) -> None:
+        """Raise unless one of these roles is granted; ``some``: for some campaign is enough."""
+        if not (self.has(roles) if some else self.allows(roles, campaign)):
+            needed = " or ".join(dict.fromkeys([*roles, "admin"]))
+            where = "the whole store" if campaign is None else f"campaign {campaign!r}"
+            text = f"key {self.name!r}: must have the role {needed} for {where}"
+            raise RefusalError(403, "forbidden", text)
+
 
 OPEN = Grant("http", frozenset(ROLES))  # without keys, on loopback
 
 
-@dataclass(frozen=True)
-class Key:
-    """A line of the file."""
+class Key(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A line of the file; ``sha256``: in hex digits."""
 
     name: str
-    sha256: str  # in hex digits
+    sha256: str
     roles: tuple[str, ...]
     campaigns: tuple[str, ...] | None = None
     made: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.name) <= 64 or not self.name.isprintable():
+            allowed = "must be 1 to 64 printable characters"
+            raise ValueError(f"name = {shown(self.name)}: {allowed}")
+        if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
+            raise ValueError("sha256: must be 64 hex digits")
+        if not self.roles or not set(self.roles) <= set(ROLES):
+            raise ValueError(f"roles = {shown(self.roles)}: must be some of {', '.join(ROLES)}")
+        if self.campaigns == ():
+            raise ValueError("campaigns = []: must be a list of names")
 
     @property
     def grant(self) -> Grant:
         """What it may do."""
         campaigns = None if self.campaigns is None else frozenset(self.campaigns)
         return Grant(self.name, frozenset(self.roles), campaigns)
-
-    def line(self) -> str:
-        """As the file has it."""
-        row: dict[str, Any] = {"name": self.name, "sha256": self.sha256, "roles": self.roles}
-        if self.campaigns is not None:
-            row["campaigns"] = self.campaigns
-        return json.dumps({**row, "made": self.made})
 
 
 def new_secret() -> str:
@@ -98,29 +111,6 @@ def new_secret() -> str:
 def digest_of(secret: str) -> str:
     """What is kept of a key."""
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def key_of(row: Mapping[str, Any], place: str) -> Key:
-    """A key from its line; raises an error that calls it ``place``."""
-    known = ("name", "sha256", "roles", "campaigns", "made")
-    for word in row:
-        if word not in known:
-            raise InputError(f"{place}: {word!r} is unknown; {nearest(word, known)}")
-    name, sha256 = row.get("name"), row.get("sha256")
-    if not isinstance(name, str) or not 0 < len(name) <= 64 or not name.isprintable():
-        raise InputError(f"{place}: name = {shown(name)}: must be 1 to 64 printable characters")
-    hexed = isinstance(sha256, str) and len(sha256) == 64
-    if not hexed or set(str(sha256)) - set("0123456789abcdef"):
-        raise InputError(f"{place}: sha256: must be 64 hex digits")
-    roles, campaigns = row.get("roles"), row.get("campaigns")
-    if not isinstance(roles, list) or not roles or not all(role in ROLES for role in roles):
-        raise InputError(f"{place}: roles = {shown(roles)}: must be some of {', '.join(ROLES)}")
-    if campaigns is not None and not (
-        isinstance(campaigns, list) and campaigns and all(isinstance(c, str) for c in campaigns)
-    ):
-        raise InputError(f"{place}: campaigns = {shown(campaigns)}: must be a list of names")
-    scope = None if campaigns is None else tuple(campaigns)
-    return Key(name, str(sha256), tuple(roles), scope, str(row.get("made", "")))
 
 
 def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
@@ -139,16 +129,14 @@ def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
         raise InputError(f"keys {str(path)!r}: cannot be read ({reason})") from None
     keys = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        place = f"keys {str(path)!r}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict):
-            raise InputError(f"{place}: must be a JSON object")
-        keys.append(key_of(row, place))
+        if line.strip():
+            place = f"keys {str(path)!r}, line {number}"
+            try:
+                keys.append(msgspec.json.decode(line, type=Key))
+            except msgspec.ValidationError as error:
+                raise InputError(f"{place}: {error}") from None
+            except (msgspec.DecodeError, RecursionError):
+                raise InputError(f"{place}: must be a JSON object") from None
     return keys
 
 
@@ -157,7 +145,7 @@ def write_keys(path: str | Path, keys: Sequence[Key]) -> None:
     before = os.umask(0o077)
     try:
         with whole_file(str(path)) as file:
-            file.write("".join(f"{key.line()}\n" for key in keys).encode())
+            file.write(b"".join(msgspec.json.encode(key) + b"\n" for key in keys))
     finally:
         os.umask(before)
 
@@ -168,10 +156,11 @@ def made_key(
     """A new key: the secret, which is shown once, and what is kept of it."""
     secret = new_secret()
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    row = {"name": name, "sha256": digest_of(secret), "roles": list(roles), "made": made}
-    if campaigns:
-        row["campaigns"] = list(campaigns)
-    return secret, key_of(row, "key")
+    scope = tuple(campaigns) if campaigns else None
+    try:
+        return secret, Key(name, digest_of(secret), tuple(roles), scope, made)
+    except ValueError as error:
+        raise InputError(f"key: {error}") from None
 
 
 class KeyRing:

@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from tightrope.live.core import Core
@@ -79,15 +80,19 @@ class MetricsPage:
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
 
-    def add(self, name: str, kind: str, text: str, value: float, **labels: str) -> None:
-        """A value of a metric."""
+    def _metric(self, name: str, kind: str, text: str) -> list[str]:
         head = [f"# HELP tightrope_{name} {text}", f"# TYPE tightrope_{name} {kind}"]
-        self._lines.setdefault(name, head).append(f"tightrope_{name}{shown(labels)} {value:.15g}")
+        return self._lines.setdefault(name, head)
+
+    def add(self, name: str, text: str, value: float, **labels: str) -> None:
+        """A value of a counter, whose name ends in ``_total``, or of a gauge."""
+        kind = "counter" if name.endswith("_total") else "gauge"
+        line = f"tightrope_{name}{shown(labels)} {value:.15g}"
+        self._metric(name, kind, text).append(line)
 
     def histogram(self, name: str, text: str, found: Counted, **labels: str) -> None:
         """Waits, in buckets."""
-        head = [f"# HELP tightrope_{name} {text}", f"# TYPE tightrope_{name} histogram"]
-        lines, below = self._lines.setdefault(name, head), 0
+        lines, below = self._metric(name, "histogram", text), 0
         for most, count in zip((*BUCKETS, None), found.waits, strict=True):
             below += count
             le = "+Inf" if most is None else f"{most:g}"
@@ -121,15 +126,14 @@ def text_of(
     """The page; the facts of a campaign that cannot be followed are None."""
     page = MetricsPage()
     for name, found in facts.items():
-        page.add("halted", "gauge", "1 if the campaign's log cannot be followed here",
-                 found is None, campaign=name)  # fmt: skip
+        text = "1 if the campaign's log cannot be followed here"
+        page.add("halted", text, found is None, campaign=name)
         if found is not None:
             _add_campaign(page, name, found)
     for name, (events, seconds) in lags.items():
-        page.add("replica_lag_events", "gauge", "committed events that this process has not"
-                 " followed, counted to 1000", events, campaign=name)  # fmt: skip
-        page.add("replica_lag_seconds", "gauge", "age of the oldest of them", seconds,
-                 campaign=name)  # fmt: skip
+        text = "committed events that this process has not followed, counted to 1000"
+        page.add("replica_lag_events", text, events, campaign=name)
+        page.add("replica_lag_seconds", "age of the oldest of them", seconds, campaign=name)
     for name in facts:
         _add_process(page, name, counts.get(name) or Counted(), waiting.get(name, 0))
     _add_machine(page, connections)
@@ -137,48 +141,42 @@ def text_of(
 
 
 def _add_campaign(page: MetricsPage, name: str, found: Mapping[str, Any]) -> None:
+    add = partial(page.add, campaign=name)
     for key in ("budget", "spent", "reserved", "free"):
-        text = f"{key}, in the campaign's own unit of cost"
-        page.add(key, "gauge", text, found[key], campaign=name)
+        add(key, f"{key}, in the campaign's own unit of cost", found[key])
     for key in ("asked", "told", "voided", "expired", "late", "refused", "overruns"):
-        page.add("tickets_total", "counter", "tickets by what came of them", found[key],
-                 campaign=name, outcome=key)  # fmt: skip
+        add("tickets_total", "tickets by what came of them", found[key], outcome=key)
     for key, value in {"reward": found["reward"], **found["penalties"]}.items():
-        page.add("outcome_sum", "gauge", "reward and penalties so far, in their own units", value,
-                 campaign=name, outcome=key)  # fmt: skip
-    page.add("in_flight", "gauge", "tickets in flight", found["in_flight"], campaign=name)
+        add("outcome_sum", "reward and penalties so far, in their own units", value, outcome=key)
+    add("in_flight", "tickets in flight", found["in_flight"])
     age = 0.0 if found["oldest"] is None else max(0.0, time.time() - found["oldest"] / 1e6)
-    page.add("oldest_in_flight_seconds", "gauge", "age of the oldest ticket in flight", age,
-             campaign=name)  # fmt: skip
-    page.add("quarantined", "gauge", "refused reports that wait for someone", found["quarantined"],
-             campaign=name)  # fmt: skip
+    add("oldest_in_flight_seconds", "age of the oldest ticket in flight", age)
+    add("quarantined", "refused reports that wait for someone", found["quarantined"])
     for key in ("paused", "closed", "exhausted"):
-        page.add(key, "gauge", f"1 if the campaign is {key}", found[key], campaign=name)
-    page.add("events_total", "counter", "events in the log", found["events"], campaign=name)
+        add(key, f"1 if the campaign is {key}", found[key])
+    add("events_total", "events in the log", found["events"])
     for arm in found["arms"][:MOST_ARMS]:
-        labels = {"campaign": name, "arm": arm["arm"]}
-        page.add("pulls_total", "counter", "pulls told, by arm", arm["pulls"], **labels)
-        page.add("pulls_in_flight", "gauge", "pulls in flight, by arm", arm["in_flight"], **labels)
+        add("pulls_total", "pulls told, by arm", arm["pulls"], arm=arm["arm"])
+        add("pulls_in_flight", "pulls in flight, by arm", arm["in_flight"], arm=arm["arm"])
 
 
 def _add_process(page: MetricsPage, name: str, found: Counted, waiting: int) -> None:
+    add = partial(page.add, campaign=name)
     for outcome, value in sorted(found.outcomes.items()):
-        page.add("requests_total", "counter", "items answered here, by how they ended", value,
-                 campaign=name, outcome=outcome)  # fmt: skip
+        add("requests_total", "items answered here, by how they ended", value, outcome=outcome)
     page.histogram("commit_wait_seconds", "from a request to its commit", found, campaign=name)
-    page.add("waiting", "gauge", "items that wait for their commit", waiting, campaign=name)
-    page.add("turns_total", "counter", "turns of this process", found.turns, campaign=name)
-    page.add("turn_seconds_total", "counter", "time in turns, waiting for them too",
-             found.turn_seconds, campaign=name)  # fmt: skip
+    add("waiting", "items that wait for their commit", waiting)
+    add("turns_total", "turns of this process", found.turns)
+    add("turn_seconds_total", "time in turns, waiting for them too", found.turn_seconds)
 
 
 def _add_machine(page: MetricsPage, connections: int) -> None:
-    page.add("connections", "gauge", "open connections", connections)
+    page.add("connections", "open connections", connections)
     used = resource.getrusage(resource.RUSAGE_SELF)
-    page.add("process_cpu_seconds_total", "counter", "processor time of this process",
-             used.ru_utime + used.ru_stime)  # fmt: skip
-    page.add("process_resident_memory_bytes", "gauge", "memory of this process", _resident())
-    page.add("process_start_time_seconds", "gauge", "when it began, since 1970", STARTED)
+    seconds = used.ru_utime + used.ru_stime
+    page.add("process_cpu_seconds_total", "processor time of this process", seconds)
+    page.add("process_resident_memory_bytes", "memory of this process", _resident())
+    page.add("process_start_time_seconds", "when it began, since 1970", STARTED)
 
 
 def _resident() -> int:

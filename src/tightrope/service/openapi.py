@@ -11,26 +11,15 @@ from tightrope.live.describing import CampaignStatus
 from tightrope.service import wire
 from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import TABLE, Route
+from tightrope.service.changes import TICKET_SCHEMA
 from tightrope.version import __version__
 
 __all__ = ["document_of", "document_text"]
 
 REFS = "#/components/schemas/{name}"
-NUMBER = {"anyOf": [{"type": "number"}, {"type": "null"}]}
-PENALTY = {
-    "anyOf": [
-        {"type": "number"},
-        {"type": "object", "additionalProperties": {"type": "number"}},
-        {"type": "array", "items": {"type": "number"}},
-        {"type": "null"},
-    ],
-    "default": None,
-    "description": "by the limits' names; a number alone if there is one limit",
-}
-ID = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"}
 PLACES = {
     "campaign": {"type": "string", "minLength": 1, "maxLength": 128},
-    "ticket": ID,
+    "ticket": TICKET_SCHEMA,
     "arm": {"type": "string", "minLength": 1},
     "number": {"type": "integer", "minimum": 1},
 }
@@ -97,22 +86,13 @@ def schemas() -> dict[str, Any]:
     for one in TABLE:
         kinds += [kind for kind in (one.takes, one.answers) if isinstance(kind, type)]
     for act in ACTS.values():
-        kinds += [act.item, act.batch, act.answer]
+        kinds += [act.item, act.batch, act.item.answers]
     kinds.append(wire.HaltedCampaign)
     _, found = msgspec.json.schema_components(list(dict.fromkeys(kinds)), ref_template=REFS)
     listed = {"anyOf": [ref(CampaignStatus), ref(wire.HaltedCampaign)]}
     found["StatusList"]["properties"]["campaigns"]["items"] = listed
-    decision, report = found["DecisionRequest"], found["ReportRequest"]
-    decision["properties"]["id"] = {"anyOf": [ID, {"type": "null"}], "default": None}
-    ttl = {"type": "number", "exclusiveMinimum": 0, "maximum": 3_153_600_000}
-    decision["properties"]["ttl_s"] = {"anyOf": [ttl, {"type": "null"}], "default": None}
-    report["properties"] |= {"id": ID, "cost": NUMBER, "reward": NUMBER, "penalty": PENALTY}
-    found["Correction"]["properties"] |= {"cost": NUMBER, "reward": NUMBER, "penalty": PENALTY}
-    for name in ("Void", "Amendment"):
-        found[name]["properties"]["id"] = ID
     for act in ACTS.values():
         found[act.batch.__name__]["properties"][act.name] |= {"minItems": 1, "maxItems": wire.BATCH}
-    found["Budget"]["properties"]["amount"]["exclusiveMinimum"] = 0
     return found
 
 
@@ -179,31 +159,29 @@ def operation_of(one: Route) -> dict[str, Any]:
 
 def act_of(act: Act) -> dict[str, Any]:
     """A decision, a report, a void or an amendment."""
-    good = (200, 201) if act.name == "decisions" else (200,)
-    more = (402, 409, 429) if act.name == "decisions" else (409,)
-    path = f"/v1/campaigns/{{campaign}}/{act.name}"
+    item, decides = act.item, act.name == "decisions"
+    good, more = ((200, 201), (402, 409, 429)) if decides else ((200,), (409,))
     return {
         "operationId": act.name,
-        "summary": act.summary,
-        "description": f"Answered after the commit. Role: {' or '.join(act.roles)}.",
-        "parameters": parameters(path),
-        "requestBody": body(act.item, act.name != "decisions"),
-        "responses": answers(good, ref(act.answer)) | refusals(*more),
+        "summary": item.summary,
+        "description": f"Answered after the commit. Role: {' or '.join(item.roles)}.",
+        "parameters": parameters("/{campaign}"),
+        "requestBody": body(item, not decides),
+        "responses": answers(good, ref(item.answers)) | refusals(*more),
     }
 
 
 def batch_of(act: Act) -> dict[str, Any]:
     """Several of them, each with a result of its own."""
-    path = f"/v1/campaigns/{{campaign}}/{act.name}/batch"
-    each = {"anyOf": [ref(act.answer), ref(wire.ProblemDetails)]}
+    each = {"anyOf": [ref(act.item.answers), ref(wire.ProblemDetails)]}
     results = {"type": "array", "items": each}
     schema = {"type": "object", "required": ["results"], "properties": {"results": results}}
-    return {
+    many = f"up to {wire.BATCH} at once, a result per item, in order"
+    own = "Each result has its own status; items do not depend on each other."
+    return act_of(act) | {
         "operationId": f"{act.name}_batch",
-        "summary": f"{act.summary}; up to {wire.BATCH} at once, a result per item, in order",
-        "description": "Each result has its own status; items do not depend on each other."
-        f" Role: {' or '.join(act.roles)}.",
-        "parameters": parameters(path),
+        "summary": f"{act.item.summary}; {many}",
+        "description": f"{own} Role: {' or '.join(act.item.roles)}.",
         "requestBody": body(act.batch),
         "responses": answers((200,), schema) | refusals(409),
     }

@@ -1,8 +1,4 @@
-"""What goes over the wire: the shapes of requests and answers, and one shape of all errors.
-
-A report's numbers may be anything here: what a campaign cannot take it refuses and keeps in its
-quarantine, so that a report of money that was spent is not lost because of a wrong type.
-"""
+"""What goes over the wire: the shapes of answers, and one shape of all errors."""
 
 from __future__ import annotations
 
@@ -16,104 +12,17 @@ from msgspec import UNSET, Struct, UnsetType
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
 from tightrope.formats import finite
 from tightrope.live.describing import AccountAmounts, RefusedReport
-from tightrope.live.writing import Ticket
 from tightrope.names import one_line
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
 from tightrope.service.http.answers import TITLES as HTTP_TITLES
 
 __all__ = [
-    "BATCH",
-    "Amendment",
-    "Amendments",
-    "Answer",
-    "Budget",
-    "ChangeRequest",
-    "Correction",
-    "DecisionAnswer",
-    "DecisionRequest",
-    "Decisions",
-    "NewArm",
-    "NewCampaign",
-    "Note",
-    "Pause",
-    "Pin",
-    "ProblemDetails",
-    "RefusalError",
-    "ReportAnswer",
-    "ReportRequest",
-    "Reports",
-    "Void",
-    "Voids",
-    "answer_of",
-    "decoded",
-    "encode",
-    "finite",
-    "one_line",
-    "problem_of",
-]
+    "BATCH", "Answer", "DecisionAnswer", "NewCampaign", "ProblemDetails", "RefusalError",
+    "ReportAnswer", "answer_of", "decoded", "encode", "finite", "one_line", "problem_of",
+]  # fmt: skip
 
 BATCH = 1000  # items of one batch, at most
 encode = msgspec.json.encode
-
-
-# Requests. Unknown fields are refused: a misspelled one would be a silent default.
-
-
-class DecisionRequest(Struct, forbid_unknown_fields=True):
-    """Which arm now? The same ``id`` again gives the same ticket."""
-
-    id: str | None = None
-    eligible: list[int | str] | None = None  # arms by name or number; all if left out
-    ttl_s: float | None = None  # seconds after which this ticket expires
-
-
-class Decisions(Struct, forbid_unknown_fields=True):
-    """Several decisions, each with a result of its own."""
-
-    decisions: list[DecisionRequest]
-
-
-class ReportRequest(Struct, forbid_unknown_fields=True):
-    """What came of a ticket."""
-
-    id: Any
-    cost: Any = None
-    reward: Any = None
-    penalty: Any = None  # by the limits' names; a number alone if there is one limit
-    arm: int | str | None = None  # the arm that was pulled, where another system acts
-
-
-class Reports(Struct, forbid_unknown_fields=True):
-    """Several reports, each with a result of its own."""
-
-    reports: list[ReportRequest]
-
-
-class Void(Struct, forbid_unknown_fields=True):
-    """Nothing was done for this ticket."""
-
-    id: str
-
-
-class Voids(Struct, forbid_unknown_fields=True):
-    """Several voids, each with a result of its own."""
-
-    voids: list[Void]
-
-
-class Amendment(Struct, forbid_unknown_fields=True):
-    """Other money for a ticket that was told."""
-
-    id: str
-    cost: float | None = None
-    penalty: dict[str, float] | None = None
-    note: str | None = None
-
-
-class Amendments(Struct, forbid_unknown_fields=True):
-    """Several amendments, each with a result of its own."""
-
-    amendments: list[Amendment]
 
 
 class NewCampaign(Struct, forbid_unknown_fields=True):
@@ -132,63 +41,6 @@ class NewCampaign(Struct, forbid_unknown_fields=True):
     shadow: bool = False
 
 
-class Pause(Struct, forbid_unknown_fields=True):
-    """Why no decisions are made."""
-
-    why: str = "by hand"
-    note: str | None = None
-
-
-class Pin(Struct, forbid_unknown_fields=True):
-    """The arm to be pulled until further notice; null lets the policy decide again."""
-
-    arm: int | str | None
-
-
-class Budget(Struct, forbid_unknown_fields=True):
-    """So much more budget."""
-
-    amount: float
-
-
-class NewArm(Struct, forbid_unknown_fields=True):
-    """A new arm, and what is known of it."""
-
-    name: str
-    like: int | str | None = None  # an arm whose mean outcomes are expected of it
-    weight: float | None = None  # as if seen in so many pulls
-    cost: float | None = None  # its price, where the task knows costs
-    penalty: dict[str, float] | None = None  # those that the task knows
-
-
-class ChangeRequest(Struct, forbid_unknown_fields=True):
-    """Other limits, another policy, another expiry from here on."""
-
-    limits: dict[str, Any] | None = None
-    policy: str | None = None
-    expire_after: float | None = None
-    per_day: float | None = None
-
-
-class Correction(Struct, forbid_unknown_fields=True):
-    """A quarantined report as it should have been; ``id`` where the report's own is wrong."""
-
-    cost: Any = None
-    reward: Any = None
-    penalty: Any = None
-    id: str | None = None
-
-
-class Note(Struct, forbid_unknown_fields=True):
-    """Free text, kept beside the log."""
-
-    note: str | None = None
-
-
-class Nothing(Struct, forbid_unknown_fields=True):
-    """An empty object."""
-
-
 # Answers.
 
 
@@ -202,11 +54,6 @@ class DecisionAnswer(Struct, omit_defaults=True):
     expires_at: datetime
     state: str
     status: int | UnsetType = UNSET
-
-    @classmethod
-    def of(cls, ticket: Ticket, status: int | UnsetType = UNSET) -> DecisionAnswer:
-        """From a ticket."""
-        return cls(*ticket, status)
 
 
 class ReportAnswer(Struct, omit_defaults=True):

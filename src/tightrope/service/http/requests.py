@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from tightrope.service.http.answers import RefusalError
 
-__all__ = ["HttpRequest", "Sender", "body_of", "decoded_part", "is_local"]
+__all__ = ["HttpRequest", "Sender", "body_of", "decoded_part", "require_local"]
 
 BODY = 1 << 20  # bytes of a request, at most
 LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
@@ -46,10 +46,13 @@ class Sender:
                 self.origin = value
 
 
-def is_local(host: bytes) -> bool:
-    """Whether a Host header names this machine, with or without a port."""
-    text = host.decode("latin-1").lower()
-    return (text if text.endswith("]") or ":" not in text else text.rpartition(":")[0]) in LOOPBACK
+def require_local(host: bytes) -> None:
+    """Raise unless a Host header names this machine, with or without a port."""
+    text = host.decode("latin-1")
+    name = text if text.endswith("]") or ":" not in text else text.rpartition(":")[0]
+    if name.lower() not in LOOPBACK:
+        allowed = "must be localhost, 127.0.0.1 or [::1]"
+        raise RefusalError(403, "forbidden", f"Host {text[:80]!r}: {allowed}")
 
 
 def decoded_part(part: bytes) -> str:

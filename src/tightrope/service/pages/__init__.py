@@ -1,7 +1,8 @@
 """The dashboard: pages that show whether the promise holds, and forms that act on a campaign.
 
-``history`` follows the log, ``curves`` and ``facts`` make of it what is shown, ``actions`` are the
-forms, ``access`` is who may see and send them, ``routes`` puts them together.
+``history`` looks at the state and its past, ``watch`` is the thread that does it, ``curves`` and
+``facts`` make of it what is shown, ``actions`` are the forms, ``access`` is who may see and send
+them, ``routes`` puts them together.
 """
 
 from __future__ import annotations

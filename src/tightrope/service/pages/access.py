@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tightrope.service.http.requests import is_local
+from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.wire import RefusalError
 
@@ -41,9 +41,7 @@ class Access:
         another host be let in by a name that leads here.
         """
         if self.keys is None:
-            host = request.headers.get("host", "")
-            if not is_local(host.encode("latin-1")):
-                raise RefusalError(403, "forbidden", f"host {host[:80]!r}: must be localhost")
+            require_local(request.headers.get("host", "").encode("latin-1"))
             return OPEN
         self.keys.refresh()
         word = request.cookies.get(COOKIE)
@@ -57,9 +55,7 @@ class Access:
         found = self.grant(request)
         if found is None:
             raise RefusalError(401, "unauthorized", "this page needs a key")
-        if not found.allows(roles, name):
-            needed = " or ".join(dict.fromkeys(["admin", *roles]))
-            raise RefusalError(403, "forbidden", f"key {found.name!r}: must have the role {needed}")
+        found.require(roles, name)
         return found
 
     def login(self, request: Request, secret: str, response: Response) -> bool:

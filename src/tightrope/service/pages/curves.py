@@ -58,41 +58,22 @@ def mean_band(total: Floats, count: Floats, doubt: float = DOUBT) -> tuple[Float
     return np.where(nothing, 0.0, found[0]), np.where(nothing, 1.0, found[1])
 
 
-@dataclass(frozen=True)
 class Totals:
-    """The points as columns."""
+    """Points as columns: [N], [N, M] of penalties and queues, [N, K] of pulls."""
 
-    at: Floats  # [N]
-    budget: Floats
-    spent: Floats
-    reserved: Floats
-    told: Floats
-    reward: Floats
-    penalties: Floats  # [N, M]
-    queues: Floats  # [N, M]
-    pulls: Floats  # [N, K]
-
-    @classmethod
-    def of(cls, points: Sequence[Point], arms: int) -> Totals:
-        """From points, of which earlier ones may know fewer arms."""
+    def __init__(self, points: Sequence[Point], arms: int) -> None:
+        """``arms``: K; earlier points may know fewer."""
 
         def column(name: str) -> Floats:
             return np.array([getattr(point, name) for point in points], float)
 
-        pulls = np.zeros((len(points), arms))
-        for row, point in zip(pulls, points, strict=True):
+        self.at, self.told, self.reward = column("at"), column("told"), column("reward")
+        self.budget, self.spent = column("budget"), column("spent")
+        self.reserved = column("reserved")
+        self.penalties, self.queues = column("penalties"), column("queues")
+        self.pulls = np.zeros((len(points), arms))
+        for row, point in zip(self.pulls, points, strict=True):
             row[: len(point.pulls)] = point.pulls[:arms]
-        return cls(
-            at=column("at"),
-            budget=column("budget"),
-            spent=column("spent"),
-            reserved=column("reserved"),
-            told=column("told"),
-            reward=column("reward"),
-            penalties=column("penalties"),
-            queues=column("queues"),
-            pulls=pulls,
-        )
 
     def rate(self, task: Task, m: int) -> Floats:
         """Penalty m so far per what its limit is per, [N]; nan before there is any."""
@@ -157,8 +138,8 @@ def charts_of(view: View, start: int = 0, best: float | None = None) -> tuple[Fl
     ``best``: the reward rate of the best mixture.
     """
     task = view.task
-    whole = Totals.of(view.points, task.arm_count)
-    some = Totals.of(view.points[start:], task.arm_count)
+    whole = Totals(view.points, task.arm_count)
+    some = Totals(view.points[start:], task.arm_count)
     spend = [
         Series("budget", some.budget, "limit", "limit"),
         Series("spent and reserved", some.spent + some.reserved, "thin", "1"),
@@ -200,9 +181,3 @@ def _areas(task: Task, totals: Totals, start: int) -> list[Series]:
         rest = found.sum(axis=1) - found[:, own].sum(axis=1)
         drawn.append(Series(f"{task.arm_count - len(own)} others", rest, "area", "rest"))
     return drawn
-
-
-def as_json(values: Floats) -> str:
-    """A JSON list of numbers of six digits, null for what is none."""
-    told = [f"{one:.6g}" if one - one == 0.0 else "null" for one in values.tolist()]
-    return f"[{','.join(told)}]"

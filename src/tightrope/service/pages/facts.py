@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -10,13 +11,12 @@ from math import isfinite, isnan
 import numpy as np
 
 from tightrope.formats import Money, age, chance, count, moment, number, percent, span
-from tightrope.live.describing import AccountAmounts, CampaignStatus
 from tightrope.live.outlook import LimitOutlook
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
 from tightrope.service.pages.history import Point, View
 
-__all__ = ["Facts", "facts_of"]
+__all__ = ["Facts", "best_of", "pace_of"]
 
 SURE = 0.05  # a chance of breaking a limit that is taken for small
 NEAR = 0.02  # above a limit, of it, where a policy that uses all of it may be at any time
@@ -35,148 +35,60 @@ class Badge:
     text: str = ""
 
 
-@dataclass(frozen=True)
-class LimitFacts:
-    """One limit."""
-
-    index: int
-    name: str
-    limit: str  # in words
-    standing: Badge
-    rate: str
-    band: str
-    bound: str  # on the chance of ending above
-    bound_if_safe: str
-    projected: str
-    between: str
-    queue: str
-    penalty: str
-
-
-@dataclass(frozen=True)
-class ArmFacts:
-    """One arm."""
-
-    name: str
-    colour: str
-    pulls: str
-    in_flight: str
-    share: str
-    share_width: str
-    best: str
-    means: list[tuple[str, str]]  # of each channel: the mean, the interval
-    price: str | None  # if it is known
-    retired: bool
-    pinned: bool
-    changed: str | None
-
-
-@dataclass(frozen=True)
 class Facts:
-    """A campaign."""
+    """All that is said of a campaign at the time ``now``, as text."""
 
-    view: View
-    money: Money
-    state: Badge
-    promise: Badge
-    alerts: list[Badge]
-    limits: list[LimitFacts]
-    arms: list[ArmFacts]
-    more_arms: int
-    channels: list[str]
-    spent: str
-    budget: str
-    reserved: str
-    free: str
-    share: str  # of the budget that is spent
-    spent_width: str  # of a bar, in percent
-    reserved_width: str
-    pace: str
-    end: str
-    end_note: str
-    end_at: str
-    in_flight: str
-    oldest: str
-    oldest_note: str
-    decided: str
-    reported: str
-    last: str
-    last_at: str
-    reward: str
-    reward_rate: str
-    best_rate: str
-    best_share: str
-    best_number: float | None
-    best_text: str
-    hard: list[tuple[str, str, str, str]]
-    announce: str
+    def __init__(self, view: View, now: float, unit: str = "") -> None:
+        self.view, self.status = view, view.status
+        self.money = Money(self.status["budget"], unit)
+        self.limits, self.arms = _limits(view), _arms(view)
+        self.more_arms = max(view.task.arm_count - MOST_ARMS, 0)
+        self.channels = list(view.task.channels)
+        self.state, self.promise = _state(view), _promise(view, self.limits)
+        self.alerts = _alerts(view)
+        word, promise = self.state.word, self.promise
+        self.announce = f"{view.name}: {word}. {promise.word}. {promise.text}".strip()
+        self._say_money()
+        self._say_times(now)
+        self._say_rewards()
 
-    @property
-    def status(self) -> CampaignStatus:
-        """As a campaign gives it."""
-        return self.view.status
-
-
-def facts_of(view: View, now: float, unit: str = "") -> Facts:
-    """All that is said of a campaign at the time ``now``."""
-    status, task = view.status, view.task
-    money = Money(status["budget"], unit)
-    limits = _limits(view)
-    state, promise = _state(view), _promise(view, limits)
-    mixture = best_of(view)
-    pace, end = pace_of(view.points, now)
-    spent, budget = status["spent"], status["budget"]
-    rate = status["reward"] / spent if spent > 0 else None
-    best = None if mixture is None else mixture[0]
-    last = datetime.fromisoformat(status["at"]).timestamp()
-    oldest, oldest_note = _oldest(view, now)
-    shown_end, note = _end(view, end, now)
-    return Facts(
-        view=view,
-        money=money,
-        state=state,
-        promise=promise,
-        alerts=_alerts(view),
-        limits=limits,
-        arms=_arms(view),
-        more_arms=max(task.arm_count - MOST_ARMS, 0),
-        channels=list(task.channels),
-        spent=money(spent),
-        budget=money(budget),
-        reserved=money(status["reserved"]),
-        free=money(status["free"]),
-        share=percent(spent / budget if budget else None),
-        spent_width=_width(spent, budget),
-        reserved_width=_width(status["reserved"], budget),
-        pace=_pace(pace, money),
-        end=shown_end,
-        end_note=note,
-        end_at="" if end is None else moment(end) if isfinite(end) and end < 4e9 else "",
-        in_flight=count(status["in_flight"]),
-        oldest=oldest,
-        oldest_note=oldest_note,
-        decided=count(status["asked"]),
-        reported=count(status["told"]),
-        last=age(last, now),
-        last_at=moment(last),
-        reward=number(status["reward"], 6),
-        reward_rate=number(rate),
-        best_rate=number(best),
-        best_share=percent(rate / best) if rate is not None and best else "–",
-        best_number=best,
-        best_text=_best_text(view, mixture),
-        hard=[
-            (name, money_of(one, unit)(one["spent"]), number(one["budget"], 6),
+    def _say_money(self) -> None:
+        status, money = self.status, self.money
+        spent, budget = status["spent"], status["budget"]
+        self.spent, self.budget = money(spent), money(budget)
+        self.reserved, self.free = money(status["reserved"]), money(status["free"])
+        self.share = percent(spent / budget if budget else None)  # that is spent
+        self.spent_width = _width(spent, budget)
+        self.reserved_width = _width(status["reserved"], budget)
+        self.hard = [
+            (name, Money(one["budget"])(one["spent"]), number(one["budget"], 6),
              _width(one["spent"], one["budget"]))
             for name, one in status["hard"].items()
-        ],
-        announce=f"{view.name}: {state.word}. {promise.word}. {promise.text}".strip(),
-    )  # fmt: skip
+        ]  # fmt: skip
 
+    def _say_times(self, now: float) -> None:
+        view, status = self.view, self.status
+        pace, end = pace_of(view.points, now)
+        self.pace = _pace(pace, self.money)
+        self.end, self.end_note = _end(view, end, now)
+        self.end_at = moment(end) if end is not None and isfinite(end) and end < 4e9 else ""
+        self.in_flight = count(status["in_flight"])
+        self.oldest, self.oldest_note = _oldest(view, now)
+        self.decided, self.reported = count(status["asked"]), count(status["told"])
+        last = datetime.fromisoformat(status["at"]).timestamp()
+        self.last, self.last_at = age(last, now), moment(last)
 
-def money_of(account: AccountAmounts, unit: str) -> Money:
-    """The amounts of an account."""
-    return Money(account["budget"])
+    def _say_rewards(self) -> None:
+        reward, spent, mixture = self.status["reward"], self.status["spent"], best_of(self.view)
+        rate = reward / spent if spent > 0 else None
+        self.best_number = best = None if mixture is None else mixture[0]
+        self.reward, self.reward_rate, self.best_rate = (
+            number(reward, 6),
+            number(rate),
+            number(best),
+        )
+        self.best_share = percent(rate / best) if rate is not None and best else "–"
+        self.best_text = _best_text(self.view, mixture)
 
 
 def _width(part: float, whole: float) -> str:
@@ -349,31 +261,34 @@ def _oldest(view: View, now: float) -> tuple[str, str]:
 # Limits.
 
 
+class LimitFacts:
+    """One limit."""
+
+    def __init__(self, view: View, m: int, one: LimitOutlook) -> None:
+        task, last = view.task, view.points[-1]
+        totals = Totals([last], task.arm_count)
+        rate = float(totals.rate(task, m)[0])
+        low, high = (float(bound[0]) for bound in rate_band(task, totals, m))
+        self.index, self.name = m, one.name
+        self.limit = f"at most {number(one.limit)} {task.limit_kinds[m].words}"
+        self.standing = limit_standing(one, _is_over(view))
+        self.rate = number(None if isnan(rate) else rate)
+        self.band = f"{number(low)} to {number(high)}"
+        self.bound, self.bound_if_safe = _bound(one.chance), _bound(one.chance_if_safe)
+        self.projected = number(one.rate)
+        self.between = f"{number(one.low)} to {number(one.high)}"
+        self.queue = number(last.queues[m]) if last.queues else "–"
+        self.penalty = number(last.penalties[m], 6)
+
+
+def _bound(found: float) -> str:
+    """A bound on the chance of ending above a limit."""
+    return "none yet" if found >= 1.0 else f"≤ {chance(found)}"
+
+
 @lru_cache(maxsize=VIEWS)
 def _limits(view: View) -> list[LimitFacts]:
-    return [_limit(view, m, one) for m, one in enumerate(view.outlook.limits)]
-
-
-def _limit(view: View, m: int, one: LimitOutlook) -> LimitFacts:
-    task, kind = view.task, view.task.limit_kinds[m]
-    totals = Totals.of(view.points[-1:], task.arm_count)
-    rate = float(totals.rate(task, m)[0])
-    low, high = (float(bound[0]) for bound in rate_band(task, totals, m))
-    most = number(one.high)
-    return LimitFacts(
-        index=m,
-        name=one.name,
-        limit=f"at most {number(one.limit)} {kind.words}",
-        standing=limit_standing(one, _is_over(view)),
-        rate=number(None if isnan(rate) else rate),
-        band=f"{number(low)} to {number(high)}",
-        bound="none yet" if one.chance >= 1.0 else f"≤ {chance(one.chance)}",
-        bound_if_safe="none yet" if one.chance_if_safe >= 1 else f"≤ {chance(one.chance_if_safe)}",
-        projected=number(one.rate),
-        between=f"{number(one.low)} to {most}",
-        queue=number(view.points[-1].queues[m]) if view.points[-1].queues else "–",
-        penalty=number(view.points[-1].penalties[m], 6),
-    )
+    return [LimitFacts(view, m, one) for m, one in enumerate(view.outlook.limits)]
 
 
 # Arms.
@@ -421,51 +336,42 @@ def _best_text(view: View, mixture: tuple[float, list[float]] | None) -> str:
     return ", ".join(f"{percent(share)} {name}" for share, name in parts[:4])
 
 
+class ArmFacts:
+    """One arm; ``share``: of the last pulls, ``bands``: of the means of each channel."""
+
+    def __init__(
+        self, view: View, k: int, colour: str, share: float, bands: Sequence[tuple[float, float]]
+    ) -> None:
+        arm, mixture, known = view.status["arms"][k], best_of(view), view.task.known_outcomes[k]
+        share = 0.0 if isnan(share) else share
+        self.name, self.colour, self.retired = arm["arm"], colour, arm["retired"]
+        self.pulls, self.in_flight = count(arm["pulls"]), count(arm["in_flight"])
+        self.share, self.share_width = percent(share), _width(share, 1.0)
+        self.best = "–" if mixture is None else percent(mixture[1][k])
+        self.means = [  # of each channel: the mean, the interval
+            (number(mean, 3), f"{number(low, 3)} to {number(high, 3)}" if arm["pulls"] else "")
+            for mean, (low, high) in zip(view.means[k], bands, strict=True)
+        ]
+        self.price = None if isnan(known[0]) else number(float(known[0]))
+        self.pinned = view.status["pinned"] == self.name
+        since = dict(view.outlook.changed).get(self.name)
+        self.changed = None if since is None else f"since pull {count(since)}"
+
+
 @lru_cache(maxsize=VIEWS)
 def _arms(view: View) -> list[ArmFacts]:
-    task, status, mixture = view.task, view.status, best_of(view)
-    scales = task.scales.channels
-    pulls = [arm["pulls"] for arm in status["arms"]]
-    totals = Totals.of(view.points, task.arm_count)
-    recent = shares(totals, len(view.points) - 1)[0]
+    task, scales = view.task, view.task.scales.channels
+    pulls = [arm["pulls"] for arm in view.status["arms"]]
+    recent = shares(Totals(view.points, task.arm_count), len(view.points) - 1)[0]
     order = sorted(range(task.arm_count), key=lambda k: (-pulls[k], k))[:MOST_ARMS]
     shown = sorted(order) if task.arm_count <= MOST_ARMS else order
     own = {k: str(i + 1) for i, k in enumerate(own_colours(pulls))}
     counts = np.array([pulls[k] for k in shown], float)
     sums = np.array([[(mean or 0.0) for mean in view.means[k]] for k in shown]) * counts[:, None]
     each = np.repeat(counts, len(scales))
-    low, high = mean_band(np.minimum((sums / scales).ravel(), each), each)
-    lows, highs = (bound.reshape(sums.shape) * scales for bound in (low, high))
-    changed = dict(view.outlook.changed)
-    made = []
-    for row, k in enumerate(shown):
-        arm = status["arms"][k]
-        known = task.known_outcomes[k]
-        means = [
-            (
-                number(view.means[k][channel], 3),
-                f"{number(float(lows[row, channel]), 3)} to"
-                f" {number(float(highs[row, channel]), 3)}" if pulls[k] else "",
-            )
-            for channel in range(len(scales))
-        ]  # fmt: skip
-        share = 0.0 if isnan(recent[k]) else float(recent[k])
-        made.append(
-            ArmFacts(
-                name=arm["arm"],
-                colour=own.get(k, "rest"),
-                pulls=count(pulls[k]),
-                in_flight=count(arm["in_flight"]),
-                share=percent(share),
-                share_width=_width(share, 1.0),
-                best="–" if mixture is None else percent(mixture[1][k]),
-                means=means,
-                price=None if isnan(known[0]) else number(float(known[0])),
-                retired=arm["retired"],
-                pinned=status["pinned"] == arm["arm"],
-                changed=f"since pull {count(changed[arm['arm']])}"
-                if arm["arm"] in changed
-                else None,
-            )
-        )
-    return made
+    bounds = mean_band(np.minimum((sums / scales).ravel(), each), each)
+    lows, highs = ((bound.reshape(sums.shape) * scales).tolist() for bound in bounds)
+    return [
+        ArmFacts(view, k, own.get(k, "rest"), float(recent[k]), list(zip(low, high, strict=True)))
+        for k, low, high in zip(shown, lows, highs, strict=True)
+    ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
@@ -24,13 +25,15 @@ from tightrope.live.describing import refused_of, why_of
 from tightrope.live.events import Row, line_of, when, words_of
 from tightrope.names import csv_text
 from tightrope.problem.laws import shown
+from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing
 from tightrope.service.pages.access import Access, require_own_page
-from tightrope.service.pages.actions import ACTIONS, Form
-from tightrope.service.pages.curves import Chart, as_json, charts_of
-from tightrope.service.pages.facts import TONES, Badge, Facts, best_of, facts_of, pace_of
-from tightrope.service.pages.history import NotYetError, Trouble, View, Watch
+from tightrope.service.pages.actions import FilledForm, act_of, filled
+from tightrope.service.pages.curves_text import curves_table, curves_text
+from tightrope.service.pages.facts import TONES, Badge, Facts
+from tightrope.service.pages.history import Trouble, View
+from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -66,7 +69,8 @@ class Pages:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
         self.access = Access(keys)
-        self.watch = Watch(service.store, ending=lambda: service.draining)
+        look = partial(service.look_now, LOOK)
+        self.watch = Watch(service.store, look, ending=lambda: service.draining)
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
@@ -219,7 +223,7 @@ class Pages:
             try:
                 left = max(now + PATIENCE - time.time(), 0.0)  # all of them share it
                 view = await self.service.read(self.watch.look, name, left)
-                rows.append(facts_of(view, now, self.unit))
+                rows.append(Facts(view, now, self.unit))
             except NotYetError:
                 rows.append(Broken(name, Badge("open", "Opening", "a moment")))
             except TightropeError as error:
@@ -262,7 +266,7 @@ class Pages:
     async def _facts(self, request: Request, name: str) -> dict[str, Any]:
         view = await self._look(request, name)
         grant = self.access.require(request, ("read",), name)
-        facts = facts_of(view, now := time.time(), self.unit)
+        facts = Facts(view, now := time.time(), self.unit)
         newest, kept = await self.service.read(self._newest, view, KEPT)
         return {
             "c": facts,
@@ -288,9 +292,9 @@ class Pages:
 
     async def campaign(self, request: Request, name: str) -> Response:
         """One campaign."""
-        done = request.query_params.get("done", "")
+        _, form = FORMS.get(request.query_params.get("done", ""), (None, None))
         facts = await self._facts(request, name)
-        return self.page("campaign.html.j2", oob=False, done=DONE.get(done, ""), **facts)
+        return self.page("campaign.html.j2", oob=False, done=form.done if form else "", **facts)
 
     async def reports(self, request: Request, name: str) -> Response:
         """All reports that went wrong, as far as they are kept."""
@@ -313,38 +317,22 @@ class Pages:
         have = int(asked["have"]) if asked.get("have", "").isdigit() else 0
         same = asked.get("generation") == str(view.generation)
         start = max(min(have - 1, len(view.points) - 1), 0) if same else 0
-        text = await self.service.read(self._curves_text, view, start)
+        text = await self.service.read(curves_text, view, start, self.unit)
         headers = {**HEADERS, "cache-control": "no-store"}
         return Response(text, 200, headers, "application/json")
-
-    def _curves_text(self, view: View, start: int) -> str:
-        best = best_of(view)
-        at, charts = charts_of(view, start, None if best is None else best[0])
-        _, end = pace_of(view.points, time.time())
-        last = view.points[-1]
-        ahead = [[last.at, last.spent], [end, last.budget]] if end and end < last.at * 2 else None
-        head = {
-            "generation": str(view.generation),
-            "start": start,
-            "unit": self.unit,
-            "pulled": last.told > 0,
-            "ahead": ahead if view.status["state"] == "open" else None,
-        }
-        times = ",".join(f"{one:.3f}" for one in at.tolist())
-        drawn = ",".join(f"{json.dumps(chart.name)}:{_chart_text(chart)}" for chart in charts)
-        return f'{json.dumps(head)[:-1]},"t":[{times}],"charts":{{{drawn}}}}}'
 
     async def data(self, request: Request, name: str) -> Response:
         """The charts as a table, for those who cannot see them."""
         view = await self._look(request, name)
-        headings, rows = await self.service.read(_table, view, ROWS)
+        headings, rows = await self.service.read(curves_table, view, ROWS)
         return self.page("data.html.j2", name=name, headings=headings, rows=rows, who="")
 
     async def curves_csv(self, request: Request, name: str) -> Response:
         """All points of the charts as a file."""
         view = await self._look(request, name)
-        headings, rows = await self.service.read(_table, view, len(view.points), False)
-        return _csv(f"{name}-curves.csv", [headings, *rows])
+        headings, rows = await self.service.read(curves_table, view, len(view.points), False)
+        headers = {**_attachment(f"{name}-curves.csv"), "cache-control": "no-store"}
+        return Response(csv_text([headings, *rows]), 200, headers, "text/csv; charset=utf-8")
 
     # The log.
 
@@ -395,7 +383,7 @@ class Pages:
         if kind not in ("ndjson", "csv"):
             raise InputError(f"format = {shown(kind)}: must be 'ndjson' or 'csv'")
         media = "application/x-ndjson" if kind == "ndjson" else "text/csv; charset=utf-8"
-        headers = {**HEADERS, "content-disposition": _attachment(f"{name}-events.{kind}")}
+        headers = _attachment(f"{name}-events.{kind}")
         return StreamingResponse(self._log(name, kind), 200, headers, media)
 
     async def _log(self, name: str, kind: str) -> AsyncIterator[str]:
@@ -405,7 +393,8 @@ class Pages:
             yield "number,at,kind,ticket,who,body\n"
         while rows := await self.service.read(store.read, name, after, AT_ONCE):
             if kind == "csv":
-                yield _csv_lines(rows)
+                cells = [[one.seq, when(one.at).isoformat(), *one[2:5], one.body] for one in rows]
+                yield csv_text(cells)
             else:
                 yield "".join(f"{line_of(row, notes.get(row.seq))}\n" for row in rows)
             after = rows[-1].seq
@@ -414,50 +403,35 @@ class Pages:
 
     async def act(self, request: Request, name: str, action: str) -> Response:
         """A form, and what it does when it is sent."""
-        one = ACTIONS.get(action)
-        if one is None:
+        if action not in FORMS:
             raise NotFoundError(f"action {action[:80]!r}: does not exist")
-        grant = self.access.require(request, one.roles, name)
-        view = await self._look(request, name, (*one.roles, "read"), fresh=True)
+        kind, form = FORMS[action]
+        grant = self.access.require(request, form.roles, name)
+        view = await self._look(request, name, (*form.roles, "read"), fresh=True)
         money = Money(view.status["budget"], self.unit)
         if request.method in ("GET", "HEAD"):
-            form = one.form(view, dict(request.query_params), money)
-            return self._asked(request, name, form)
+            asked = filled(kind, form, view, dict(request.query_params), money)
+            return self._asked(request, name, asked)
         require_own_page(request)
         values = await _form(request)
         try:
-            act, tickets = one.act(view, values)
-            await self.service.do(name, act, grant.name, *tickets)
+            await self.service.do(name, act_of(kind, form, view, values), grant.name)
         except TightropeError as error:
             if error.status >= 500:
                 raise
-            form = one.form(view, values, money)
-            return self._asked(request, name, form, str(error), error.status)
+            asked = filled(kind, form, view, values, money)
+            return self._asked(request, name, asked, str(error), error.status)
         await self.service.read(self.watch.look, name, 1.0, True)
         return self._go(request, f"{_path(name)}?done={action}")
 
     def _asked(
-        self, request: Request, name: str, form: Form, message: str = "", status: int = 200
+        self, request: Request, name: str, form: FilledForm, message: str = "", status: int = 200
     ) -> Response:
         template, heading = "form.html.j2", "h1"
         if _partial(request):
             template, heading = "form_part.html.j2", "h2"
         facts = {"name": name, "form": form, "message": message, "heading": heading}
         return self.page(template, status, who="", **facts)
-
-
-DONE = {
-    "pause": "The campaign is paused.",
-    "resume": "The campaign decides again.",
-    "pin": "The arm is pinned.",
-    "unpin": "The policy decides again.",
-    "budget": "The budget was added.",
-    "retire": "The arm is retired.",
-    "correct": "The report was taken.",
-    "discard": "The report was discarded.",
-    "tell": "The report was taken.",
-    "amend": "The ticket was amended.",
-}
 
 
 class Broken:
@@ -513,61 +487,11 @@ async def _form(request: Request) -> dict[str, str]:
         raise InputError("form: cannot be read") from None
 
 
-def _chart_text(chart: Chart) -> str:
-    """A chart as JSON; of many numbers, so they are written by hand."""
-    series = ",".join(
-        json.dumps({"label": one.label, "look": one.look, "colour": one.colour})[:-1]
-        + f',"values":{as_json(one.values)}}}'
-        for one in chart.series
-    )
-    return f'{{"format":{json.dumps(chart.format)},"series":[{series}]}}'
-
-
-def _table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:
-    """The curves as columns of text; ``most``: so many rows, evenly spread."""
-    best = best_of(view)
-    at, charts = charts_of(view, 0, None if best is None else best[0])
-    columns = [(_heading(view, chart, one.label), one.values) for chart in charts
-               for one in chart.series]  # fmt: skip
-    step = max(1, -(-len(at) // most))
-    places = list(range(len(at) - 1, -1, -step))[::-1]
-    headings = ["time"] + [heading for heading, _ in columns]
-    rows = []
-    for i in places:
-        when = datetime.fromtimestamp(float(at[i]), UTC)
-        if rounded:
-            cells = [formats.number(float(values[i])) for _, values in columns]
-            rows.append([when.strftime("%Y-%m-%d %H:%M:%S"), *cells])
-        else:
-            rows.append([when.isoformat(), *(f"{float(values[i]):.10g}" for _, values in columns)])
-    return headings, rows
-
-
-def _heading(view: View, chart: Chart, label: str) -> str:
-    kind, _, m = chart.name.partition("-")
-    if kind in ("limit", "queue"):
-        name = view.task.limit_names[int(m)]
-        if kind == "queue":
-            return f"{name}: queue"
-        return f"{name}: rate" if label == name else f"{name}: {label}"
-    return f"share of {label}" if kind == "shares" else label
-
-
-def _attachment(name: str) -> str:
-    """The header that has a browser save a file under a name."""
-    plain = "".join(
-        one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name
-    )
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-
-
-def _csv(name: str, rows: list[list[Any]]) -> Response:
-    headers = {**HEADERS, "content-disposition": _attachment(name), "cache-control": "no-store"}
-    return Response(csv_text(rows), 200, headers, "text/csv; charset=utf-8")
-
-
-def _csv_lines(rows: list[Row]) -> str:
-    return csv_text([[row.seq, when(row.at).isoformat(), *row[2:5], row.body] for row in rows])
+def _attachment(name: str) -> dict[str, str]:
+    """The headers that have a browser save a file under a name."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    where = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    return {**HEADERS, "content-disposition": where}
 
 
 def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:

@@ -1,0 +1,165 @@
+"""The thread that keeps views of the campaigns that somebody looks at."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tightrope.errors import HaltedError, NotFoundError, TightropeError
+from tightrope.live.stores import Store
+from tightrope.service.pages.history import History, Look, View
+
+__all__ = ["LOOK", "NotYetError", "Watch"]
+
+EVERY = 0.5  # seconds between two looks
+LOOK = 0.25  # seconds that a look may take: a committer may wait for its turn
+LOOKED_AT = 60.0  # seconds after the last look that a campaign is still followed
+AHEAD = 5.0  # seconds that it is followed before the first look
+FRESH = 1.0  # seconds that a view is shown before there is a new one
+REST = 2.0  # times as long as it worked the thread rests
+
+
+class NotYetError(TightropeError):
+    """A campaign whose state is not there yet: a moment after the service has started."""
+
+    status = 503
+
+
+class Followed:
+    """A history, what came of it last, and who waits for it."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.view: View | None = None
+        self.made = self.seen = 0.0  # when the view was made, and when it was last found true
+        self.error: TightropeError | None = None
+        self.wanted = time.monotonic()
+        self.asked = 0  # looks at the end of the log that were asked for
+        self.answered = 0  # and were had
+
+
+class Watch:
+    """One thread that follows the campaigns somebody looks at."""
+
+    def __init__(
+        self, store: Store, look: Look, *, ending: Callable[[], bool] = lambda: False
+    ) -> None:
+        """``ending``: whether the store is about to be closed."""
+        self.store, self._look, self._ending = store, look, ending
+        self._followed: dict[str, Followed] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._ended = False
+
+    def look(self, name: str, wait: float = 0.2, fresh: bool = False) -> View:
+        """The campaign as it is, or was a moment ago; raises if it could never be followed.
+
+        Waits at most ``wait`` seconds for a newer view than the one there is, or for the first one;
+        if there is none by then, a ``NotYetError``. ``fresh``: all that is committed now has to be
+        in it, if it comes in time.
+        """
+        with self._changed:
+            one = self._followed.get(name)
+            if one is None:
+                if not self.store.read(name, 0, 1) and self.store.saved(name) is None:
+                    raise NotFoundError(f"campaign {name!r}: does not exist")
+                one = self._followed[name] = Followed(History(self.store, name, self._look))
+            one.wanted = time.monotonic()
+            old = one.view is None or one.wanted - one.seen > FRESH
+            if old or fresh:
+                one.asked += 1
+                want, until = one.asked, one.wanted + wait
+                self._start()
+                self._changed.notify_all()
+                while one.answered < want and not self._ended:
+                    left = until - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._changed.wait(left)
+            if one.view is None:
+                raise one.error or NotYetError(f"campaign {name!r}: is being opened")
+            return one.view
+
+    def want(self, names: Sequence[str]) -> None:
+        """Begin to follow campaigns that may be looked at; for some seconds, if nobody does."""
+        with self._changed:
+            for name in names:
+                if name not in self._followed:
+                    one = self._followed[name] = Followed(History(self.store, name, self._look))
+                    one.wanted += AHEAD - LOOKED_AT
+                    self._start()
+
+    def end(self) -> None:
+        """Let the thread end."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._ended or self._ending():
+                    self._thread = None
+                    return
+                since = time.monotonic() - LOOKED_AT
+                active = [one for one in self._followed.values() if one.wanted > since]
+                if not active:
+                    self._thread = None
+                    return
+            began = time.monotonic()
+            busy = False
+            for one in active:
+                busy |= self._step(one)
+            worked = time.monotonic() - began
+            with self._changed:
+                self._changed.notify_all()
+                if self._ended:
+                    return
+                waits = any(one.asked > one.answered for one in active)
+                if not busy and not waits:
+                    self._changed.wait(0.5)
+            if busy:
+                time.sleep(min(worked * (0.5 if waits else REST), 0.1))
+
+    def _step(self, one: Followed) -> bool:
+        """Some work for one campaign; whether there is more."""
+        history, want = one.history, one.asked
+        waits = want > one.answered
+        try:
+            if (waits and history.begun) or time.monotonic() - history.looked >= EVERY:
+                history.follow()
+            refined, view = history.refine(), one.view
+            if not history.begun:
+                return True
+            stale = view is None or time.monotonic() - one.made > FRESH
+            if (stale or waits) and (view is None or self._news(history, view)):
+                one.view, one.made = history.view(), time.monotonic()
+            if waits:
+                one.answered, one.seen = want, time.monotonic()
+            one.error = None
+            return refined
+        except TimeoutError:  # it has not been opened yet, or waits for its turn
+            return False
+        except Exception as error:  # a page must say so rather than wait for ever
+            told = f"campaign {history.name!r}: {type(error).__name__}: {error}"
+            one.error = error if isinstance(error, TightropeError) else HaltedError(told)
+            one.answered, one.seen = want, time.monotonic()
+            if one.view is not None:
+                one.view = replace(one.view, error=str(one.error))
+            history.reset()
+            return False
+
+    @staticmethod
+    def _news(history: History, view: View) -> bool:
+        """Whether a view would show something else."""
+        if view.error is not None or history.now is None:
+            return True
+        shown = view.status["events"], view.generation, view.whole
+        return shown != (history.now.point.seq, history.curve.generation, history.whole)
