@@ -33,7 +33,6 @@ from tightrope.data.planning import (
     FRESH,
     NEAR,
     QUANTILES,
-    change_limits,
     default_policies,
     fan_budgets,
     worth,
@@ -108,7 +107,7 @@ def test_the_worth_of_more_is_the_slope_of_the_oracle(name):
     problem, budget, step = ready_problem(name), 2000.0, 1e-5
 
     def reward(budget, limits):
-        return budget * oracle(change_limits(problem, limits), budget).reward_rate
+        return budget * oracle(problem.with_limits(limits), budget).reward_rate
 
     found = worth(Draws.of(problem, 0, 0), budget)
     ends = [reward(budget * (1 + sign * step), {}) for sign in (1, -1)]
@@ -169,7 +168,7 @@ def test_the_tightest_limit_is_that_of_a_grid(paper):
 
     def bound(limit, first):
         numbers = range(first, first + one.runs)
-        there = change_limits(paper, {"penalty": limit})
+        there = paper.with_limits({"penalty": limit})
         results = simulate(there, Resolve(risk=risk), budgets=budget, runs=numbers, seed=2)
         broken = int((results.records[0].runs.penalty[0, :, 0] > limit * budget + 1e-6).sum())
         return broken, stats.beta.ppf(1 - 0.05 / ATTEMPTS, broken + 1, one.runs - broken)
@@ -286,7 +285,7 @@ def test_promises_need_a_limit_that_can_move():
     many, hard = ready_problem("arena-two-limits"), ready_problem("paper")
     with pytest.raises(InputError, match="must come with a limit's name: "):
         plan(many, LYON, budgets=9, promise=0.1)
-    hard = change_limits(hard, {})
+    hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="cannot be promised anew, because it ends the run"):
         plan(hard, LYON, budgets=9, promise=0.1)

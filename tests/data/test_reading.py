@@ -100,7 +100,7 @@ def test_arms_that_are_numbers():
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, reader, separator):
     path = write_csv(tmp_path / "log.csv", table, separator)
     used = []
@@ -131,7 +131,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_harmless_oddities(tmp_path, monkeypatch, name, reader):
     path = tmp_path / "log.csv"
     path.write_bytes(GOOD[name].encode())
@@ -165,7 +165,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-@pytest.mark.parametrize("reader", ["polars", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader):
     path = tmp_path / "log.csv"
     path.write_text(text)
@@ -200,7 +200,7 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
         end = ("\n", "\r\n", "\n\n")[draws.integers(3)]
         path.write_bytes(end.join(",".join(row) for row in rows).encode())
         found = []
-        for reader in ("polars", "pyarrow", "python"):
+        for reader in ("pyarrow", "python"):
             monkeypatch.setattr(
                 reading, "find_spec", lambda name, r=reader: name in (r, "narwhals")
             )
@@ -210,8 +210,8 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
                 read += 1
             except InputError as error:
                 found.append(str(error))
-        assert found[0] == found[1] == found[2], path.read_text()
-    assert 60 < read < 390, "some are read, some refused"
+        assert found[0] == found[1], path.read_text()
+    assert 40 < read < 260, "some are read, some refused"
 
 
 def test_bytes_that_are_no_text(tmp_path):

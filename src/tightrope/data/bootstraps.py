@@ -157,8 +157,13 @@ class Draws:
     seed: int
 
     @classmethod
-    def of(cls, problem: Problem, draws: int, seed: int) -> Draws:
-        """So many draws; one where there are no rows, or where ``draws`` is 0."""
+    def of(cls, problem: Problem, draws: int, seed: int, runs: int = FEWEST_RUNS) -> Draws:
+        """So many draws; one where there are no rows, or where ``draws`` is 0.
+
+        Raises also for a number of ``runs`` that is invalid, or too small for an interval.
+        """
+        if len(run_numbers(runs)) < FEWEST_RUNS:
+            raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
         whole = isinstance(draws, int | np.integer) and not isinstance(draws, bool)
         if not whole or not (draws == 0 or 2 <= draws <= MOST_DRAWS):
             allowed = f"0, or a whole number from 2 to {MOST_DRAWS:,}"
@@ -194,9 +199,8 @@ class Draws:
     @cached_property
     def tables(self) -> int:
         """About how many bytes a draw's tables take, for one policy at one budget."""
-        phases = [self.problem.arms, *(change.arms for change in self.problem.changes)]
-        cells = [_rows(arm) * len(arm.outcomes) for arms in phases for arm in arms]
-        return 1 + 32 * sum(cells) if self.vary else 1
+        cells = self.problem.row_count * len(self.problem.told_channels)
+        return 1 + 32 * cells if self.vary else 1
 
     def values(self, measure: Callable[[Problem], npt.ArrayLike]) -> Floats:
         """A measure of the problem itself and of every draw, [1 + D, ...].
@@ -222,8 +226,7 @@ def arms_with_rows(problem: Problem) -> tuple[str, ...]:
     """The names of the arms that have rows; the others have laws, which are taken as known."""
     if problem.bernoulli() is not None and not problem.changes:
         return ()
-    phases = [problem.arms, *(change.arms for change in problem.changes)]
-    found = {arm.name for arms in phases for arm in arms if _rows(arm)}
+    found = {arm.name for arms in problem.arms_by_phase for arm in arms if _rows(arm)}
     return tuple(name for name in problem.names if name in found)
 
 
@@ -446,9 +449,7 @@ def bootstrap(
     """
     listed = budget_list(budgets, require_problem(problem))
     named = named_policies(policies)
-    if len(run_numbers(runs)) < FEWEST_RUNS:
-        raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
-    made = Draws.of(problem, draws, seed)
+    made = Draws.of(problem, draws, seed, runs)
     if made.vary:
         warn_infeasible(problem, listed)
     settings = SimulationSettings(seed=seed, backend=backend, progress=progress)

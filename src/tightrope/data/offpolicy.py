@@ -58,9 +58,7 @@ class MixtureRow:
     per: str  # "pull", or the channel of the denominator
     value: Estimate
 
-    def as_dict(self) -> dict[str, Any]:
-        """The row as a JSON-ready dictionary."""
-        return entries(self)
+    as_dict = entries
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from tightrope.engine.arguments import (
     budget_list,
     named_policies,
     require_problem,
-    run_numbers,
 )
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
@@ -52,7 +51,6 @@ from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
 from tightrope.policies import Policy, Resolve, parse_policy
 from tightrope.problem import Limit, Problem
 from tightrope.problem.laws import number
-from tightrope.problem.task import Named
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries, quantile, quantile_error
 
@@ -64,7 +62,6 @@ __all__ = [
     "PlanRow",
     "Promise",
     "Worth",
-    "change_limits",
     "default_policies",
     "plan",
     "worth",
@@ -125,18 +122,16 @@ class PlanRow:
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary; quantiles are by their percentage."""
-        limits = zip(self.limit_names, self.rate, self.broken, strict=True)
-        by_name = {
+        limits = {
             name: {"rate": _by_share(rate), "broken": chance.as_dict()}
-            for name, rate, chance in limits
+            for name, rate, chance in zip(self.limit_names, self.rate, self.broken, strict=True)
         }
         return entries(
             self,
             reward={"reward": _by_share(self.reward)},
             pulls={"pulls": _by_share(self.pulls)},
-            rate={"limits": by_name},
+            rate={"limits": limits},
             broken={},
-            any_broken={"any_broken": self.any_broken.as_dict()},
             limit_names={},
         )
 
@@ -169,14 +164,13 @@ class LimitWorth:
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready entries."""
-        return {
-            "limit": self.limit,
-            "per": self.words,
-            **self.multiplier.described("multiplier"),
-            **self.per_unit.described("reward_per_unit"),
-            "step": self.step,
-            **self.per_step.described("reward_per_step"),
-        }
+        return entries(
+            self,
+            name={},
+            words={"per": self.words},
+            per_unit=self.per_unit.described("reward_per_unit"),
+            step={"step": self.step, **self.per_step.described("reward_per_step")},
+        )
 
 
 @dataclass(frozen=True)
@@ -191,18 +185,14 @@ class Worth:
     budget: float
     optimum: Split
     budget_unit: Split
+    infeasible: float
     limits: tuple[LimitWorth, ...]
-    infeasible: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready entries."""
-        return {
-            "budget": self.budget,
-            **self.optimum.described("optimum"),
-            **self.budget_unit.described("reward_per_budget_unit"),
-            "infeasible": self.infeasible,
-            "limits": {one.name: one.as_dict() for one in self.limits},
-        }
+        unit = self.budget_unit.described("reward_per_budget_unit")
+        limits = {one.name: one.as_dict() for one in self.limits}
+        return entries(self, budget_unit=unit, limits={"limits": limits})
 
 
 @dataclass(frozen=True)
@@ -224,9 +214,7 @@ class Earned:
     tried: float
     runs: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return dict(vars(self))
+    as_dict = entries
 
 
 @dataclass(frozen=True)
@@ -246,15 +234,22 @@ class Promise:
     risk: float
     limit: float | None
     least: float
-    broken: int
-    runs: int
-    bound: float
-    median: float | None
+    broken: int = 0
+    runs: int = 0
+    bound: float = 1.0
+    median: float | None = None
     reason: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return dict(vars(self))
+    @property
+    def kept(self) -> bool:
+        """Whether the runs show that the limit is broken with at most the risk."""
+        return self.bound <= self.risk
+
+    def refused(self, reason: str) -> Promise:
+        """As it was measured, but without a limit, for a reason."""
+        return replace(self, limit=None, median=None, reason=reason)
+
+    as_dict = entries
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -279,19 +274,12 @@ class Plan:
 
     def summary(self) -> dict[str, Any]:
         """Everything as a JSON-ready dictionary."""
-        return {
-            "problem": self.problem.name,
-            "budgets": list(self.budgets),
-            "runs": self.runs,
-            "draws": self.draws,
-            "seed": self.seed,
-            "rows": [one.as_dict() for one in self.rows],
-            "worth": [one.as_dict() for one in self.worth],
-            "earn": [one.as_dict() for one in self.earned],
-            "promise": [one.as_dict() for one in self.promises],
-            "fan": [one.as_dict() for one in self.fan],
-            "notes": list(self.notes),
-        }
+        return entries(
+            self,
+            problem={"problem": self.problem.name},
+            earned={"earn": [one.as_dict() for one in self.earned]},
+            promises={"promise": [one.as_dict() for one in self.promises]},
+        )
 
     def __repr__(self) -> str:
         budgets = ", ".join(f"{budget:g}" for budget in self.budgets)
@@ -317,16 +305,6 @@ def default_policies(problem: Problem) -> dict[str, Policy]:
     """
     names = DEFAULT if problem.penalty_count else tuple(x for x in DEFAULT if "risk" not in x)
     return {name: parse_policy(name) for name in names}
-
-
-def change_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
-    """The problem with other numbers for the limits that are named, each per what it was.
-
-    >>> from tightrope import ready_problem
-    >>> change_limits(ready_problem("paper"), {"penalty": 0.7}).limits
-    (0.7,)
-    """
-    return replace(problem, limit=Named(problem.other_limits(limits)))
 
 
 def plan(
@@ -365,9 +343,7 @@ def plan(
     """
     listed = budget_list(budgets, require_problem(problem))
     named = default_policies(problem) if policies is None else named_policies(policies)
-    if len(run_numbers(runs)) < FEWEST_RUNS:
-        raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
-    made = Draws.of(problem, draws, seed)
+    made = Draws.of(problem, draws, seed, runs)
     target = None if earn is None else _target(earn, chance)
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
@@ -380,16 +356,16 @@ def plan(
     with _quiet(), reporting(progress, work, "planning") as tell:
         search = _Planner(made, runs, settings, tell, silent=progress is False)
         rows = [_row(one) for one in search.samples([(named, listed)], runs)]
-        fan_rows: list[PlanRow] = []
+        fan_rows = []
         if grid:
             parts = search.samples([(named, grid)], max(runs // FAN_SHARE, FEWEST_RUNS))
-            order = {label: at for at, label in enumerate(named)}
+            order = list(named)
             fan_rows = [*rows, *map(_row, parts)]
-            fan_rows.sort(key=lambda row: (order[row.policy], row.budget))
-        earned = () if target is None else search.earn(named, target, chance, max(listed))
-        promises: tuple[Promise, ...] = ()
+            fan_rows.sort(key=lambda row: (order.index(row.policy), row.budget))
+        earned = [] if target is None else search.earn(named, target, chance, max(listed))
+        promises = []
         if promise is not None and promised is not None:
-            promises = tuple(search.promise(promised, promise, budget) for budget in listed)
+            promises = [search.promise(promised, promise, budget) for budget in listed]
     values = [worth(made, budget) for budget in listed]
     return Plan(
         problem=problem,
@@ -400,7 +376,7 @@ def plan(
         rows=tuple(rows),
         worth=tuple(one for one in values if one is not None),
         earned=tuple(earned),
-        promises=promises,
+        promises=tuple(promises),
         fan=tuple(fan_rows),
         notes=tuple(_notes(made, rows, values)),
     )
@@ -517,7 +493,7 @@ def worth(draws: Draws, budget: float) -> Worth | None:
     )
     kept = np.count_nonzero(~np.isnan(slopes[1:, 0])) / draws.count
     best_of_all = replace(draws.spread(slopes[:, 0] * budget), mean=best)
-    return Worth(budget, best_of_all, budget_unit, limits, 1.0 - kept)
+    return Worth(budget, best_of_all, budget_unit, 1.0 - kept, limits)
 
 
 def _slopes(problem: Problem, budget: float) -> list[float]:
@@ -680,70 +656,37 @@ class _Planner:
         """The tightest limit number ``m`` that is kept at the budget, but for the risk."""
         problem = self.draws.problem
         rates = problem.at(budget).own_rates[:, m] * problem.limit_kinds[m].spread(budget)
-        trial = _Trial(self, m, risk, budget)
-        least = float(rates.min())
-        high = max(float(rates.max()), problem.limits[m])
-        found = trial.at(high)
-        for _ in range(MOST_WIDER):
+        low, high = float(rates.min()), max(float(rates.max()), problem.limits[m])
+        trial = _Trial(self, m, Resolve(risk=risk), risk, budget, least=low)
+        for _ in range(1 + MOST_WIDER):
+            found = trial.at(high)
             if found.kept:
                 break
             high *= WIDER
-            found = trial.at(high)
-        if not found.kept:
+        else:
             reason = f"even a limit of {found.limit:.4g} is broken too often at this budget"
-            return trial.told(None, least, found, reason)
-        low, best = least, found
+            return found.refused(reason)
         for _ in range(MOST_ROUNDS):
-            middle = _neat(0.5 * (low + best.limit))
-            if best.limit - low <= NEAR * best.limit or not low < middle < best.limit:
+            middle = _neat(0.5 * (low + high))
+            if high - low <= NEAR * high or not low < middle < high:
                 break
-            found = trial.at(middle)
-            if found.kept:
-                best = found
+            if trial.at(middle).kept:
+                high = middle
             else:
                 low = middle
-        return self._confirmed(trial, best.limit, least)
-
-    def _confirmed(self, trial: _Trial, limit: float, least: float) -> Promise:
-        """The promise on new runs: the tightest of many estimates is too good on its own runs."""
-        for attempt in range(ATTEMPTS):
-            found = trial.at(limit, FRESH * (1 + attempt))
-            if found.kept:
-                return trial.told(found.limit, least, found)
-            limit = _neat(limit * (1.0 + NEAR * 2.0 ** (1 + attempt)))
-        return trial.told(None, least, found, "no limit was confirmed on new runs")
+        return trial.confirmed(high)
 
 
 def _earned(label: str, one: _Bracket, target: float, chance: float) -> Earned:
+    found = Earned(label, target, chance, None, None, 0.0, one.low, one.tried, 0)
     if one.best is None or one.high is None:
-        return Earned(label, target, chance, None, None, 0.0, one.low, one.tried, 0)
-    error = quantile_error(one.best.reward.ravel(), 1.0 - chance)
+        return found
+    reward, error = one.best.reward, quantile_error(one.best.reward.ravel(), 1.0 - chance)
     if error is not None:
-        error *= math.sqrt(one.best.runs / _runs_worth(one.best.reward >= target))
-    per_reward = one.high / max(one.high_value, target * 1e-9)
-    return Earned(
-        policy=label,
-        target=target,
-        chance=chance,
-        budget=one.high,
-        error=None if error is None else error * per_reward,
-        share=float(np.mean(one.best.reward >= target)),
-        below=one.low,
-        tried=one.tried,
-        runs=one.best.runs,
-    )
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """A limit that was tried: in ``broken`` of ``runs`` runs it was broken."""
-
-    limit: float
-    broken: int
-    runs: int
-    bound: float  # on the chance, with 95 % confidence
-    kept: bool
-    median: float
+        error *= math.sqrt(one.best.runs / _runs_worth(reward >= target))
+        error *= one.high / max(one.high_value, target * 1e-9)
+    share = float(np.mean(reward >= target))
+    return replace(found, budget=one.high, error=error, share=share, runs=one.best.runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -752,14 +695,12 @@ class _Trial:
 
     search: _Planner
     m: int
+    policy: Policy
     risk: float
     budget: float
+    least: float
 
-    @property
-    def policy(self) -> Policy:
-        return Resolve(risk=self.risk)
-
-    def at(self, limit: float, first: int = 0) -> _Tested:
+    def at(self, limit: float, first: int = 0) -> Promise:
         """The limit tried: a fourth of the runs first, and the rest unless that is hopeless."""
         runs = max(self.search.runs, math.ceil(PROMISE_RUNS / self.risk))
         found = self._runs(limit, -(-runs // FIRST_SHARE), first)
@@ -767,34 +708,31 @@ class _Trial:
             return found
         return self._runs(limit, runs, first)
 
-    def _runs(self, limit: float, runs: int, first: int) -> _Tested:
-        name = self.search.draws.problem.limit_names[self.m]
-        try:
-            problem = change_limits(self.search.draws.problem, {name: limit})
-            there = ({self.policy.label: self.policy}, [self.budget])
-            (one,) = self.search.samples([there], runs, first, problem)
-        except ProblemError:  # beyond what a limit may be
-            return _Tested(limit, 0, 0, 1.0, False, math.nan)
-        broken = one.broken[:, :, self.m]
-        bound = _at_most(broken)
-        median = quantile(one.reward, 0.5)
-        return _Tested(limit, int(broken.sum()), one.runs, bound, bound <= self.risk, median)
+    def confirmed(self, limit: float) -> Promise:
+        """The promise on new runs: the tightest of many estimates is too good on its own runs."""
+        for attempt in range(ATTEMPTS):
+            found = self.at(limit, FRESH * (1 + attempt))
+            if found.kept:
+                return found
+            limit = _neat(limit * (1.0 + NEAR * 2.0 ** (1 + attempt)))
+        return found.refused("no limit was confirmed on new runs")
 
-    def told(self, limit: float | None, least: float, found: _Tested, reason: str = "") -> Promise:
-        problem = self.search.draws.problem
-        return Promise(
-            limit_name=problem.limit_names[self.m],
-            words=problem.limit_kinds[self.m].words,
-            policy=self.policy.label,
-            budget=self.budget,
-            risk=self.risk,
-            limit=limit,
-            least=least,
-            broken=found.broken,
-            runs=found.runs,
-            bound=found.bound,
-            median=None if limit is None else found.median,
-            reason=reason,
+    def _runs(self, limit: float, runs: int, first: int) -> Promise:
+        problem, label = self.search.draws.problem, self.policy.label
+        name, words = problem.limit_names[self.m], problem.limit_kinds[self.m].words
+        found = Promise(name, words, label, self.budget, self.risk, limit, self.least)
+        try:
+            there = ({label: self.policy}, [self.budget])
+            (one,) = self.search.samples([there], runs, first, problem.with_limits({name: limit}))
+        except ProblemError:  # beyond what a limit may be
+            return found
+        broken = one.broken[:, :, self.m]
+        return replace(
+            found,
+            broken=int(broken.sum()),
+            runs=one.runs,
+            bound=_at_most(broken),
+            median=quantile(one.reward, 0.5),
         )
 
 

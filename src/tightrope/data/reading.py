@@ -1,9 +1,9 @@
 """Read a log from a data frame, a CSV or Parquet file, or a campaign's export.
 
 Whatever it comes from, a log is first a set of named columns (``Columns``), then a :class:`Log`,
-checked. Rows count from 1 in messages, the line of names not included. CSV files are read by polars
-or pyarrow if they are installed; what they refuse is read again by Python's own reader, which is
-slower and says where the fault is.
+checked. Rows count from 1 in messages, the line of names not included. CSV files are read by
+pyarrow if it is installed; what it refuses is read again by Python's own reader, which is slower
+and says where the fault is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from itertools import islice
 from numbers import Real
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ SUFFIXES = {
 SEPARATORS = ",;\t|"
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in lower case
 WORDS = {"true": 1.0, "false": 0.0}
+ABOVE_ZERO = float(np.finfo(np.float64).smallest_subnormal)
 MOST_ARMS = 100_000
 LONGEST_HEADER = 2**20  # characters
 CHUNK = 2**16  # rows that Python's reader holds as text
@@ -54,19 +55,6 @@ class Columns:
     names: Sequence[str]
     number: Callable[[str], Floats]  # a column as numbers, nan for what is missing
     code: Callable[[str], Codes]  # a column as names
-
-    def require(self, role: str, name: object) -> None:
-        """Raise unless there is exactly one column called ``name``."""
-        if not isinstance(name, str):
-            raise InputError(f"{role} = {shown(name)}: must be the name of a column")
-        count = list(self.names).count(name)
-        if count > 1:
-            raise InputError(
-                f"{self.title}: {count} columns are called {name!r} ({role}); names must differ"
-            )
-        if not count:
-            hint = nearest(name, self.names) if self.names else "there are none"
-            raise InputError(f"{self.title}: no column {name!r} ({role}); {hint}")
 
 
 def read_log(
@@ -103,10 +91,7 @@ def read_log(
         from tightrope.data.campaigns import read_export
 
         given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        for role, value in {**given, "penalty": penalty or None}.items():
-            if value is not None:
-                raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
-        return read_export(source).log
+        return read_export(source, (), **given, penalty=penalty or None).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
             raise InputError(f"{role}: must be given, as the name of a column")
@@ -161,9 +146,26 @@ def _columns(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> 
         return _of_csv(os.fspath(source), arm, wanted)
     if kind == "parquet":
         return _of_parquet(os.fspath(source), arm, wanted)
-    if isinstance(source, Mapping):
-        return _of_mapping(source)
-    return _of_frame(source, "frame")
+    found = _of_mapping(source) if isinstance(source, Mapping) else _of_frame(source, "frame")
+    _used(found.title, found.names, arm, wanted)
+    return found
+
+
+def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, Any]) -> list[str]:
+    """The columns that are wanted, each once; raises for one that is not among ``names`` once."""
+    roles = {role: column for role, column in wanted.items() if not _is_number(column)}
+    for role, name in {"arm": arm, **roles}.items():
+        if not isinstance(name, str):
+            raise InputError(f"{role} = {shown(name)}: must be the name of a column")
+        count = list(names).count(name)
+        if count > 1:
+            raise InputError(
+                f"{title}: {count} columns are called {name!r} ({role}); names must differ"
+            )
+        if not count:
+            hint = nearest(name, names) if names else "there are none"
+            raise InputError(f"{title}: no column {name!r} ({role}); {hint}")
+    return list(dict.fromkeys([str(arm), *roles.values()]))
 
 
 # --- from columns to a log ----------------------------------------------------------------
@@ -177,10 +179,6 @@ def _log(
     drop_missing: bool,
 ) -> Log:
     """The log of some columns; ``wanted``: a column or a number for each role but the arm."""
-    columns.require("arm", arm)
-    for role, column in wanted.items():
-        if not _is_number(column):
-            columns.require(role, column)
     chosen, names = columns.code(arm)
     rows = len(chosen)
     if not rows:
@@ -240,24 +238,17 @@ def _missing(
 def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
     """Raise for the first number out of range, with its row."""
     for role, row in zip(list(told)[1:], values, strict=True):
-        share = role == "propensity"
-        low, high = float(np.nanmin(row, initial=0.0)), float(np.nanmax(row, initial=0.0))
-        if (
-            low >= 0.0
-            and high <= (1.0 if share else LARGEST)
-            and not (share and (row == 0.0).any())
-        ):
-            continue
-        with np.errstate(invalid="ignore"):
-            wrong = (row <= 0.0) | (row > 1.0) if share else (row < 0.0) | (row > LARGEST)
-        first = int(np.argmax(wrong))
-        count = int(np.count_nonzero(wrong)) - 1
+        low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
+        if role == "propensity":
+            low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
+        if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
+            continue  # nan counts as missing, not as wrong
+        wrong = np.flatnonzero((row < low) | (row > high))
+        first, count = int(wrong[0]), len(wrong) - 1
         others = f" (and in {count:,} other rows)" if count > 0 else ""
-        allowed = f"be a number from 0 to {LARGEST:g}"
-        allowed = "lie above 0, at most 1" if share else allowed
-        value = float(row[first])
         raise InputError(
-            f"{_place(title, first, told[role])}: {role} = {value!r}{others}: must {allowed}"
+            f"{_place(title, first, told[role])}: {role} = {float(row[first])!r}{others}:"
+            f" must {allowed}"
         )
 
 
@@ -477,40 +468,24 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
         else:
             needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
             raise TightropeError(f"Parquet files need {needed}")
-        used = _used(Columns(title, names, _never, _never), arm, wanted)
-        return _of_frame(read(path, columns=used), title)
+        return _of_frame(read(path, columns=_used(title, names, arm, wanted)), title)
     except TightropeError:
         raise
     except Exception as error:  # a damaged or foreign file can raise anything
         raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
 
 
-def _never(name: str) -> NoReturn:
-    raise AssertionError(name)
-
-
-def _used(columns: Columns, arm: object, wanted: Mapping[str, Any]) -> list[str]:
-    """The names of the columns that are wanted, each once; raises for one that is not there."""
-    columns.require("arm", arm)
-    for role, column in wanted.items():
-        if not _is_number(column):
-            columns.require(role, column)
-    return list(dict.fromkeys([str(arm), *(c for c in wanted.values() if not _is_number(c))]))
-
-
 def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
     """The wanted columns of a CSV file."""
     title = f"log {path!r}"
     names, separator, flags = _header(path, title)
-    used = _used(Columns(title, names, _never, _never), arm, wanted)
-    kinds = {c: "flag" if c in flags else "number" for c in used if c in wanted.values()}
-    frame = _quickly(path, separator, kinds | {str(arm): "text"}, str(arm))
-    if frame is not None:
-        return _of_frame(frame, title)
-    numbers: dict[str, Floats] = {}
-    codes: list[Codes] = []
-    _by_python(path, title, separator, names, str(arm), wanted, numbers, codes)
-    return Columns(title, names, numbers.__getitem__, lambda _: codes[0])
+    arm, *numbers = (*_used(title, names, arm, wanted),)
+    kinds = {c: "flag" if c in flags else "number" for c in numbers}
+    table = _by_pyarrow(path, separator, kinds | {arm: "text"}, arm)
+    if table is not None:
+        return _of_frame(table, title)
+    numbers = [c for c in (arm, *numbers) if c in wanted.values()]
+    return _by_python(path, title, separator, names, arm, numbers)
 
 
 def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
@@ -544,80 +519,49 @@ def _text(path: str, title: str) -> IO[str]:
         raise InputError(f"{title}: cannot be read: {error.strerror}") from None
 
 
-def _quickly(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> Any:
-    """A data frame of columns of known kinds; None if no library reads the file as it should be."""
-    if not find_spec("narwhals"):
+def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> Any:
+    """A table of columns of known kinds; None if Python's reader has to look at the file."""
+    if not (find_spec("pyarrow") and find_spec("narwhals")):
         return None
-    for name, reader in (("polars", _by_polars), ("pyarrow", _by_pyarrow)):
-        if find_spec(name):
-            try:
-                frame = reader(path, separator, kinds)
-                return None if _has_gaps(frame, arm) else frame
-            except Exception:  # Python's reader will say what is wrong, and where
-                return None
-    return None
-
-
-def _has_gaps(frame: Any, arm: str) -> bool:
-    """Whether an arm is missing: polars takes an empty line for a row without values."""
-    return bool(_narwhals().from_native(frame, eager_only=True)[arm].null_count())
-
-
-def _by_polars(path: str, separator: str, kinds: Mapping[str, str]) -> Any:
-    polars = import_module("polars")
-    types = {"text": polars.String, "flag": polars.Boolean, "number": polars.Float64}
-    return polars.read_csv(
-        path,
-        separator=separator,
-        columns=list(kinds),
-        schema_overrides={column: types[kind] for column, kind in kinds.items()},
-    )
-
-
-def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str]) -> Any:
     pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
     types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
-    return reader.read_csv(
-        path,
-        parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=reader.ConvertOptions(
-            include_columns=list(kinds),
-            column_types={column: types[kind] for column, kind in kinds.items()},
-            null_values=[""],
-            strings_can_be_null=True,
-        ),
-    )
+    try:
+        table = reader.read_csv(
+            path,
+            parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=reader.ConvertOptions(
+                include_columns=list(kinds),
+                column_types={column: types[kind] for column, kind in kinds.items()},
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except Exception:  # Python's reader says what is wrong, and where
+        return None
+    return None if table[arm].null_count else table
 
 
 def _by_python(
-    path: str,
-    title: str,
-    separator: str,
-    names: Sequence[str],
-    arm: str,
-    wanted: Mapping[str, Any],
-    numbers: dict[str, Floats],
-    codes: list[Codes],
-) -> None:
-    """Read a CSV file with Python's reader, some rows at a time, into ``numbers`` and ``codes``."""
-    places = {c: names.index(c) for c in dict.fromkeys(wanted.values()) if not _is_number(c)}
-    parts: dict[str, list[Floats]] = {column: [] for column in places}
+    path: str, title: str, separator: str, names: Sequence[str], arm: str, numbers: Sequence[str]
+) -> Columns:
+    """The arms and the columns ``numbers`` of a CSV file, read some rows at a time."""
+    parts: dict[str, list[Floats]] = {column: [np.zeros(0)] for column in numbers}
     index: dict[str, int] = {}
-    chosen: list[npt.NDArray[np.int64]] = []
-    first, own = 0, names.index(arm)
+    chosen, first, own = [np.zeros(0, dtype=np.int64)], 0, names.index(arm)
     with _text(path, title) as file:
-        reader = csv.reader(file, delimiter=separator)
-        rows = _rows(reader, title, len(names))
+        rows = _rows(csv.reader(file, delimiter=separator), title, len(names))
         while some := list(islice(rows, CHUNK)):
-            for column, place in places.items():
-                texts = [row[place] for row in some]
-                parts[column].append(parsed_all(texts, title, column, first))
-            picked = [index.setdefault(row[own], len(index)) for row in some]
-            chosen.append(np.array(picked, dtype=np.int64))
+            for column, found in parts.items():
+                place = names.index(column)
+                found.append(parsed_all([row[place] for row in some], title, column, first))
+            chosen.append(np.array([index.setdefault(row[own], len(index)) for row in some]))
             first += len(some)
-    numbers |= {c: np.concatenate(some) if some else np.zeros(0) for c, some in parts.items()}
-    whole = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
-    codes.append(merged(whole, list(index)))
+    return Columns(
+        title,
+        names,
+        number=lambda column: np.concatenate(parts[column]),
+        code=lambda _: merged(np.concatenate(chosen), list(index)),
+    )
 
 
 def _rows(reader: Any, title: str, fields: int) -> Iterator[list[str]]:

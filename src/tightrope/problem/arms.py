@@ -129,11 +129,11 @@ class Arm:
             raise ProblemError(
                 f"arm {name!r}, rows: columns = {table.shape[1]}, must be {', '.join(channels)}"
             )
-        with at(f"arm {name!r}, rows"):
-            if not fast or not np.isfinite(table).all():
-                _require_numbers(channels, table)
-            columns = [Empirical(column) for column in table.astype(np.float64).T]
-        return _of_columns(cls, name, columns, penalties, weights)
+        if not fast or not np.isfinite(table).all():
+            for channel, column in zip(channels, table.T.tolist(), strict=True):
+                for i, value in enumerate(column, start=1):
+                    number(value, f"arm {name!r}, rows: {channel} in row {i}")
+        return cls.from_columns(name, list(table.astype(np.float64).T), penalties, weights)
 
     @classmethod
     def from_columns(
@@ -152,8 +152,10 @@ class Arm:
             allowed = ", ".join(("cost", "reward", *penalties))
             raise ProblemError(f"arm {name!r}, columns = {len(columns)}: must be {allowed}")
         with at(f"arm {name!r}"):
-            made = [Empirical(column) for column in columns]
-        return _of_columns(cls, name, made, penalties, weights)
+            cost, reward, *rest = map(Empirical, cast(Sequence[Floats], columns))
+        named = dict(zip(penalties, rest, strict=True)) if penalties else rest
+        made = cls(name, cost, reward, named)
+        return made if weights is None else made.weighted(weights)
 
     def weighted(self, weights: npt.ArrayLike) -> Arm:
         """The same observed rows with other weights [n], in any unit.
@@ -166,13 +168,11 @@ class Arm:
         if not all(isinstance(one, Empirical) for one in outcomes):
             raise ProblemError(f"arm {self.name!r}: weights need observed rows; it has laws")
         with at(f"arm {self.name!r}"):
-            first = replace(cast(Empirical, self.cost), weights=weights)
-        rest = [replace(cast(Empirical, one), weights=first.weights) for one in outcomes[1:]]
-        reward, *penalties = rest
-        named: Any = penalties
-        if isinstance(self.penalty, Mapping):
-            named = dict(zip(self.penalty, penalties, strict=True))
-        return Arm(self.name, first, reward, named)
+            cost: Empirical = replace(cast(Any, self.cost), weights=weights)
+        reward, *rest = [replace(cast(Any, one), weights=cost.weights) for one in outcomes[1:]]
+        named = isinstance(self.penalty, Mapping)
+        penalty = dict(zip(self.channels[2:], rest, strict=True)) if named else rest
+        return Arm(self.name, cost, reward, penalty)
 
     @property
     def penalties(self) -> tuple[Outcome, ...]:
@@ -231,15 +231,8 @@ class Arm:
 
     def check_range(self, task: Task) -> None:
         """Raise a ``ProblemError`` unless outcomes are in [0, scale] and the mean cost suffices."""
-        laws, scales = self.marginals(), task.told_scales
-        fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
-        if not fine or self.cost.mean < self.cost.least_mean() * scales[0]:
-            self._refuse_range(task)
-
-    def _refuse_range(self, task: Task) -> None:
-        for channel, law, scale in zip(
-            task.told_channels, self.laws, task.told_scales, strict=True
-        ):
+        told = zip(task.told_channels, self.marginals(), task.told_scales, strict=True)
+        for channel, law, scale in told:
             if law.low < 0:
                 raise ProblemError(
                     f"arm {self.name!r}, {channel}: outcome {law.low!r} must not be below 0"
@@ -249,35 +242,13 @@ class Arm:
                     f"arm {self.name!r}, {channel}: outcome {law.high!r} must lie in"
                     f" [0, {scale!r}]; declare a scale of {channel} of at least {law.high!r}"
                 )
-        mean = self.cost.mean
-        if mean <= 0:
-            allowed = "mean 0.0 must be positive"
-        else:
-            least = f"{self.cost.least_mean() * task.scales.cost:.3g}"
-            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least}"
-        raise ProblemError(
-            f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"
-        )
-
-
-def _of_columns(
-    kind: type[Arm],
-    name: str,
-    columns: Columns,
-    penalties: Sequence[str],
-    weights: npt.ArrayLike | None,
-) -> Arm:
-    cost, reward, *rest = columns
-    named = dict(zip(penalties, rest, strict=True)) if penalties else rest
-    made = kind(name, cost, reward, named)
-    return made if weights is None else made.weighted(weights)
-
-
-def _require_numbers(channels: Sequence[str], table: npt.NDArray[Any]) -> None:
-    """Raise for the first cell that is not a finite number, with its channel and row from 1."""
-    for channel, column in zip(channels, table.T, strict=True):
-        for i, value in enumerate(column.tolist()):
-            number(value, f"{channel} in row {i + 1}")
+        mean, least = self.cost.mean, self.cost.least_mean() * task.scales.cost
+        if mean < least:
+            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least:.3g}"
+            allowed = allowed if mean > 0 else "mean 0.0 must be positive"
+            raise ProblemError(
+                f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"
+            )
 
 
 class BernoulliArms(Sequence[Arm]):
@@ -339,16 +310,12 @@ def odds_of(
                 columns[place] = np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ProblemError(f"{place} = {shown(given)}: must be numbers") from None
+    arms = columns["costs"].size
     for place, column in columns.items():
-        shape = column.shape
-        if (
-            len(shape) != 1 + (place == "penalties" and len(shape) == 2)
-            or shape[:1] != columns["costs"].shape
-        ):
-            raise ProblemError(
-                f"{place}: shape {shape} must be one number per arm, as many as the"
-                f" {len(np.ravel(columns['costs']))} costs"
-            )
+        most = 2 if place == "penalties" else 1  # axes
+        if column.shape[:1] != (arms,) or column.ndim > most:
+            allowed = f"one number per arm, as many as the {arms} costs"
+            raise ProblemError(f"{place}: shape {column.shape} must be {allowed}")
     odds = np.column_stack(list(columns.values()))
     odds.flags.writeable = False
     return odds
@@ -456,7 +423,7 @@ def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> l
 def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
     columns = row_columns(arm)
     if columns and counts:
-        return entries_text({"name": arm.name, "rows": len(cast(Floats, columns[0].values))})
+        return entries_text({"name": arm.name, "rows": len(columns[0].values)})
     if columns:
         rows = np.column_stack([column.values for column in columns]).tolist()
         weighted = columns[0].weights is not None

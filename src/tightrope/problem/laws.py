@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from math import fsum, isfinite
 from numbers import Real
@@ -99,11 +99,6 @@ def outcome(value: object, place: str) -> float:
         allowed = f"be at most {LARGEST:g} in size; choose another unit"
         raise ProblemError(f"{place} = {converted!r}: must {allowed}")
     return converted
-
-
-def outcomes(values: object, place: str) -> tuple[float, ...]:
-    """``values`` as a tuple of at least one valid :func:`outcome`."""
-    return numbers(values, place, outcome)
 
 
 def numbers(
@@ -286,11 +281,12 @@ class Outcome(ABC):
 @cache
 def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], Any]], ...]:
     """A conversion per field; cached because problems may have 10^6 arms."""
-    found: list[tuple[str, Callable[[Any, str], Any]]] = []
-    for field in fields(law):
-        several = numbers if field.name == "weights" else outcomes  # weights may be of any size
-        found.append((field.name, outcome if field.type == "float" else several))
-    return tuple(found)
+    several = {"weights": numbers}  # which may be of any size
+    values = partial(numbers, convert=outcome)
+    return tuple(
+        (field.name, outcome if field.type == "float" else several.get(field.name, values))
+        for field in fields(law)
+    )
 
 
 def outcome_from_toml(table: object) -> Outcome:
@@ -392,8 +388,7 @@ class FiniteLaw(Law):
 
     def _note_range(self) -> None:
         values, _ = self.points()
-        object.__setattr__(self, "low", min(values))
-        object.__setattr__(self, "high", max(values))
+        self.__dict__.update(low=min(values), high=max(values))
 
     @abstractmethod
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
@@ -448,6 +443,13 @@ class ContinuousLaw(Law):
     @abstractmethod
     def quantile(self, probability: Floats) -> Floats:
         """The quantile function: the inverse of the cdf."""
+
+    def _position(self, x: npt.ArrayLike) -> Floats:
+        """(x - low) / (high - low), clipped to [0, 1]."""
+        return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
+
+    def _rules(self) -> Iterator[Rule]:
+        yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     def atoms(self) -> None:
         """None: a continuous law has no atoms."""
@@ -539,9 +541,7 @@ class Bernoulli(FiniteLaw):
         """The probability itself; fast because problems may have 10^6 such arms."""
         return self.p
 
-    def least_mean(self) -> float:
-        """A constant; fast because problems may have 10^6 such arms."""
-        return LEAST_MEAN
+    least_mean = Law.least_mean
 
 
 @dataclass(frozen=True)
@@ -624,61 +624,49 @@ class Empirical(FiniteLaw):
 
     key = "rows"
     shares_cost_draw = True
-    values: npt.ArrayLike  # [n]
-    weights: npt.ArrayLike | None = None  # [n]
+    values: Floats  # [n]; numbers of any kind are taken
+    weights: Floats | None = None  # [n]
 
     def __post_init__(self) -> None:
-        values = _column(self.values, f"{self.key} values", outcome)
-        weights = self.weights
-        if weights is not None:
-            weights = _column(weights, f"{self.key} weights", number)
+        values, weights = _column(self.values, f"{self.key} values", outcome), None
+        if self.weights is not None:
+            weights = _column(self.weights, f"{self.key} weights", number)
             if len(weights) != len(values) or weights.min() < 0.0 or not weights.sum() > 0.0:
                 allowed = f"be {len(values)} numbers, none below 0, not all 0"
                 raise ProblemError(f"{self.key} weights = {shown(weights)}: must {allowed}")
             total = float(weights.sum())
             if abs(total - 1.0) > 1e-12:  # else they are as written before, and stay so
                 weights = _read_only(weights / total)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "weights", weights)
-        self._note_range()
-
-    def _note_range(self) -> None:
-        object.__setattr__(self, "low", float(self._values.min()))
-        object.__setattr__(self, "high", float(self._values.max()))
-
-    @property
-    def _values(self) -> Floats:
-        return cast(Floats, self.values)
+        low, high = float(values.min()), float(values.max())
+        self.__dict__.update(values=values, weights=weights, low=low, high=high)
 
     @property
     def chances(self) -> Floats:
         """The probability of every row, [n]."""
         if self.weights is None:
-            return np.full(len(self._values), 1.0 / len(self._values))
-        return cast(Floats, self.weights)
+            return np.full(len(self.values), 1.0 / len(self.values))
+        return self.weights
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Empirical):
             return NotImplemented
-        return np.array_equal(self._values, other._values) and same_rows(self, other)
+        return np.array_equal(self.values, other.values) and same_rows(self, other)
 
     def __hash__(self) -> int:
-        return hash((len(self._values), self.mean))
+        return hash((len(self.values), self.mean))
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
         """The column's values and their probabilities."""
-        return cast(Any, self._values), cast(Any, self.chances)
+        return cast(Any, self.values), cast(Any, self.chances)
 
     @cached_property
     def mean(self) -> float:
         """The weighted mean of the column."""
         if self.weights is None:
-            return float(self._values.mean())
-        return float(self._values @ self.chances)
+            return float(self.values.mean())
+        return float(self.values @ self.chances)
 
-    def least_mean(self) -> float:
-        """As for every law: each row's probability is rounded by at most one step."""
-        return LEAST_MEAN
+    least_mean = Law.least_mean  # each row's probability is rounded by at most one step
 
     def one_cell(self) -> None:
         """None: every channel keeps one cell per row."""
@@ -687,14 +675,14 @@ class Empirical(FiniteLaw):
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """One cell per row, in the order of the rows; weights turn it into an alias table."""
         if self.weights is not None:
-            return _alias(self._values, self.chances)
-        count = len(self._values)
-        return Cells(np.ones(count), self._values, self._values, np.zeros(count))
+            return _alias(self.values, self.chances)
+        count = len(self.values)
+        return Cells(np.ones(count), self.values, self.values, np.zeros(count))
 
 
 def same_rows(one: Empirical, other: Empirical) -> bool:
     """Whether two columns may be of the same rows: as many of them, with the same weights."""
-    if len(one._values) != len(other._values) or (one.weights is None) != (other.weights is None):
+    if len(one.values) != len(other.values) or (one.weights is None) != (other.weights is None):
         return False
     return one.weights is other.weights or np.array_equal(one.chances, other.chances)
 
@@ -731,9 +719,6 @@ class Uniform(ContinuousLaw):
     low: float
     high: float
 
-    def _rules(self) -> Iterator[Rule]:
-        yield self.low < self.high, "low", f"be below high = {self.high!r}"
-
     @property
     def mean(self) -> float:
         """The middle of the range."""
@@ -741,7 +726,7 @@ class Uniform(ContinuousLaw):
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
         """P(outcome <= x), linear from low to high."""
-        return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
+        return self._position(x)
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
         """P(outcome <= x) times the middle of [low, x]."""
@@ -780,16 +765,12 @@ class Beta(ContinuousLaw):
         # With larger shapes the law is practically a point, and its quantiles lose precision.
         yield 0 < self.a <= MOST_SHAPE, "a", "be positive, at most 1e9"
         yield 0 < self.b <= MOST_SHAPE, "b", "be positive, at most 1e9"
-        yield self.low < self.high, "low", f"be below high = {self.high!r}"
+        yield from super()._rules()
 
     @property
     def mean(self) -> float:
         """Low plus a / (a + b) times the width of the range."""
         return self.low + (self.high - self.low) * self.a / (self.a + self.b)
-
-    def _position(self, x: npt.ArrayLike) -> Floats:
-        """(x - low) / (high - low), clipped to [0, 1]."""
-        return np.asarray((np.clip(x, self.low, self.high) - self.low) / (self.high - self.low))
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
         """The regularised incomplete beta function."""
@@ -831,8 +812,8 @@ class TruncatedNormal(ContinuousLaw):
     high: float
 
     def _rules(self) -> Iterator[Rule]:
+        yield from super()._rules()
         width = self.high - self.low
-        yield width > 0, "low", f"be below high = {self.high!r}"
         # Outside these two bounds, differences of normal probabilities lose precision.
         yield 0 < self.sd <= 100 * width, "sd", "be positive, at most 100 (high - low)"
         yield self.sd >= 1e-9 * width, "sd", "be at least 1e-9 (high - low)"
@@ -902,16 +883,5 @@ class CostAbove(Outcome):
         return cost.above(self.threshold)
 
 
-LAWS: dict[str, type[Outcome]] = {
-    law.key: law
-    for law in (
-        Bernoulli,
-        Beta,
-        Constant,
-        CostAbove,
-        Discrete,
-        TruncatedNormal,
-        TwoPoint,
-        Uniform,
-    )
-}
+_ALL = (Bernoulli, Beta, Constant, CostAbove, Discrete, TruncatedNormal, TwoPoint, Uniform)
+LAWS: dict[str, type[Outcome]] = {law.key: law for law in _ALL}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple, Required, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,26 @@ def require_unchanging(
     """Raise ``error`` if the arms change; its message is "NEEDS arms that do not change; ..."."""
     if problem.changes:
         raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
+
+
+def _fitting() -> Any:
+    """The constructors of problems from logs: of a layer above this one, imported when used."""
+    return import_module("tightrope.data.fitting")
+
+
+class LogOptions(TypedDict, total=False):
+    """Which columns of a log say what, and what a problem has beside them; see ``from_frame``."""
+
+    arm: Required[str]
+    cost: Required[str | float]
+    reward: Required[str | float]
+    penalty: str | Sequence[str] | Mapping[str, str] | None
+    limits: Mapping[str, float | Kind] | None
+    scales: Scales | Mapping[str, float] | None
+    name: str
+    drop_missing: bool
+    min_rows: int
+    without: Sequence[str]
 
 
 def _bernoulli_cells(odds: Floats) -> Floats:
@@ -339,20 +360,25 @@ class Problem(Known):
         place = {name: k for k, name in enumerate(self.names)} if any(names) else {}
         return tuple(frozenset(place[name] for name in some) for some in names)
 
+    @property
+    def arms_by_phase(self) -> tuple[Sequence[Arm], ...]:
+        """The arms as declared, at the start and after every change, [J]."""
+        return (self.arms, *(change.arms for change in self.changes))
+
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """The phases in order; if the arms do not change, one phase with the problem itself."""
         if not self.changes:
             return (Phase(0.0, 1.0, self),)
         starts = [0.0, *(change.at for change in self.changes)]
-        arms = [self.arms, *(change.arms for change in self.changes)]
-        there = [_there(some, away) for some, away in zip(arms, self.absences, strict=True)]
+        pairs = zip(self.arms_by_phase, self.absences, strict=True)
+        there = [_there(some, away) for some, away in pairs]
         return tuple(
-            Phase(start, end - start, self._with(some))
+            Phase(start, end - start, self._with_arms(some))
             for start, end, some in zip(starts, [*starts[1:], 1.0], there, strict=True)
         )
 
-    def _with(self, arms: Sequence[Arm]) -> Problem:
+    def _with_arms(self, arms: Sequence[Arm]) -> Problem:
         """The same task with other arms behind it, which do not change."""
         return replace(self, arms=arms, changes=(), absent=())
 
@@ -370,7 +396,7 @@ class Problem(Known):
             raise ProblemError(
                 f"arms = {len(change.arms)}: must be {self.arm_count}, as many as at the start"
             )
-        after = self._with(change.arms)
+        after = self._with_arms(change.arms)
         for k, (name, known) in enumerate(zip(after.names, self.names, strict=True), start=1):
             if name != known:
                 raise ProblemError(f"arm {k}: name {name!r} must be {known!r}, as at the start")
@@ -393,11 +419,23 @@ class Problem(Known):
         """The problem at a budget, in its units: a limit in total becomes one per unit of cost."""
         if not self.depends_on_budget:
             return self
-        made = object.__new__(Problem)
-        own = {one.name: self.__dict__[one.name] for one in fields(self)}
-        known = self._known.at(budget)
-        made.__dict__.update(own, limit=known.limits, _known=known)
-        return made
+        return self._stating(self._known.at(budget))
+
+    def with_limits(self, limits: Mapping[str, float]) -> Problem:
+        """The problem with other numbers for the limits that are named, each per what it was.
+
+        >>> from tightrope import ready_problem
+        >>> ready_problem("paper").with_limits({"penalty": 0.7}).limits
+        (0.7,)
+        """
+        task = replace(self._known, limits=self.other_limits(limits))
+        if task.told != self._known.told:
+            raise ProblemError(f"limits = {shown(dict(limits))}: must be on the same penalties")
+        return self._stating(task)
+
+    def _stating(self, task: Task) -> Problem:
+        """The same arms with the limits of a task about the same penalties."""
+        return self._with(limit=task.limits, _known=task)
 
     @property
     def normal_smallest_cost(self) -> float:
@@ -526,21 +564,7 @@ class Problem(Known):
         return cls(coins, limit=limit, name=name, limits=limits)
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        arm: str,
-        cost: str | float,
-        reward: str | float,
-        penalty: str | Sequence[str] | Mapping[str, str] | None = None,
-        limits: Mapping[str, float | Kind] | None = None,
-        scales: Scales | Mapping[str, float] | None = None,
-        name: str = "",
-        drop_missing: bool = False,
-        min_rows: int = 1,
-        without: Sequence[str] = (),
-    ) -> Problem:
+    def from_frame(cls, frame: Any, **options: Unpack[LogOptions]) -> Problem:
         """A problem from a log: a data frame with a row for each pull.
 
         ``frame``: of pandas, polars, pyarrow or another library that narwhals knows, or a mapping
@@ -555,8 +579,6 @@ class Problem(Known):
         ``drop_missing`` leaves out rows with a missing value, which are refused else. Arms with
         fewer than ``min_rows`` rows, and those in ``without``, are left out.
 
-        It has many parameters because each is about another column, or another fault of logs.
-
         >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "score": [1, 0, 1],
         ...        "bad": [0, 1, 0]}
         >>> import warnings
@@ -566,39 +588,21 @@ class Problem(Known):
         >>> seen.names, seen.scales.cost, [round(arm.cost.mean, 3) for arm in seen.arms]
         (('a', 'b'), 0.4, [0.3, 0.1])
         """
-        from tightrope.data.fitting import fit
-
-        return fit(
-            frame,
-            arm=arm,
-            cost=cost,
-            reward=reward,
-            penalty=penalty,
-            limits=limits,
-            scales=scales,
-            name=name,
-            drop_missing=drop_missing,
-            min_rows=min_rows,
-            without=without,
-        ).problem
+        return cls._fitted(frame, options)
 
     @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+    def from_csv(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
         """As ``from_frame``, from a CSV file with a line of column names; reads only those named.
 
-        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow or polars read it where
-        they are installed; without them it takes longer.
+        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow reads it if it is
+        installed; without it, large files take longer.
         """
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="csv", **options).problem
+        return cls._fitted(path, options, format="csv")
 
     @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+    def from_parquet(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
         """As ``from_frame``, from a Parquet file; needs pyarrow or polars."""
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="parquet", **options).problem
+        return cls._fitted(path, options, format="parquet")
 
     @classmethod
     def from_campaign(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
@@ -607,18 +611,20 @@ class Problem(Known):
         Arms, limits and scales are the campaign's, unless ``limits`` or ``scales`` are given.
         ``options``: those of ``from_frame`` that name no columns.
         """
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="campaign", **options).problem
+        return cls._fitted(path, options, format="campaign")
 
     @classmethod
     def from_log(
         cls, log: Any, limits: Mapping[str, float | Kind] | None = None, **options: Any
     ) -> Problem:
         """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
-        from tightrope.data.fitting import problem_of
+        made: Problem = _fitting().problem_of(log, limits, **options)
+        return made
 
-        return problem_of(log, limits, **options)
+    @classmethod
+    def _fitted(cls, source: Any, options: Any, **format: str) -> Problem:
+        made: Problem = _fitting().fit(source, **options, **format).problem
+        return made
 
     def __repr__(self) -> str:
         named = zip(self.limit_names, self.limit_kinds, strict=True)
@@ -733,7 +739,7 @@ class Problem(Known):
 
     def _observed(self) -> Iterator[Columns]:
         """The columns of every arm that has rows, [2 + M], also after changes."""
-        for arms in (self.arms, *(change.arms for change in self.changes)):
+        for arms in self.arms_by_phase:
             if not isinstance(arms, BernoulliArms):
                 yield from filter(None, map(row_columns, arms))
 
@@ -769,7 +775,7 @@ class Problem(Known):
         beside, said = f"{stem}.parquet", self._rows_said(f"{os.path.basename(stem)}.parquet")
         counts = {
             f"{arm.name}, after change {j}" if j else arm.name: len(columns[0].chances)
-            for j, arms in enumerate([self.arms, *(change.arms for change in self.changes)])
+            for j, arms in enumerate(self.arms_by_phase)
             for arm in arms
             if (columns := row_columns(arm))
         }

@@ -46,6 +46,7 @@ DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 Value = TypeVar("Value")
+Own = TypeVar("Own", bound="Known")
 _ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
 
 # What keeps every product and square that is computed of them within the range of floats.
@@ -270,6 +271,13 @@ class Known:
         """The task, without the facts that laws could tell."""
         return self._known
 
+    def _with(self: Own, **fields_: Any) -> Own:
+        """The same with other values of some fields, which are not checked again."""
+        made = object.__new__(type(self))
+        own = {field.name: self.__dict__[field.name] for field in fields(cast(Any, self))}
+        made.__dict__.update(own, **fields_)
+        return made
+
     @property
     def title(self) -> str:
         """What messages call it."""
@@ -332,7 +340,7 @@ class Known:
         found = tuple(limit.hard for limit in self.limit_kinds)
         return found if any(found) else ()
 
-    @property
+    @cached_property
     def told(self) -> tuple[int, ...]:
         """The numbers of the limits, from 0, that have a penalty of their own to be told."""
         known = self._known.known
@@ -347,12 +355,12 @@ class Known:
         """The names of the penalties that are told: a limit of the cost or reward has none."""
         return tuple(self.limit_names[m] for m in self.told)
 
-    @property
+    @cached_property
     def told_channels(self) -> tuple[str, ...]:
         """The channels that are told: cost, reward and the penalties that there are."""
         return ("cost", "reward", *self.told_names)
 
-    @property
+    @cached_property
     def told_scales(self) -> tuple[float, ...]:
         """Their scales."""
         penalties = self.scales.penalties
@@ -497,13 +505,16 @@ class Task(Known):
             with at(_limit_title(self.limit_names, m)):
                 limit.weights(self.arms)
         costs, known = costs_of(self), known_penalties_of(self)
-        object.__setattr__(self, "costs", None if costs is None else Named(costs))
-        object.__setattr__(self, "known", Named({name: Named(by) for name, by in known.items()}))
-        object.__setattr__(self, "skip", skip_of(self))
-        object.__setattr__(self, "scales", self._wide_enough(self.scales.for_limits(named)))
+        self.__dict__["costs"] = None if costs is None else Named(costs)
+        self.__dict__["known"] = Named({name: Named(by) for name, by in known.items()})
+        self.__dict__["skip"] = skip_of(self)
+        self.__dict__["scales"] = self._wide_enough(self.scales.for_limits(named))
         self._check_limits()
         self._check_facts()
-        self._check_declared()
+        self.__dict__["safe"] = safe_name_of(self)
+        self.__dict__["safe_rates"] = Named(safe_rates_of(self))
+        expected = {arm: Named(means) for arm, means in expected_of(self).items()}
+        self.__dict__["expected"] = Named(expected)
 
     def _wide_enough(self, scales: Scales) -> Scales:
         """The scales, no smaller than what is known of costs and penalties."""
@@ -541,12 +552,6 @@ class Task(Known):
                 raise ProblemError(f"slack = {slack!r}: must be at most 1, a share of the limits")
             object.__setattr__(self, "slack", slack)
 
-    def _check_declared(self) -> None:
-        object.__setattr__(self, "safe", safe_name_of(self))
-        object.__setattr__(self, "safe_rates", Named(safe_rates_of(self)))
-        expected = {arm: Named(means) for arm, means in expected_of(self).items()}
-        object.__setattr__(self, "expected", Named(expected))
-
     @property
     def task(self) -> Task:
         """Itself: what takes a task takes a problem too, and asks for its task."""
@@ -568,10 +573,8 @@ class Task(Known):
         """
         if not self.depends_on_budget:
             return self
-        made = object.__new__(Task)
-        own = {field.name: self.__dict__[field.name] for field in fields(self)}
         limits = [limit.at(budget).short for limit in self.limit_kinds]
-        made.__dict__.update(own, limits=Named(dict(zip(self.limit_names, limits, strict=True))))
+        made = self._with(limits=Named(dict(zip(self.limit_names, limits, strict=True))))
         made._check_limits()
         return made
 
@@ -599,13 +602,11 @@ class Task(Known):
     def normal_expected(self) -> Floats:
         """The expected mean outcomes, normalised, [K, 2 + M]; nan where nothing is declared."""
         means = np.full((self.arm_count, 2 + self.penalty_count), np.nan)
-        if self.expected:
-            number_of = {name: k for k, name in enumerate(self.arms)}
-            for arm, channels in self.expected.items():
-                for channel, mean in channels.items():
-                    at_channel = self.channels.index(channel)
-                    scale = self.scales.channels[at_channel]
-                    means[number_of[arm], at_channel] = mean / scale
+        place = {name: k for k, name in enumerate(self.arms)} if self.expected else {}
+        for arm, channels in self.expected.items():
+            for channel, mean in channels.items():
+                j = self.channels.index(channel)
+                means[place[arm], j] = mean / self.scales.channels[j]
         means.flags.writeable = False
         return means
 
