@@ -25,7 +25,7 @@ from tightrope.optimum.pi_star import (
 )
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
-from tightrope.problem.laws import Bernoulli, TwoPoint, Uniform
+from tightrope.problem.distributions import Bernoulli, TwoPoint, Uniform
 from tightrope.problem.ready import ready_problem
 from tightrope.theory.bounds import bounds
 

@@ -38,7 +38,8 @@ from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies.base import Policy
 from tightrope.problem import Arm, Problem
-from tightrope.problem.laws import Empirical, shown
+from tightrope.problem.distributions import Empirical
+from tightrope.problem.values import shown
 from tightrope.results import Floats, Results, violations
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import Estimate, entries, wilson

@@ -21,7 +21,7 @@ from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
 from tightrope.problem import Task
 from tightrope.problem.changed import with_arm
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["Export", "read_export"]
 

@@ -17,8 +17,8 @@ from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
 from tightrope.problem import Arm, Kind, Problem, Scales
-from tightrope.problem.laws import Floats, shown
 from tightrope.problem.limits import as_limit
+from tightrope.problem.values import Floats, shown
 
 if TYPE_CHECKING:
     from tightrope.data.campaigns import Export

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tightrope.data.log import Log
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
-from tightrope.problem.laws import Floats, shown
+from tightrope.problem.values import Floats, shown
 from tightrope.statistics import Estimate, entries
 
 __all__ = [

@@ -50,7 +50,7 @@ from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
 from tightrope.policies import Policy, Resolve, parse_policy
 from tightrope.problem import Limit, Problem
-from tightrope.problem.laws import number
+from tightrope.problem.values import number
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries, quantile, quantile_error
 

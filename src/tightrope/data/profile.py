@@ -18,9 +18,9 @@ from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
 from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Moments, Problem
-from tightrope.problem.laws import Floats
 from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
+from tightrope.problem.values import Floats
 from tightrope.statistics import Estimate, entries, estimate
 
 __all__ = ["ArmProfile", "LimitProfile", "Profile", "profile"]

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, TightropeError, nearest
 from tightrope.names import listed, one_line
-from tightrope.problem.laws import LARGEST, Floats, shown
+from tightrope.problem.values import LARGEST, Floats, shown
 
 __all__ = ["FORMATS", "read_log"]
 

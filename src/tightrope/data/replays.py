@@ -31,7 +31,7 @@ from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.laws import Floats
+from tightrope.problem.values import Floats
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
 __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]

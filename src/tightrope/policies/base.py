@@ -26,7 +26,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tightrope.errors import PolicyError
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,25 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import ProblemError
-from tightrope.problem.laws import (
-    LEAST_MEAN,
-    Bernoulli,
-    Cells,
-    Empirical,
-    Floats,
-    Law,
-    OneCell,
-    Outcome,
-    at,
-    known_keys,
-    number,
-    outcome_from_toml,
-    same_rows,
-    shown,
-)
+from tightrope.problem.cells import Cells, OneCell
+from tightrope.problem.distributions import Bernoulli, Empirical, outcome_from_toml, same_rows
+from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
+from tightrope.problem.outcomes import LEAST_MEAN, Law, Outcome
 from tightrope.problem.rows import Columns, RowReader
-from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
+from tightrope.problem.task import Task
 from tightrope.problem.toml import alone, entries_text
+from tightrope.problem.values import Floats, at, known_keys, number, shown
 
 __all__ = [
     "Arm",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem.laws import at, number, shown
+from tightrope.problem.values import at, number, shown
 
 if TYPE_CHECKING:
     from tightrope.problem.task import Task

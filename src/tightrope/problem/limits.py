@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem.laws import known_keys, number, shown
+from tightrope.problem.values import known_keys, number, shown
 
 __all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit"]
 

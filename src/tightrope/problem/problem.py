@@ -25,18 +25,12 @@ from tightrope.problem.arms import (
     read_arms,
     row_columns,
 )
-from tightrope.problem.laws import (
-    DRAW_STEPS,
-    Bernoulli,
-    Cells,
-    Floats,
-    at,
-    known_keys,
-    number,
-    shown,
-)
+from tightrope.problem.cells import DRAW_STEPS, Cells
+from tightrope.problem.distributions import Bernoulli
+from tightrope.problem.known import Known
 from tightrope.problem.limits import Kind
 from tightrope.problem.mixtures import conflict
+from tightrope.problem.named import Named
 from tightrope.problem.rows import (
     Columns,
     FileOfRows,
@@ -48,23 +42,15 @@ from tightrope.problem.rows import (
     rows_of,
     write_parquet,
 )
-from tightrope.problem.task import (
-    FACT_KEYS,
-    HEAD_KEYS,
-    Known,
-    Named,
-    Scales,
-    Task,
-    holds_task,
-    read_head,
-)
+from tightrope.problem.scales import UNSCALED, Scales
+from tightrope.problem.task import FACT_KEYS, HEAD_KEYS, Task, holds_task, read_head
 from tightrope.problem.toml import entries_text, table_of
+from tightrope.problem.values import Floats, at, known_keys, number, shown
 from tightrope.showing import html_of
 
 __all__ = ["MOST_INLINE", "Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
 
 
-UNSCALED = Scales()
 FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
 MOST_INLINE = 10_000  # most observed rows in a text that is printed or compared
 NOTHING: Named[Any] = Named({})

@@ -19,7 +19,8 @@ from typing import IO, Any
 import numpy as np
 
 from tightrope.errors import ProblemError, TightropeError
-from tightrope.problem.laws import Empirical, Floats, at, known_keys, shown
+from tightrope.problem.distributions import Empirical
+from tightrope.problem.values import Floats, at, known_keys, shown
 
 __all__ = [
     "FileOfRows",

@@ -22,7 +22,7 @@ from tightrope.errors import (
     TightropeError,
 )
 from tightrope.live.writing import Ticket, Writer
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.service import wire
 from tightrope.service.desk import ServiceRequest
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded, encode, problem_of

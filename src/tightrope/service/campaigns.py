@@ -29,7 +29,7 @@ from tightrope.live.describing import (
 from tightrope.live.log import lines_of
 from tightrope.live.stores import Store
 from tightrope.policies.naming import known_policies
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
 from tightrope.service.keys import Grant
 from tightrope.service.wire import Answer, RefusalError, encode, finite

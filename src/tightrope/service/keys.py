@@ -25,7 +25,7 @@ from typing import Any
 
 from tightrope.errors import InputError, nearest
 from tightrope.files import whole_file
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = [
     "OPEN",
