@@ -5,30 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import ProblemError
 from tightrope.problem.cells import Cells, OneCell
-from tightrope.problem.distributions import Bernoulli, Empirical, outcome_from_toml, same_rows
+from tightrope.problem.distributions import Bernoulli, Empirical, same_rows
 from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
 from tightrope.problem.outcomes import LEAST_MEAN, Law, Outcome
-from tightrope.problem.rows import Columns, RowReader
+from tightrope.problem.rows import Columns
 from tightrope.problem.task import Task
-from tightrope.problem.toml import alone, entries_text
-from tightrope.problem.values import Floats, at, known_keys, number, shown
+from tightrope.problem.values import Floats, at, number, shown
 
-__all__ = [
-    "Arm",
-    "BernoulliArms",
-    "KnownLaws",
-    "arm_texts",
-    "odds_of",
-    "read_arms",
-    "row_columns",
-]
+__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_columns"]
 
 
 @cache
@@ -310,117 +301,45 @@ def odds_of(
     return odds
 
 
-# --- TOML ---------------------------------------------------------------------------------
-
-_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
-
-
-class KnownLaws(NamedTuple):
-    """What a file declares to be known, as it stands there: arms may leave these laws out."""
-
-    costs: object
-    skip: object
-    limits: Sequence[str]  # the names of the penalties that arms have laws of
-    observed: RowReader | None = None  # the rows of arms that have only their number
-
-    def fill(self, name: object, entries: dict[str, Any]) -> None:
-        """Add the laws that an arm has left out."""
-        cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
-        if cost is not None and "rows" not in entries:
-            entries.setdefault("cost", {"constant": cost})
-        if name == self.skip and name is not None:
-            entries.setdefault("reward", {"constant": 0.0})
-            if "penalty" not in entries and self.limits:
-                zeros = {limit: {"constant": 0.0} for limit in self.limits}
-                entries["penalties"] = zeros | entries.get("penalties", {})
+def as_arms(arms: object) -> Sequence[Arm]:
+    """The arms as a tuple, or as ``BernoulliArms``, each of them an ``Arm``."""
+    if isinstance(arms, BernoulliArms):
+        arms.check_names()
+        return arms
+    if not isinstance(arms, Iterable):
+        raise ProblemError(f"arms = {shown(arms)}: must be a list of arms")
+    arms = tuple(arms)
+    for k, arm in enumerate(arms, start=1):
+        if not isinstance(arm, Arm):
+            raise ProblemError(f"arm {k}: {shown(arm)} must be an Arm")
+    return arms
 
 
-def read_arms(tables: object, place: str, laws: KnownLaws) -> tuple[Arm, ...]:
-    """The arms of a list of TOML tables; ``place`` is the tables' header, for messages."""
-    if not isinstance(tables, list):
-        raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
-    return tuple(_read_arm(table, k, laws) for k, table in enumerate(tables, start=1))
+def in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
+    """The arms, checked, with their penalties in the order of the limits."""
+    if isinstance(arms, BernoulliArms):
+        arms.check(task)
+        return arms
+    ordered = tuple([arm.in_order(task) for arm in arms])
+    for k, arm in enumerate(ordered):
+        arm.check_range(task)
+        if task.knows_something:
+            _check_known(arm, task.known_outcomes[k], task)
+    return ordered
 
 
-def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
-    """Arm number ``k``, from 1, read from its TOML table."""
-    with at(f"arm {k}"):
-        entries = dict(known_keys(table, _KEYS))
-    name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
-    laws.fill(name, entries)
-    if set(entries) == {"rows"} and type(entries["rows"]) is int:
-        return _take_rows(name, entries["rows"], laws)
-    if {"rows"} <= set(entries) <= {"rows", "weights"}:
-        return Arm.from_rows(name, entries["rows"], limit_names, entries.get("weights"))
-    if (
-        {"rows", "weights"} & set(entries)
-        or not {"cost", "reward"} <= set(entries)
-        or {"penalty", "penalties"} <= set(entries)
-    ):
-        given = ", ".join(entries) or "nothing"
-        raise ProblemError(
-            f"arm {name!r}: has {given}; must have cost, reward and a penalty for each limit,"
-            " or rows alone"
-        )
-    penalty = _read_penalties(name, entries, limit_names)
-    cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
-    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that cost is a Law
-
-
-def _take_rows(name: str, count: int, laws: KnownLaws) -> Arm:
-    """An arm whose rows are not in the TOML."""
-    with at(f"arm {name!r}"):
-        if laws.observed is None:
-            allowed = "be the rows themselves, or their number beside a file of rows at the top"
-            raise ProblemError(f"rows = {count}: must {allowed}")
-        columns, weights = laws.observed.take(count)
-    return Arm.from_columns(name, columns, laws.limits, weights)
-
-
-def _read_penalties(
-    name: object, entries: Mapping[str, Any], limit_names: Sequence[str]
-) -> list[Outcome] | dict[str, Outcome]:
-    """The arm's penalties, in the order of the limits or by their names."""
-    if "penalties" in entries:
-        named = entries["penalties"]
-        if not isinstance(named, dict):
-            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
-            raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
-        return {key: _read_outcome(name, key, law) for key, law in named.items()}
-    laws = entries.get("penalty", [])
-    laws = laws if isinstance(laws, list) else [laws]
-    known = len(limit_names) == len(laws)
-    channels = limit_names if known else channel_names(len(laws))[2:]
-    return [_read_outcome(name, key, law) for key, law in zip(channels, laws, strict=True)]
-
-
-def _read_outcome(name: object, channel: str, law: object) -> Outcome:
-    with at(f"arm {name!r}, {channel}"):
-        return outcome_from_toml(law)
+def _check_known(arm: Arm, known: Floats, task: Task) -> None:
+    """Raise unless the arm's laws agree with what is declared to be known."""
+    places = (0, 1, *(2 + m for m in task.told))
+    for channel, law, place in zip(task.told_channels, arm.marginals(), places, strict=True):
+        value = float(known[place])
+        if not np.isnan(value) and (law.low != value or law.high != value):
+            raise ProblemError(
+                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, which"
+                " is declared to be known"
+            )
 
 
 def row_columns(arm: Arm) -> Columns:
     """The columns of an arm's rows, [2 + M]; none if it has laws."""
     return [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]
-
-
-def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> list[str]:
-    """The arms as TOML, each under its table's header; with ``counts``, rows as their number."""
-    return [f"\n[[{place}]]\n{_arm_text(arm, task, counts)}" for arm in arms]
-
-
-def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
-    columns = row_columns(arm)
-    if columns and counts:
-        return entries_text({"name": arm.name, "rows": len(columns[0].values)})
-    if columns:
-        rows = np.column_stack([column.values for column in columns]).tolist()
-        weighted = columns[0].weights is not None
-        weights = columns[0].chances.tolist() if weighted else None
-        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
-    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
-    penalties = [penalty.to_toml() for penalty in arm.penalties]
-    if not task.has_named_limits:
-        return entries_text(laws | {"penalty": alone(penalties)})
-    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
-    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)

@@ -97,6 +97,7 @@ def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], An
 class Law(Outcome):
     """The law of an outcome that does not depend on the cost, in the user's units.
 
+    >>> from tightrope import Uniform
     >>> isinstance(Uniform(5, 40), Law), float(Uniform(5, 40).cdf(12))
     (True, 0.2)
     """
