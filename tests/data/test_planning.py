@@ -27,16 +27,11 @@ from tightrope import (
 )
 from tightrope import optimum as exact_optimum
 from tightrope.data import bootstraps as bootstrap_module
-from tightrope.data.bootstraps import Draws
-from tightrope.data.planning import (
-    ATTEMPTS,
-    FRESH,
-    NEAR,
-    QUANTILES,
-    default_policies,
-    fan_budgets,
-    worth,
-)
+from tightrope.data.draws import Draws
+from tightrope.data.multipliers import worth
+from tightrope.data.planning import default_policies, fan_budgets
+from tightrope.data.plans import QUANTILES
+from tightrope.data.searches import ATTEMPTS, FRESH, NEAR
 from tightrope.errors import InputError
 from tightrope.problem import Limit
 from tightrope.report.plan import page, panels

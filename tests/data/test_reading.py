@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tightrope import Log, TightropeError, read_log
-from tightrope.data import reading
+from tightrope.data import columns
 from tightrope.errors import InputError, LogWarning
 
 COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
@@ -104,9 +104,9 @@ def test_arms_that_are_numbers():
 def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, reader, separator):
     path = write_csv(tmp_path / "log.csv", table, separator)
     used = []
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
-    slow = reading._by_python
-    monkeypatch.setattr(reading, "_by_python", lambda *a: used.append(1) or slow(*a))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
+    slow = columns._by_python
+    monkeypatch.setattr(columns, "_by_python", lambda *a: used.append(1) or slow(*a))
     assert same(read_log(path, **COLUMNS), by_hand(table))
     assert bool(used) == (reader == "python")
 
@@ -115,7 +115,7 @@ def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, re
 def test_parquet(table, tmp_path, monkeypatch, reader):
     path = tmp_path / "log.parquet"
     pl.DataFrame(table).write_parquet(path)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     assert same(read_log(path, **COLUMNS), by_hand(table))
 
 
@@ -135,7 +135,7 @@ GOOD = {
 def test_harmless_oddities(tmp_path, monkeypatch, name, reader):
     path = tmp_path / "log.csv"
     path.write_bytes(GOOD[name].encode())
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     found = read_log(path, **COLUMNS)
     assert found.arms == ("a", "b")
     assert found.outcomes.tolist() == [[1, 1], [2, 1], [0, 1]]
@@ -169,7 +169,7 @@ BAD = {
 def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader):
     path = tmp_path / "log.csv"
     path.write_text(text)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     with pytest.raises(InputError) as error:
         read_log(path, **COLUMNS)
     assert BAD[text] in str(error.value)
@@ -202,7 +202,7 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
         found = []
         for reader in ("pyarrow", "python"):
             monkeypatch.setattr(
-                reading, "find_spec", lambda name, r=reader: name in (r, "narwhals")
+                columns, "find_spec", lambda name, r=reader: name in (r, "narwhals")
             )
             try:
                 log = read_log(path, arm="m", cost="x", reward="y")
@@ -298,10 +298,10 @@ def test_penalties_by_other_names_and_a_column_in_two_roles():
 def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path = tmp_path / "log.parquet"
     path.touch()
-    monkeypatch.setattr(reading, "find_spec", lambda name: False)
+    monkeypatch.setattr(columns, "find_spec", lambda name: False)
     with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
         read_log(path, **COLUMNS)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name == "narwhals")
+    monkeypatch.setattr(columns, "find_spec", lambda name: name == "narwhals")
     with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
         read_log(path, **COLUMNS)
 
