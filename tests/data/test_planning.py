@@ -26,7 +26,7 @@ from tightrope import (
     simulate,
 )
 from tightrope import optimum as exact_optimum
-from tightrope.data import bootstraps as bootstrap_module
+from tightrope.data import draws as draws_module
 from tightrope.data.draws import Draws
 from tightrope.data.multipliers import worth
 from tightrope.data.planning import default_policies, fan_budgets
@@ -296,7 +296,7 @@ def test_without_limits_no_policy_has_a_risk():
 
 
 def test_ctrl_c_in_a_search_leaves_nothing_behind(shell, monkeypatch, tmp_path):
-    calls, make = [], bootstrap_module.make
+    calls, make = [], draws_module.make
 
     def interrupted(*given, **named):
         calls.append(given)
@@ -304,7 +304,7 @@ def test_ctrl_c_in_a_search_leaves_nothing_behind(shell, monkeypatch, tmp_path):
             signal.raise_signal(signal.SIGINT)
         return make(*given, **named)
 
-    monkeypatch.setattr(bootstrap_module, "make", interrupted)
+    monkeypatch.setattr(draws_module, "make", interrupted)
     out = tmp_path / "out"
     words = f"plan paper --budget 30 --policy lyon --runs 20 --earn 20 --quiet --json --out {out}"
     status, text, err = shell(*words.split())

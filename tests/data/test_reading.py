@@ -214,6 +214,19 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
     assert 40 < read < 260, "some are read, some refused"
 
 
+def test_texts_of_several_lines_are_read_fast(tmp_path, monkeypatch):
+    """Also where they lie across the blocks that pyarrow reads, of a megabyte each."""
+    path, count = tmp_path / "log.csv", 60_000
+    texts = ["p", '"two\nlines"', '"1\nb,b,3,4\nb,x,1,1\nc,y,2,2"']
+    lines = [f"{'bc'[k % 2]},{texts[k % 3]},{k % 7},1" for k in range(count)]
+    path.write_text("\n".join(["m,note,x,y", *lines]) + "\n")
+    assert path.stat().st_size > 2**20
+    monkeypatch.setattr(columns, "_by_python", None)
+    found = read_log(path, arm="m", cost="x", reward="y")
+    assert np.array_equal(found.chosen, np.arange(count) % 2)
+    assert np.array_equal(found.outcomes[0], np.arange(count) % 7)
+
+
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "log.csv"
     for content in (b"\xff\xfe\x00garbage", HEADER.encode() + "é,1,2,0\n".encode("latin-1")):

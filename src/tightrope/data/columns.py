@@ -329,20 +329,20 @@ def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -
         return None
     pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
     types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
-    try:
-        table = reader.read_csv(
-            path,
-            parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=reader.ConvertOptions(
-                include_columns=list(kinds),
-                column_types={column: types[kind] for column, kind in kinds.items()},
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
-        )
-    except Exception:  # Python's reader says what is wrong, and where
-        return None
-    return None if table[arm].null_count else table
+    convert = reader.ConvertOptions(
+        include_columns=list(kinds),
+        column_types={column: types[kind] for column, kind in kinds.items()},
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    for lines in (False, True):  # the second is slower, and reads texts of several lines
+        parse = reader.ParseOptions(delimiter=separator, newlines_in_values=lines)
+        try:
+            table = reader.read_csv(path, parse_options=parse, convert_options=convert)
+        except Exception:  # Python's reader says what is wrong, and where
+            continue
+        return None if table[arm].null_count else table
+    return None
 
 
 def _by_python(
