@@ -58,7 +58,7 @@ GROUPS = (
         "laws",
         "Distributions",
         "Of costs, rewards and penalties. Outcomes are numbers from 0 to their channel's scale.",
-        ("tightrope.problem.laws",),
+        ("tightrope.problem.distributions",),
         members=False,
     ),
     Group(

@@ -18,7 +18,7 @@ from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, oracle, oracle_of_phases
 from tightrope.policies import FixedArm, LyOff, Stationary
 from tightrope.problem import Arm, Change, Phase, Problem, Scales
-from tightrope.problem.laws import Bernoulli, TwoPoint, Uniform
+from tightrope.problem.distributions import Bernoulli, TwoPoint, Uniform
 from tightrope.problem.mixtures import conflict
 from tightrope.problem.ready import ready_problem
 from tightrope.theory.bounds import bounds

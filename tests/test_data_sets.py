@@ -20,7 +20,6 @@ from scipy.optimize import linprog
 
 from benchmarks.venvs import FOLDER
 from tightrope import load_problem, oracle, ready_problem
-from tightrope.data.planning import change_limits
 from tightrope.errors import InputError
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "data_sets"
@@ -139,7 +138,7 @@ def test_the_ceilings_are_those_of_linear_programs(scripts, routed, limit):
     columns, table, problem = routed
     best = scripts["routing"].best_by_group
     one = [0] * len(table)
-    fixed = oracle(change_limits(problem, {"dollars": limit})).reward_rate
+    fixed = oracle(problem.with_limits({"dollars": limit})).reward_rate
     assert best(table, one, limit) == pytest.approx(fixed, rel=1e-9)
     groups = columns["benchmark"][::3]
     names = sorted(set(groups))

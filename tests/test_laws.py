@@ -10,22 +10,21 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from tightrope.errors import ProblemError
-from tightrope.problem.laws import (
+from tightrope.problem.cells import Cells
+from tightrope.problem.distributions import (
     LAWS,
     Bernoulli,
     Beta,
-    Cells,
     Constant,
     CostAbove,
     Discrete,
     Empirical,
-    FiniteLaw,
-    Law,
     TruncatedNormal,
     TwoPoint,
     Uniform,
     outcome_from_toml,
 )
+from tightrope.problem.outcomes import FiniteLaw, Law
 
 GRID = np.arange(200_000) / 200_000  # uniforms, evenly spread
 ROUNDING = 2.0**-32  # of the probability of a law with two values

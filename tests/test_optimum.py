@@ -18,17 +18,17 @@ from tightrope.optimum.exact import cost_of_a_run, optimum
 from tightrope.optimum.grid import Costs
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, Scales
-from tightrope.problem.laws import (
+from tightrope.problem.distributions import (
     Bernoulli,
     Beta,
     Constant,
     CostAbove,
     Discrete,
-    Law,
     TruncatedNormal,
     TwoPoint,
     Uniform,
 )
+from tightrope.problem.outcomes import Law
 
 BOLD = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
 CAREFUL = Arm("careful", Bernoulli(0.6), Bernoulli(0.6), Bernoulli(0.3))

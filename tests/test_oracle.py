@@ -15,7 +15,7 @@ from tests.conftest import bernoulli_problem
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Arm, Problem, Scales
-from tightrope.problem.laws import Bernoulli, Constant, CostAbove, Uniform
+from tightrope.problem.distributions import Bernoulli, Constant, CostAbove, Uniform
 from tightrope.problem.mixtures import BestMixture, best_mixture, conflict
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from tests.test_laws import laws
 from tightrope.errors import InputError, ProblemError
 from tightrope.problem import Arm, Change, Problem, Scales, check_budget
-from tightrope.problem.laws import Bernoulli, Beta, Constant, CostAbove, Discrete, TwoPoint, Uniform
+from tightrope.problem.distributions import (
+    Bernoulli,
+    Beta,
+    Constant,
+    CostAbove,
+    Discrete,
+    TwoPoint,
+    Uniform,
+)
 from tightrope.problem.ready import load_problem
 
 COIN = Bernoulli(0.5)

@@ -16,18 +16,10 @@ from hypothesis import strategies as st
 from tests.test_problem import limit_names, problems
 from tightrope.errors import ProblemError
 from tightrope.problem import Arm, Change, Problem, Scales, Task
-from tightrope.problem.laws import (
-    DRAW_STEPS,
-    LEAST_MEAN,
-    Bernoulli,
-    Beta,
-    Cells,
-    Constant,
-    Discrete,
-    TwoPoint,
-    Uniform,
-)
+from tightrope.problem.cells import DRAW_STEPS, Cells
+from tightrope.problem.distributions import Bernoulli, Beta, Constant, Discrete, TwoPoint, Uniform
 from tightrope.problem.mixtures import conflict
+from tightrope.problem.outcomes import LEAST_MEAN
 from tightrope.problem.ready import load_problem, load_task, ready_problem
 
 COIN = Bernoulli(0.5)

@@ -26,7 +26,6 @@ from wheels import PARETOBANDIT, Columns, default_cache, fetch, read, write_csv
 
 from tightrope import FullTable, Limit, Problem, oracle, parse_policy, plan, replay
 from tightrope.data.fitting import fit
-from tightrope.data.planning import change_limits
 from tightrope.errors import InputError, TightropeError
 from tightrope.files import write_text
 from tightrope.report.extra import require
@@ -236,14 +235,14 @@ def compared(
         ours = {}
         for limit in LIMITS:
             say(f"replay at {limit:.3g} dollars per request: {orders} orders")
-            here = change_limits(problem, {"dollars": limit})
+            here = problem.with_limits({"dollars": limit})
             ours[limit] = dict(our_runs(table, here, guesses, shuffles))
         if theirs:
             say("replay of ParetoBandit")
         found = {label: one.result() for label, one in theirs.items()}
     rows = []
     for at, limit in enumerate(LIMITS):
-        best = oracle(change_limits(problem, {"dollars": limit})).reward_rate
+        best = oracle(problem.with_limits({"dollars": limit})).reward_rate
         runs = ours[limit] | {label: one[0][at] for label, one in found.items()}
         rows += [row_of(label, limit, best, *one) for label, one in runs.items()]
     return rows, next((one[1] for one in found.values() if one[1] != "benchmark"), None)

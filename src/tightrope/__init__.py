@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     from tightrope.problem import Scales as Scales
     from tightrope.problem import Share as Share
     from tightrope.problem import Task as Task
-    from tightrope.problem.laws import Bernoulli as Bernoulli
-    from tightrope.problem.laws import Beta as Beta
-    from tightrope.problem.laws import Constant as Constant
-    from tightrope.problem.laws import CostAbove as CostAbove
-    from tightrope.problem.laws import Discrete as Discrete
-    from tightrope.problem.laws import Empirical as Empirical
-    from tightrope.problem.laws import TruncatedNormal as TruncatedNormal
-    from tightrope.problem.laws import TwoPoint as TwoPoint
-    from tightrope.problem.laws import Uniform as Uniform
+    from tightrope.problem.distributions import Bernoulli as Bernoulli
+    from tightrope.problem.distributions import Beta as Beta
+    from tightrope.problem.distributions import Constant as Constant
+    from tightrope.problem.distributions import CostAbove as CostAbove
+    from tightrope.problem.distributions import Discrete as Discrete
+    from tightrope.problem.distributions import Empirical as Empirical
+    from tightrope.problem.distributions import TruncatedNormal as TruncatedNormal
+    from tightrope.problem.distributions import TwoPoint as TwoPoint
+    from tightrope.problem.distributions import Uniform as Uniform
     from tightrope.problem.ready import load_problem as load_problem
     from tightrope.problem.ready import ready_names as ready_names
     from tightrope.problem.ready import ready_problem as ready_problem
@@ -88,8 +88,8 @@ _LAZY = {
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
         "problem": "Arm Change Limit Phase Problem Scales Share Task",
-        "problem.laws": "Bernoulli Beta Constant CostAbove Discrete Empirical TruncatedNormal"
-        " TwoPoint Uniform",
+        "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
+        " TruncatedNormal TwoPoint Uniform",
         "problem.ready": "load_problem ready_names ready_problem",
         "report": "plot print_rows",
         "results": "Results",
@@ -111,7 +111,7 @@ _MOVED = {
         " InformedPolicy LagrangeBwK LinConKLUCB LinConTS LyOnTS LyOnWilson OmegaUCB OptPessLP"
         " PessimisticOptimistic PrimalDualBwK SWUCBLP TSLP UCBBwI UCBLP UniformRandom",
         "data": "bootstrap evaluate_mixture",
-        "problem.laws": "Law",
+        "problem.outcomes": "Law",
         "problem.ready": "load_task",
         "engine": "Trajectory",
         "optimum": "Oracle",

@@ -553,8 +553,9 @@ COMMANDS = Group(
 
 def _delay(text: str) -> Any:
     """A number of decisions, or a law of it."""
-    from tightrope.problem.laws import at, outcome_from_toml
+    from tightrope.problem.distributions import outcome_from_toml
     from tightrope.problem.toml import table_of
+    from tightrope.problem.values import at
 
     try:
         return float(text)

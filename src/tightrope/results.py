@@ -22,9 +22,9 @@ from tightrope.frames import native, run_columns, summary_columns
 from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
 from tightrope.problem import Known, Problem, Scales, Task, table_of
-from tightrope.problem.laws import shown
 from tightrope.problem.problem import MOST_INLINE
 from tightrope.problem.rows import Rows
+from tightrope.problem.values import shown
 from tightrope.showing import html_of
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow

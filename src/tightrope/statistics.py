@@ -67,8 +67,9 @@ class Estimate:
 def entries(row: Any, kind: Any = None, /, **own: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass as JSON-ready entries, in order; ``own`` replaces some fields'.
 
-    An estimate becomes three entries, see :meth:`Estimate.described`; a tuple becomes a list.
-    ``kind``: the class whose fields are taken; by default the row's own.
+    An estimate becomes three entries, see :meth:`Estimate.described`; a tuple becomes a list, and
+    what has an ``as_dict`` of its own becomes that. ``kind``: the class whose fields are taken; by
+    default the row's own.
     """
     found: dict[str, Any] = {}
     for name in (field.name for field in fields(kind or row)):
@@ -78,8 +79,14 @@ def entries(row: Any, kind: Any = None, /, **own: Mapping[str, Any]) -> dict[str
         elif isinstance(value, Estimate):
             found |= value.described(name)
         else:
-            found[name] = list(value) if isinstance(value, tuple) else value
+            found[name] = _plain(value)
     return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value.as_dict() if hasattr(value, "as_dict") else value
 
 
 def estimate(values: npt.ArrayLike) -> Estimate:

@@ -39,7 +39,7 @@ from tightrope.policies.base import IndexPolicy, Policy, Setup, set_up
 from tightrope.policies.choice import WORDS, ChoicePolicy, record
 from tightrope.policies.state import State, field_starts, record_maker, start_state
 from tightrope.problem import Arm, Limit, Problem, Scales
-from tightrope.problem.laws import Beta, CostAbove, TwoPoint, Uniform
+from tightrope.problem.distributions import Beta, CostAbove, TwoPoint, Uniform
 from tightrope.problem.ready import ready_problem
 from tightrope.results import Runs
 

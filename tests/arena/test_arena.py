@@ -43,7 +43,7 @@ from tightrope.errors import InfeasibleError, InputError, PolicyError, ProblemEr
 from tightrope.optimum.pi_star import oracle
 from tightrope.policies import parse_policy
 from tightrope.problem import Arm, Problem
-from tightrope.problem.laws import Bernoulli, CostAbove
+from tightrope.problem.distributions import Bernoulli, CostAbove
 from tightrope.problem.ready import ready_names, ready_problem
 from tightrope.report.figures import draw
 from tightrope.results import Runs

@@ -10,8 +10,9 @@ import pytest
 from tightrope import Arm, Bernoulli, Change, LyOn, Problem, oracle, simulate
 from tightrope import optimum as exact_optimum
 from tightrope.data import bootstrap
-from tightrope.data import bootstraps as module
-from tightrope.data.bootstraps import Chance, Draws, Split, optima, sample, split
+from tightrope.data import draws as module
+from tightrope.data.bootstraps import optima
+from tightrope.data.draws import Chance, Draws, Split, sample, split
 from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import InputError
 from tightrope.policies import FixedArm

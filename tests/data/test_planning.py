@@ -26,18 +26,12 @@ from tightrope import (
     simulate,
 )
 from tightrope import optimum as exact_optimum
-from tightrope.data import bootstraps as bootstrap_module
-from tightrope.data.bootstraps import Draws
-from tightrope.data.planning import (
-    ATTEMPTS,
-    FRESH,
-    NEAR,
-    QUANTILES,
-    change_limits,
-    default_policies,
-    fan_budgets,
-    worth,
-)
+from tightrope.data import draws as draws_module
+from tightrope.data.draws import Draws
+from tightrope.data.multipliers import worth
+from tightrope.data.planning import default_policies, fan_budgets
+from tightrope.data.plans import QUANTILES
+from tightrope.data.searches import ATTEMPTS, FRESH, NEAR
 from tightrope.errors import InputError
 from tightrope.problem import Limit
 from tightrope.report.plan import page, panels
@@ -108,7 +102,7 @@ def test_the_worth_of_more_is_the_slope_of_the_oracle(name):
     problem, budget, step = ready_problem(name), 2000.0, 1e-5
 
     def reward(budget, limits):
-        return budget * oracle(change_limits(problem, limits), budget).reward_rate
+        return budget * oracle(problem.with_limits(limits), budget).reward_rate
 
     found = worth(Draws.of(problem, 0, 0), budget)
     ends = [reward(budget * (1 + sign * step), {}) for sign in (1, -1)]
@@ -169,7 +163,7 @@ def test_the_tightest_limit_is_that_of_a_grid(paper):
 
     def bound(limit, first):
         numbers = range(first, first + one.runs)
-        there = change_limits(paper, {"penalty": limit})
+        there = paper.with_limits({"penalty": limit})
         results = simulate(there, Resolve(risk=risk), budgets=budget, runs=numbers, seed=2)
         broken = int((results.records[0].runs.penalty[0, :, 0] > limit * budget + 1e-6).sum())
         return broken, stats.beta.ppf(1 - 0.05 / ATTEMPTS, broken + 1, one.runs - broken)
@@ -286,7 +280,7 @@ def test_promises_need_a_limit_that_can_move():
     many, hard = ready_problem("arena-two-limits"), ready_problem("paper")
     with pytest.raises(InputError, match="must come with a limit's name: "):
         plan(many, LYON, budgets=9, promise=0.1)
-    hard = change_limits(hard, {})
+    hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="cannot be promised anew, because it ends the run"):
         plan(hard, LYON, budgets=9, promise=0.1)
@@ -302,7 +296,7 @@ def test_without_limits_no_policy_has_a_risk():
 
 
 def test_ctrl_c_in_a_search_leaves_nothing_behind(shell, monkeypatch, tmp_path):
-    calls, make = [], bootstrap_module.make
+    calls, make = [], draws_module.make
 
     def interrupted(*given, **named):
         calls.append(given)
@@ -310,7 +304,7 @@ def test_ctrl_c_in_a_search_leaves_nothing_behind(shell, monkeypatch, tmp_path):
             signal.raise_signal(signal.SIGINT)
         return make(*given, **named)
 
-    monkeypatch.setattr(bootstrap_module, "make", interrupted)
+    monkeypatch.setattr(draws_module, "make", interrupted)
     out = tmp_path / "out"
     words = f"plan paper --budget 30 --policy lyon --runs 20 --earn 20 --quiet --json --out {out}"
     status, text, err = shell(*words.split())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tightrope import Log, TightropeError, read_log
-from tightrope.data import reading
+from tightrope.data import columns
 from tightrope.errors import InputError, LogWarning
 
 COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
@@ -100,13 +100,13 @@ def test_arms_that_are_numbers():
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, reader, separator):
     path = write_csv(tmp_path / "log.csv", table, separator)
     used = []
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
-    slow = reading._by_python
-    monkeypatch.setattr(reading, "_by_python", lambda *a: used.append(1) or slow(*a))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
+    slow = columns._by_python
+    monkeypatch.setattr(columns, "_by_python", lambda *a: used.append(1) or slow(*a))
     assert same(read_log(path, **COLUMNS), by_hand(table))
     assert bool(used) == (reader == "python")
 
@@ -115,7 +115,7 @@ def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, re
 def test_parquet(table, tmp_path, monkeypatch, reader):
     path = tmp_path / "log.parquet"
     pl.DataFrame(table).write_parquet(path)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     assert same(read_log(path, **COLUMNS), by_hand(table))
 
 
@@ -131,11 +131,11 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-@pytest.mark.parametrize("reader", ["polars", "pyarrow", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_harmless_oddities(tmp_path, monkeypatch, name, reader):
     path = tmp_path / "log.csv"
     path.write_bytes(GOOD[name].encode())
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     found = read_log(path, **COLUMNS)
     assert found.arms == ("a", "b")
     assert found.outcomes.tolist() == [[1, 1], [2, 1], [0, 1]]
@@ -165,11 +165,11 @@ BAD = {
 
 
 @pytest.mark.parametrize("text", BAD)
-@pytest.mark.parametrize("reader", ["polars", "python"])
+@pytest.mark.parametrize("reader", ["pyarrow", "python"])
 def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader):
     path = tmp_path / "log.csv"
     path.write_text(text)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
     with pytest.raises(InputError) as error:
         read_log(path, **COLUMNS)
     assert BAD[text] in str(error.value)
@@ -200,9 +200,9 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
         end = ("\n", "\r\n", "\n\n")[draws.integers(3)]
         path.write_bytes(end.join(",".join(row) for row in rows).encode())
         found = []
-        for reader in ("polars", "pyarrow", "python"):
+        for reader in ("pyarrow", "python"):
             monkeypatch.setattr(
-                reading, "find_spec", lambda name, r=reader: name in (r, "narwhals")
+                columns, "find_spec", lambda name, r=reader: name in (r, "narwhals")
             )
             try:
                 log = read_log(path, arm="m", cost="x", reward="y")
@@ -210,8 +210,21 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
                 read += 1
             except InputError as error:
                 found.append(str(error))
-        assert found[0] == found[1] == found[2], path.read_text()
-    assert 60 < read < 390, "some are read, some refused"
+        assert found[0] == found[1], path.read_text()
+    assert 40 < read < 260, "some are read, some refused"
+
+
+def test_texts_of_several_lines_are_read_fast(tmp_path, monkeypatch):
+    """Also where they lie across the blocks that pyarrow reads, of a megabyte each."""
+    path, count = tmp_path / "log.csv", 60_000
+    texts = ["p", '"two\nlines"', '"1\nb,b,3,4\nb,x,1,1\nc,y,2,2"']
+    lines = [f"{'bc'[k % 2]},{texts[k % 3]},{k % 7},1" for k in range(count)]
+    path.write_text("\n".join(["m,note,x,y", *lines]) + "\n")
+    assert path.stat().st_size > 2**20
+    monkeypatch.setattr(columns, "_by_python", None)
+    found = read_log(path, arm="m", cost="x", reward="y")
+    assert np.array_equal(found.chosen, np.arange(count) % 2)
+    assert np.array_equal(found.outcomes[0], np.arange(count) % 7)
 
 
 def test_bytes_that_are_no_text(tmp_path):
@@ -298,10 +311,10 @@ def test_penalties_by_other_names_and_a_column_in_two_roles():
 def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path = tmp_path / "log.parquet"
     path.touch()
-    monkeypatch.setattr(reading, "find_spec", lambda name: False)
+    monkeypatch.setattr(columns, "find_spec", lambda name: False)
     with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
         read_log(path, **COLUMNS)
-    monkeypatch.setattr(reading, "find_spec", lambda name: name == "narwhals")
+    monkeypatch.setattr(columns, "find_spec", lambda name: name == "narwhals")
     with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
         read_log(path, **COLUMNS)
 

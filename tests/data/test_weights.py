@@ -7,7 +7,7 @@ import pytest
 
 from tightrope import Arm, LyOn, Problem, simulate
 from tightrope.errors import ProblemError
-from tightrope.problem.laws import Empirical
+from tightrope.problem.distributions import Empirical
 
 
 def chances(law):

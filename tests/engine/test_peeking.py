@@ -27,7 +27,7 @@ from tightrope.engine.python import plain_run
 from tightrope.kernels.rng import POLICY, Generator
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, Setup, limits_of, set_up
-from tightrope.problem.laws import Law
+from tightrope.problem.outcomes import Law
 
 LEARNERS = [
     *(

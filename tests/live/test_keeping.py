@@ -16,7 +16,7 @@ from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import FixedArm, UniformRandom
 from tightrope.problem import Arm
-from tightrope.problem.laws import Bernoulli
+from tightrope.problem.distributions import Bernoulli
 
 TASK = Task(["mail", "call"], {"complaints": 0.5})
 

@@ -27,10 +27,10 @@ import numpy as np
 
 from tightrope.errors import ProblemError
 from tightrope.problem.arms import Arm
-from tightrope.problem.laws import Bernoulli, Beta, Uniform
+from tightrope.problem.distributions import Bernoulli, Beta, Uniform
 from tightrope.problem.mixtures import best_mixture, conflict
 from tightrope.problem.problem import Problem
-from tightrope.problem.task import Scales
+from tightrope.problem.scales import Scales
 
 __all__ = ["FAMILIES", "bernoulli_arms", "family", "short"]
 

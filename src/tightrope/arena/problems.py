@@ -12,7 +12,7 @@ from math import cos, pi
 
 from tightrope.arena.families import bernoulli_arms, family, short
 from tightrope.problem import Arm, Change, Kind, Limit, Problem, Share
-from tightrope.problem.laws import Bernoulli, Constant, TwoPoint
+from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
 __all__ = ["LISTED", "made"]
 

@@ -35,7 +35,7 @@ from tightrope.errors import (
 from tightrope.policies import LyOn, Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
-from tightrope.problem.laws import number
+from tightrope.problem.values import number
 from tightrope.report.panels import Panel, PolicyCurve, Reference
 from tightrope.report.rows import optimum_rate
 from tightrope.report.styles import graded, styles

@@ -21,6 +21,7 @@ from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
 from tightrope.problem import Task
 from tightrope.problem.changed import with_arm
+from tightrope.problem.values import shown
 
 __all__ = ["Export", "read_export"]
 
@@ -89,12 +90,17 @@ def _own(task: Task) -> list[int]:
     return [m for m, limit in enumerate(task.limit_kinds) if limit.of is None]
 
 
-def read_export(path: str | os.PathLike[str], archives: Sequence[str] = ()) -> Export:
+def read_export(
+    path: str | os.PathLike[str], archives: Sequence[str] = (), **columns: object
+) -> Export:
     """The rows of an exported campaign; arms that were never told have no rows.
 
-    ``archives``: files with earlier events. Raises an ``InputError`` with the line, from 1, for
-    anything that is not such a file.
+    ``archives``: files with earlier events. ``columns``: all None, because a campaign knows its
+    own. Raises an ``InputError`` with the line, from 1, for anything that is not such a file.
     """
+    for role, value in columns.items():
+        if value is not None:
+            raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
     text, tickets, last = os.fspath(path), _Tickets(), 0
     for file in [*sorted(archives, key=first_event), text]:
         for number, row in read_lines(file):

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,11 @@ from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
 from tightrope.problem import Arm, Kind, Problem, Scales
-from tightrope.problem.laws import Floats, shown
 from tightrope.problem.limits import as_limit
+from tightrope.problem.values import Floats, shown
+
+if TYPE_CHECKING:
+    from tightrope.data.campaigns import Export
 
 __all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "rows_by_arm", "scale_of"]
 
@@ -44,23 +47,20 @@ class Fitted:
 def fit(
     source: Any,
     *,
-    arm: str | None = None,
-    cost: str | float | None = None,
-    reward: str | float | None = None,
     penalty: str | Sequence[str] | Mapping[str, str] | None = None,
     limits: Mapping[str, float | Kind] | None = None,
     scales: Scales | Mapping[str, float] | None = None,
     name: str = "",
-    drop_missing: bool = False,
     min_rows: int = 1,
     without: Sequence[str] = (),
     format: str | None = None,
     archives: Sequence[str] = (),
+    **columns: Any,
 ) -> Fitted:
-    """The log in ``source``, as :func:`read_log` takes it, and its problem.
+    """The log in ``source`` and its problem.
 
-    As :meth:`Problem.from_frame`, which has many parameters because each is about another column,
-    or another fault of logs. A campaign's export has limits and scales of its own; ``archives``
+    ``columns``, ``penalty`` and ``format`` are for :func:`read_log`; the others are those of
+    :meth:`Problem.from_frame`. A campaign's export has limits and scales of its own; ``archives``
     are the files with the events that were archived before it was made.
 
     >>> import warnings
@@ -72,23 +72,20 @@ def fit(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", LogWarning)
         if format_of(source, format) == "campaign":
-            given = {"arm": arm, "cost": cost, "reward": reward, "penalty": penalty}
-            log, limits, scales = _campaign(source, archives, given, limits, scales)
+            from tightrope.data.campaigns import read_export
+
+            given = {role: columns.get(role) for role in ("arm", "cost", "reward")}
+            found = read_export(source, archives, **given, penalty=penalty)
+            log = found.log
+            limits = found.task.limits if limits is None else limits
+            scales = _seen_scales(found) if scales is None else scales
         elif archives:
             raise InputError(
                 f"archives = {shown(list(archives))}: must come with a campaign's export"
             )
         else:
-            columns = _columns(penalty, limits)
-            log = read_log(
-                source,
-                arm=arm,
-                cost=cost,
-                reward=reward,
-                penalty=columns,
-                drop_missing=drop_missing,
-                format=format,
-            )
+            penalty = _penalty_columns(penalty, limits)
+            log = read_log(source, penalty=penalty, format=format, **columns)
         log = chosen_arms(log, min_rows, without)
         problem = _problem_of(log, limits, scales, name)
     for one in said:
@@ -97,42 +94,31 @@ def fit(
     return Fitted(log, problem, told)
 
 
-def _campaign(
-    source: Any, archives: Sequence[str], given: Mapping[str, Any], limits: Any, scales: Any
-) -> tuple[Log, Any, Any]:
-    """The log, the limits and the scales of a campaign's export."""
-    from tightrope.data.campaigns import read_export
+def _seen_scales(found: Export) -> dict[str, float]:
+    """The scales of a campaign, no smaller than its outcomes: larger ones were taken all the same.
 
-    for role, value in given.items():
-        if value is not None:
-            raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
-    found = read_export(source, archives)
-    task = found.task
-    if limits is None:
-        limits = dict(zip(task.limit_names, task.limit_kinds, strict=True))
-    if scales is None:  # an outcome above its scale was taken all the same
-        scales = {
-            channel: max(scale, float(found.log.outcomes[j].max()))
-            for j, (channel, scale) in enumerate(_own_scales(found.log, task.channels, task.scales))
-        }
-    return found.log, limits, scales
+    By the channels of its log.
+    """
+    scales = dict(zip(found.task.channels, found.task.scales.channels, strict=True))
+    rows = zip(found.log.channels, found.log.outcomes, strict=True)
+    return {channel: max(scales[channel], float(row.max())) for channel, row in rows}
 
 
-def _own_scales(log: Log, channels: Sequence[str], scales: Scales) -> list[tuple[str, float]]:
-    by_name = dict(zip(channels, scales.channels, strict=True))
-    return [(channel, by_name[channel]) for channel in log.channels]
-
-
-def _columns(
+def _penalty_columns(
     penalty: str | Sequence[str] | Mapping[str, str] | None,
     limits: Mapping[str, float | Kind] | None,
 ) -> dict[str, str]:
     """The columns of the penalties: those given, or those that the limits are called."""
     if penalty is not None:
         return penalty_columns(penalty)
+    return {name: name for name in _own_penalties(limits)}
+
+
+def _own_penalties(limits: object) -> list[str]:
+    """The names of the limits that have a penalty of their own."""
     if limits is not None and not isinstance(limits, Mapping):
         raise ProblemError(f"limits = {shown(limits)}: must be numbers by name")
-    return {name: name for name, limit in (limits or {}).items() if as_limit(limit).of is None}
+    return [name for name, limit in (limits or {}).items() if as_limit(limit).of is None]
 
 
 def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log:
@@ -213,16 +199,15 @@ def problem_of(
     return _problem_of(chosen_arms(log, min_rows, without), limits, scales, name)
 
 
-def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
-    limits = {} if limits is None else limits
-    if not isinstance(limits, Mapping):
-        raise ProblemError(f"limits = {shown(limits)}: must be numbers by name")
-    own = [limit for limit, value in limits.items() if as_limit(value).of is None]
+def _problem_of(
+    log: Log, limits: Mapping[str, float | Kind] | None, scales: object, name: str
+) -> Problem:
+    own = _own_penalties(limits)
     for limit in own:
         if limit not in log.penalties:
             known = nearest(str(limit), log.penalties) if log.penalties else "there is none"
             raise ProblemError(f"limit {shown(limit)}: there is no penalty of this name; {known}")
-    loose = [penalty for penalty in log.penalties if penalty not in limits]
+    loose = [penalty for penalty in log.penalties if penalty not in (limits or {})]
     if loose:
         _warn(f"no limit, so it is not in the problem: penalty {listed(loose, 6)}")
     rows = [0, 1, *(2 + list(log.penalties).index(limit) for limit in own)]
@@ -240,7 +225,7 @@ def _problem_of(log: Log, limits: object, scales: object, name: str) -> Problem:
         if log.propensity is not None:
             arm = arm.weighted(1.0 / log.propensity[places])
         arms.append(arm)
-    return Problem(arms, limits=limits, scales=found, name=name)
+    return Problem(arms, limits=limits or {}, scales=found, name=name)
 
 
 def rows_by_arm(log: Log) -> list[npt.NDArray[np.int64]]:

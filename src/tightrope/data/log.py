@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.problem.laws import Floats
+from tightrope.problem.values import Floats
 
 __all__ = ["Log"]
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tightrope.data.log import Log
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
-from tightrope.problem.laws import Floats, shown
+from tightrope.problem.values import Floats, shown
 from tightrope.statistics import Estimate, entries
 
 __all__ = [
@@ -58,9 +58,7 @@ class MixtureRow:
     per: str  # "pull", or the channel of the denominator
     value: Estimate
 
-    def as_dict(self) -> dict[str, Any]:
-        """The row as a JSON-ready dictionary."""
-        return entries(self)
+    as_dict = entries
 
 
 @dataclass(frozen=True)

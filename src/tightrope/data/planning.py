@@ -10,302 +10,42 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from tightrope.data.bootstraps import (
+from tightrope.data.draws import (
     DRAWS,
     FEWEST_RUNS,
     Chance,
     Draws,
     Sample,
-    Split,
     arms_with_rows,
     log_notes,
-    sample,
     split,
 )
-from tightrope.engine.arguments import (
-    Policies,
-    budget_list,
-    named_policies,
-    require_problem,
-    run_numbers,
-)
+from tightrope.data.multipliers import worth
+from tightrope.data.plans import QUANTILES, Plan, PlanRow, Worth
+from tightrope.data.searches import PROMISE_RUNS, Planner, guessed_budget, neat
+from tightrope.engine.arguments import Policies, budget_list, named_policies, require_problem
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import SimulationSettings
-from tightrope.errors import (
-    InfeasibleError,
-    InfeasibleLimitsWarning,
-    InputError,
-    OutsideTheoryWarning,
-    ProblemError,
-    nearest,
-)
-from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
-from tightrope.policies import Policy, Resolve, parse_policy
+from tightrope.errors import InfeasibleLimitsWarning, InputError, OutsideTheoryWarning, nearest
+from tightrope.policies import Policy, parse_policy
 from tightrope.problem import Limit, Problem
-from tightrope.problem.laws import number
-from tightrope.problem.task import Named
-from tightrope.showing import html_of, text_of, write_report
-from tightrope.statistics import entries, quantile, quantile_error
+from tightrope.problem.values import number
+from tightrope.statistics import quantile
 
-__all__ = [
-    "QUANTILES",
-    "Earned",
-    "LimitWorth",
-    "Plan",
-    "PlanRow",
-    "Promise",
-    "Worth",
-    "change_limits",
-    "default_policies",
-    "plan",
-    "worth",
-]
+__all__ = ["default_policies", "plan"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 DEFAULT = ("resolve", "resolve:risk=0.01", "ts-lp:update=true", "lyon")
 RUNS = 1000
-
 FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to a part of it
 FAN_SHARE = 4  # the budgets that were not asked for get a fourth of the runs
-
-NEAR = 0.005  # of a budget or limit: how near its search comes
-MOST_EARNED = 64.0  # times the largest budget: where the search for a budget gives up
-MOST_ROUNDS = 16  # of a search
 EXPECTED_ROUNDS = 7  # for the progress bar
-
 OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
-
-SURE = 0.05  # a promise is measured with this chance of being wrong
 LEAST_RISK = 1e-4  # that can be measured in a reasonable number of runs
-PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
-FIRST_SHARE = 4  # a hopeless limit is given up after a fourth of them
-ATTEMPTS = 4  # to confirm a promise on new runs, which share the chance of being wrong
-FRESH = 2**32  # first run number of the runs that confirm it
-WIDER = 1.5  # by how much a limit that is broken too often grows at first
-MOST_WIDER = 5  # how often it does
-
-Tell = Callable[[float], None]
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """One policy at one budget, in the user's units.
-
-    ``mean``: the reward of a run. ``reward``, ``pulls`` [Q]: quantiles over runs of what a run
-    earns, and of the pulls after which its budget ends. ``rate`` [M][Q]: quantiles of the penalty
-    in each limit's own terms. ``broken`` [M]: the chance to end above each limit; ``any_broken``:
-    above any of them. ``runs``: over all draws.
-    """
-
-    policy: str
-    knows: str
-    budget: float
-    runs: int
-    mean: Split
-    reward: tuple[float, ...]
-    pulls: tuple[float, ...]
-    rate: tuple[tuple[float, ...], ...]
-    broken: tuple[Chance, ...]
-    any_broken: Chance
-    limit_names: tuple[str, ...]
-
-    @property
-    def median(self) -> float:
-        """The median reward."""
-        return self.reward[QUANTILES.index(0.5)]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The row as a JSON-ready dictionary; quantiles are by their percentage."""
-        limits = zip(self.limit_names, self.rate, self.broken, strict=True)
-        by_name = {
-            name: {"rate": _by_share(rate), "broken": chance.as_dict()}
-            for name, rate, chance in limits
-        }
-        return entries(
-            self,
-            reward={"reward": _by_share(self.reward)},
-            pulls={"pulls": _by_share(self.pulls)},
-            rate={"limits": by_name},
-            broken={},
-            any_broken={"any_broken": self.any_broken.as_dict()},
-            limit_names={},
-        )
-
-
-def _by_share(values: Sequence[float]) -> dict[str, float]:
-    """Quantiles by percentage: "5", "25", "50", "75", "95"."""
-    return {f"{100 * share:g}": value for share, value in zip(QUANTILES, values, strict=True)}
-
-
-@dataclass(frozen=True)
-class LimitWorth:
-    """What a little more of one limit is worth.
-
-    ``multiplier``: reward per unit of penalty. ``per_unit``: reward at the budget per unit of the
-    limit, the slope; it holds as long as the same arms stay best. ``step``: a small amount, in the
-    limit's unit, and what it is worth: ``per_step``.
-    """
-
-    name: str
-    limit: float
-    words: str
-    multiplier: Split
-    per_unit: Split
-    step: float
-
-    @property
-    def per_step(self) -> Split:
-        """What ``step`` more of the limit is worth, in reward."""
-        return _times(self.per_unit, self.step)
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return {
-            "limit": self.limit,
-            "per": self.words,
-            **self.multiplier.described("multiplier"),
-            **self.per_unit.described("reward_per_unit"),
-            "step": self.step,
-            **self.per_step.described("reward_per_step"),
-        }
-
-
-@dataclass(frozen=True)
-class Worth:
-    """What the budget, and one more unit of it or of a limit, is worth to who knows the laws.
-
-    ``optimum``: OPT(B). ``budget_unit``: reward per additional unit of budget, the slope of OPT at
-    this budget for large budgets. Errors are of the log alone, from the draws in which some mixture
-    keeps the limits: all but the share ``infeasible``.
-    """
-
-    budget: float
-    optimum: Split
-    budget_unit: Split
-    limits: tuple[LimitWorth, ...]
-    infeasible: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return {
-            "budget": self.budget,
-            **self.optimum.described("optimum"),
-            **self.budget_unit.described("reward_per_budget_unit"),
-            "infeasible": self.infeasible,
-            "limits": {one.name: one.as_dict() for one in self.limits},
-        }
-
-
-@dataclass(frozen=True)
-class Earned:
-    """The smallest budget at which a policy earns the target with the chance that was asked for.
-
-    ``budget`` is None if even ``tried``, the largest budget tried, does not. ``error``: standard
-    error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that reach
-    the target; ``below``: the largest budget tried at which too few do.
-    """
-
-    policy: str
-    target: float
-    chance: float
-    budget: float | None
-    error: float | None
-    share: float
-    below: float
-    tried: float
-    runs: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True)
-class Promise:
-    """The tightest limit that ``policy`` keeps at a budget, but for a ``risk``.
-
-    ``limit`` is None if none was found; ``reason`` says why. It was measured: in ``broken`` of
-    ``runs`` new runs the limit was broken, so that the chance is at most ``bound`` with 95 %
-    confidence. ``least``: the smallest limit that some arm keeps in the mean. ``median``: reward of
-    a run under the limit.
-    """
-
-    limit_name: str
-    words: str
-    policy: str
-    budget: float
-    risk: float
-    limit: float | None
-    least: float
-    broken: int
-    runs: int
-    bound: float
-    median: float | None
-    reason: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """JSON-ready entries."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Plan:
-    """The answers of :func:`plan`: rows per policy and budget, worth, searches, fan charts.
-
-    ``fan``: rows at a grid of budgets, those asked for among them. ``draws``: of the bootstrap, 0
-    without rows. ``notes``: what the numbers include.
-    """
-
-    problem: Problem
-    budgets: tuple[float, ...]
-    runs: int
-    draws: int
-    seed: int
-    rows: tuple[PlanRow, ...]
-    worth: tuple[Worth, ...]
-    earned: tuple[Earned, ...]
-    promises: tuple[Promise, ...]
-    fan: tuple[PlanRow, ...]
-    notes: tuple[str, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Everything as a JSON-ready dictionary."""
-        return {
-            "problem": self.problem.name,
-            "budgets": list(self.budgets),
-            "runs": self.runs,
-            "draws": self.draws,
-            "seed": self.seed,
-            "rows": [one.as_dict() for one in self.rows],
-            "worth": [one.as_dict() for one in self.worth],
-            "earn": [one.as_dict() for one in self.earned],
-            "promise": [one.as_dict() for one in self.promises],
-            "fan": [one.as_dict() for one in self.fan],
-            "notes": list(self.notes),
-        }
-
-    def __repr__(self) -> str:
-        budgets = ", ".join(f"{budget:g}" for budget in self.budgets)
-        labels = ", ".join(dict.fromkeys(row.policy for row in self.rows))
-        return f"Plan({self.problem!r}; budgets: {budgets}; policies: {labels}; runs: {self.runs})"
-
-    _repr_html_ = html_of
-
-    def __str__(self) -> str:
-        return text_of(self)
-
-    def write(self, folder: str) -> tuple[str, ...]:
-        """Write plan.html, plan.json, plan.csv, plan.png and plan.svg; returns their paths."""
-        return write_report(self, folder)
 
 
 def default_policies(problem: Problem) -> dict[str, Policy]:
@@ -317,16 +57,6 @@ def default_policies(problem: Problem) -> dict[str, Policy]:
     """
     names = DEFAULT if problem.penalty_count else tuple(x for x in DEFAULT if "risk" not in x)
     return {name: parse_policy(name) for name in names}
-
-
-def change_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
-    """The problem with other numbers for the limits that are named, each per what it was.
-
-    >>> from tightrope import ready_problem
-    >>> change_limits(ready_problem("paper"), {"penalty": 0.7}).limits
-    (0.7,)
-    """
-    return replace(problem, limit=Named(problem.other_limits(limits)))
 
 
 def plan(
@@ -365,31 +95,29 @@ def plan(
     """
     listed = budget_list(budgets, require_problem(problem))
     named = default_policies(problem) if policies is None else named_policies(policies)
-    if len(run_numbers(runs)) < FEWEST_RUNS:
-        raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
-    made = Draws.of(problem, draws, seed)
+    made = Draws.of(problem, draws, seed, runs)
     target = None if earn is None else _target(earn, chance)
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
     settings = SimulationSettings(seed=made.seed, backend=backend, title="planning")
     each = len(named) * runs
-    searched = 0.0 if target is None else _guess(problem, target, listed) * each
+    searched = 0.0 if target is None else guessed_budget(problem, target, listed) * each
     searched += 0.0 if promise is None else sum(listed) * PROMISE_RUNS / promise
     work = (sum(listed) + sum(grid) / FAN_SHARE) * each + EXPECTED_ROUNDS * searched
     with _quiet(), reporting(progress, work, "planning") as tell:
-        search = _Planner(made, runs, settings, tell, silent=progress is False)
+        search = Planner(made, runs, settings, tell, silent=progress is False)
         rows = [_row(one) for one in search.samples([(named, listed)], runs)]
-        fan_rows: list[PlanRow] = []
+        fan_rows = []
         if grid:
             parts = search.samples([(named, grid)], max(runs // FAN_SHARE, FEWEST_RUNS))
-            order = {label: at for at, label in enumerate(named)}
+            order = list(named)
             fan_rows = [*rows, *map(_row, parts)]
-            fan_rows.sort(key=lambda row: (order[row.policy], row.budget))
-        earned = () if target is None else search.earn(named, target, chance, max(listed))
-        promises: tuple[Promise, ...] = ()
+            fan_rows.sort(key=lambda row: (order.index(row.policy), row.budget))
+        earned = [] if target is None else search.earn(named, target, chance, max(listed))
+        promises = []
         if promise is not None and promised is not None:
-            promises = tuple(search.promise(promised, promise, budget) for budget in listed)
+            promises = [search.promise(promised, promise, budget) for budget in listed]
     values = [worth(made, budget) for budget in listed]
     return Plan(
         problem=problem,
@@ -400,7 +128,7 @@ def plan(
         rows=tuple(rows),
         worth=tuple(one for one in values if one is not None),
         earned=tuple(earned),
-        promises=promises,
+        promises=tuple(promises),
         fan=tuple(fan_rows),
         notes=tuple(_notes(made, rows, values)),
     )
@@ -455,14 +183,9 @@ def fan_budgets(problem: Problem, listed: Sequence[float]) -> list[float]:
     """The budgets of the fan charts: those that are listed, and a grid below the largest."""
     most = max(listed)
     span = max(FAN_SPAN, 2.0 * most / min(listed))
-    grid = [_neat(most * span ** -(i / (FAN_POINTS - 1)), 2) for i in range(FAN_POINTS)]
+    grid = [neat(most * span ** -(i / (FAN_POINTS - 1)), 2) for i in range(FAN_POINTS)]
     least = problem.scales.cost  # one pull may take it all
     return sorted({*listed, *(budget for budget in grid if least <= budget < most)})
-
-
-def _neat(value: float, digits: int = 4) -> float:
-    """The value rounded to so many significant digits."""
-    return float(f"{value:.{digits}g}")
 
 
 def _row(one: Sample) -> PlanRow:
@@ -487,83 +210,6 @@ def _quantiles(values: Any) -> tuple[float, ...]:
     return tuple(quantile(values, share) for share in QUANTILES)
 
 
-# --- what one more unit is worth ----------------------------------------------------------
-
-
-def worth(draws: Draws, budget: float) -> Worth | None:
-    """What the budget and a little more of it or of a limit is worth; None if limits cannot hold.
-
-    OPT(B) is nearly B times pi*'s rate. So a unit of budget is worth that rate, less what a limit
-    in total costs when it is spread over more; a unit of a limit is worth its multiplier times what
-    the limit is per: the budget, the pulls, the reward, or 1 for a limit in total.
-    """
-    try:  # [1 + D, 2 + 2 M]: pi*'s rate, budget, then limits, multipliers
-        slopes = draws.values(lambda one: _slopes(one, budget))
-        best = optimum(draws.problem, budget)
-    except InfeasibleError:
-        return None
-    budget_unit, *each = (draws.spread(column) for column in slopes.T[1:])
-    problem, count = draws.problem, draws.problem.penalty_count
-    limits = tuple(
-        LimitWorth(
-            name=problem.limit_names[m],
-            limit=problem.limits[m],
-            words=kind.words,
-            multiplier=each[count + m],
-            per_unit=each[m],
-            step=_step(problem.limits[m]),
-        )
-        for m, kind in enumerate(problem.limit_kinds)
-    )
-    kept = np.count_nonzero(~np.isnan(slopes[1:, 0])) / draws.count
-    best_of_all = replace(draws.spread(slopes[:, 0] * budget), mean=best)
-    return Worth(budget, best_of_all, budget_unit, limits, 1.0 - kept)
-
-
-def _slopes(problem: Problem, budget: float) -> list[float]:
-    """pi*'s rate, then the slopes of OPT in the budget and in each limit, then the multipliers."""
-    parts = _parts(problem, budget)
-    rate = sum(share * best.reward_rate for share, best, _ in parts)
-    pulls = sum(share * per_cost for share, _, per_cost in parts)
-    multipliers = parts[0][1].multiplier
-    budget_unit, by_limit = rate, []
-    for kind, multiplier in zip(problem.limit_kinds, multipliers, strict=True):
-        if kind.total is not None:
-            budget_unit -= multiplier * kind.total / budget
-        by_limit.append(multiplier * kind.base(budget, budget * pulls, budget * rate))
-    return [rate, budget_unit, *by_limit, *multipliers]
-
-
-def _parts(problem: Problem, budget: float) -> list[tuple[float, Oracle, float]]:
-    """Each phase's share of the budget, its pi*, and its pulls per unit of cost."""
-    if problem.changes:
-        there = problem.at(budget)
-        best, phases = oracle_of_phases(there), there.phases
-    else:
-        best, phases = [oracle(problem, budget)], problem.phases
-    costs = [one.problem.moments.cost * problem.scales.cost for one in phases]
-    return [
-        (phase.share, one, float((one.cost_share / cost).sum()))
-        for phase, one, cost in zip(phases, best, costs, strict=True)
-    ]
-
-
-def _step(limit: float) -> float:
-    """A small step of a limit, a power of ten: about a hundredth of it.
-
-    >>> _step(0.8), _step(0.05), _step(500)
-    (0.01, 0.001, 10.0)
-    """
-    return float(f"1e{round(math.log10(limit)) - 2}")
-
-
-def _times(value: Split, factor: float) -> Split:
-    return Split(value.mean * factor, value.simulation * factor, value.log * factor)
-
-
-# --- searches -----------------------------------------------------------------------------
-
-
 @contextmanager
 def _quiet() -> Any:
     """Without warnings that were given once, or are about limits that a search only tries."""
@@ -571,261 +217,3 @@ def _quiet() -> Any:
         warnings.simplefilter("ignore", OutsideTheoryWarning)
         warnings.simplefilter("ignore", InfeasibleLimitsWarning)
         yield
-
-
-def _guess(problem: Problem, target: float, budgets: Sequence[float]) -> float:
-    """A budget that about earns the target, from pi*'s rate or the best arm's."""
-    try:
-        rate = _slopes(problem, max(budgets))[0]
-    except InfeasibleError:
-        scales = problem.scales
-        rate = float(problem.moments.reward_rate.max()) * scales.reward / scales.cost
-    most = MOST_EARNED * max(budgets)
-    return min(target / rate, most) if rate > 0.0 else most
-
-
-@dataclass(frozen=True, eq=False)
-class _Bracket:
-    """A search for the smallest budget: too few runs earn the target at ``low``, enough at high."""
-
-    low: float
-    low_value: float  # the quantile of the reward there
-    high: float | None = None
-    high_value: float = 0.0
-    best: Sample | None = None  # at ``high``
-    tried: float = 0.0
-
-    def seen(self, one: Sample, target: float, chance: float) -> _Bracket:
-        """With the runs at one more budget."""
-        value = quantile(one.reward, 1.0 - chance)
-        tried = max(self.tried, one.budget)
-        if float(np.mean(one.reward >= target)) >= chance:
-            return replace(self, high=one.budget, high_value=value, best=one, tried=tried)
-        return replace(self, low=one.budget, low_value=value, tried=tried)
-
-    def next(self, target: float, guess: float, most: float) -> float | None:
-        """The budget to try next; None at the end.
-
-        Rewards are nearly proportional to the budget, so it is where the straight line through the
-        ends meets the target, and a little to the side of the end that is farther away.
-        """
-        if self.high is None:
-            if self.low >= most:
-                return None
-            rise = target / self.low_value if self.low_value > 0.0 else 2.0
-            start = guess if self.low == 0.0 else self.low * min(max(1.02 * rise, 1.0 + NEAR), 8.0)
-            return _neat(min(start, most))
-        width = self.high - self.low
-        if width <= NEAR * self.high:
-            return None
-        slope = (self.high_value - self.low_value) / width
-        middle = self.low + (target - self.low_value) / slope if slope > 0.0 else self.low
-        side = 1.0 if self.high - middle > middle - self.low else -1.0
-        chosen = middle + side * 0.3 * NEAR * self.high
-        chosen = _neat(min(max(chosen, self.low + 0.1 * width), self.high - 0.1 * width))
-        return chosen if self.low < chosen < self.high else None
-
-
-@dataclass(frozen=True, eq=False)
-class _Planner:
-    """Simulations on all draws, with their progress."""
-
-    draws: Draws
-    runs: int
-    settings: SimulationSettings
-    tell: Tell
-    silent: bool
-
-    def samples(
-        self,
-        groups: Sequence[tuple[Mapping[str, Policy], Sequence[float]]],
-        runs: int,
-        first: int = 0,
-        problem: Problem | None = None,
-    ) -> list[Sample]:
-        """Runs of every group, of a problem with the same rows."""
-        weight = sum(len(policies) * sum(budgets) for policies, budgets in groups) * runs
-        done = 0.0
-
-        def told(fraction: float) -> None:
-            nonlocal done
-            self.tell((fraction - done) * weight)
-            done = fraction
-
-        settings = replace(self.settings, progress=False if self.silent else told)
-        draws = self.draws if problem is None else self.draws.of_problem(problem)
-        return sample(draws, groups, runs, settings, first)
-
-    def earn(
-        self, policies: Mapping[str, Policy], target: float, chance: float, largest: float
-    ) -> list[Earned]:
-        """For every policy, the smallest budget that earns the target; all on the same draws."""
-        most = MOST_EARNED * largest
-        guess = _guess(self.draws.problem, target, [largest])
-        brackets = dict.fromkeys(policies, _Bracket(0.0, 0.0))
-        for _ in range(MOST_ROUNDS):
-            wanted = {
-                label: budget
-                for label, one in brackets.items()
-                if (budget := one.next(target, guess, most)) is not None
-            }
-            if not wanted:
-                break
-            groups = [({label: policies[label]}, [budget]) for label, budget in wanted.items()]
-            for one in self.samples(groups, self.runs):
-                brackets[one.policy] = brackets[one.policy].seen(one, target, chance)
-        return [_earned(label, one, target, chance) for label, one in brackets.items()]
-
-    def promise(self, m: int, risk: float, budget: float) -> Promise:
-        """The tightest limit number ``m`` that is kept at the budget, but for the risk."""
-        problem = self.draws.problem
-        rates = problem.at(budget).own_rates[:, m] * problem.limit_kinds[m].spread(budget)
-        trial = _Trial(self, m, risk, budget)
-        least = float(rates.min())
-        high = max(float(rates.max()), problem.limits[m])
-        found = trial.at(high)
-        for _ in range(MOST_WIDER):
-            if found.kept:
-                break
-            high *= WIDER
-            found = trial.at(high)
-        if not found.kept:
-            reason = f"even a limit of {found.limit:.4g} is broken too often at this budget"
-            return trial.told(None, least, found, reason)
-        low, best = least, found
-        for _ in range(MOST_ROUNDS):
-            middle = _neat(0.5 * (low + best.limit))
-            if best.limit - low <= NEAR * best.limit or not low < middle < best.limit:
-                break
-            found = trial.at(middle)
-            if found.kept:
-                best = found
-            else:
-                low = middle
-        return self._confirmed(trial, best.limit, least)
-
-    def _confirmed(self, trial: _Trial, limit: float, least: float) -> Promise:
-        """The promise on new runs: the tightest of many estimates is too good on its own runs."""
-        for attempt in range(ATTEMPTS):
-            found = trial.at(limit, FRESH * (1 + attempt))
-            if found.kept:
-                return trial.told(found.limit, least, found)
-            limit = _neat(limit * (1.0 + NEAR * 2.0 ** (1 + attempt)))
-        return trial.told(None, least, found, "no limit was confirmed on new runs")
-
-
-def _earned(label: str, one: _Bracket, target: float, chance: float) -> Earned:
-    if one.best is None or one.high is None:
-        return Earned(label, target, chance, None, None, 0.0, one.low, one.tried, 0)
-    error = quantile_error(one.best.reward.ravel(), 1.0 - chance)
-    if error is not None:
-        error *= math.sqrt(one.best.runs / _runs_worth(one.best.reward >= target))
-    per_reward = one.high / max(one.high_value, target * 1e-9)
-    return Earned(
-        policy=label,
-        target=target,
-        chance=chance,
-        budget=one.high,
-        error=None if error is None else error * per_reward,
-        share=float(np.mean(one.best.reward >= target)),
-        below=one.low,
-        tried=one.tried,
-        runs=one.best.runs,
-    )
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """A limit that was tried: in ``broken`` of ``runs`` runs it was broken."""
-
-    limit: float
-    broken: int
-    runs: int
-    bound: float  # on the chance, with 95 % confidence
-    kept: bool
-    median: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """Runs of ``resolve`` with a risk under one limit after the other."""
-
-    search: _Planner
-    m: int
-    risk: float
-    budget: float
-
-    @property
-    def policy(self) -> Policy:
-        return Resolve(risk=self.risk)
-
-    def at(self, limit: float, first: int = 0) -> _Tested:
-        """The limit tried: a fourth of the runs first, and the rest unless that is hopeless."""
-        runs = max(self.search.runs, math.ceil(PROMISE_RUNS / self.risk))
-        found = self._runs(limit, -(-runs // FIRST_SHARE), first)
-        if _at_least(found.broken, found.runs) > self.risk:
-            return found
-        return self._runs(limit, runs, first)
-
-    def _runs(self, limit: float, runs: int, first: int) -> _Tested:
-        name = self.search.draws.problem.limit_names[self.m]
-        try:
-            problem = change_limits(self.search.draws.problem, {name: limit})
-            there = ({self.policy.label: self.policy}, [self.budget])
-            (one,) = self.search.samples([there], runs, first, problem)
-        except ProblemError:  # beyond what a limit may be
-            return _Tested(limit, 0, 0, 1.0, False, math.nan)
-        broken = one.broken[:, :, self.m]
-        bound = _at_most(broken)
-        median = quantile(one.reward, 0.5)
-        return _Tested(limit, int(broken.sum()), one.runs, bound, bound <= self.risk, median)
-
-    def told(self, limit: float | None, least: float, found: _Tested, reason: str = "") -> Promise:
-        problem = self.search.draws.problem
-        return Promise(
-            limit_name=problem.limit_names[self.m],
-            words=problem.limit_kinds[self.m].words,
-            policy=self.policy.label,
-            budget=self.budget,
-            risk=self.risk,
-            limit=limit,
-            least=least,
-            broken=found.broken,
-            runs=found.runs,
-            bound=found.bound,
-            median=None if limit is None else found.median,
-            reason=reason,
-        )
-
-
-def _at_most(happened: Any) -> float:
-    """An upper bound on the chance, from events [D, n].
-
-    Clopper and Pearson's; draws whose chances differ count as fewer runs. It holds with 95 %
-    confidence for all attempts to confirm a promise together.
-    """
-    from scipy.special import betaincinv
-
-    share, runs = float(np.mean(happened)), _runs_worth(happened)
-    if share >= 1.0:
-        return 1.0
-    return float(betaincinv(share * runs + 1.0, (1.0 - share) * runs, 1.0 - SURE / ATTEMPTS))
-
-
-def _runs_worth(happened: Any) -> float:
-    """How many independent runs say as much of a chance as the runs [D, n] of D draws do."""
-    events = np.asarray(happened, np.float64)
-    share, runs = float(events.mean()), float(events.size)
-    if len(events) < 2 or not 0.0 < share < 1.0:
-        return runs
-    of_mean = float(events.mean(axis=1).var(ddof=1)) / len(events)
-    return min(runs, share * (1.0 - share) / of_mean) if of_mean > 0.0 else runs
-
-
-def _at_least(count: int, runs: int) -> float:
-    """A lower bound on the chance, with 95 % confidence."""
-    from scipy.special import betaincinv
-
-    if count == 0:
-        return 0.0 if runs else 1.0
-    return float(betaincinv(count, runs - count + 1.0, SURE))

@@ -7,7 +7,7 @@ outcomes, limits M.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
 from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Moments, Problem
-from tightrope.problem.laws import Floats
 from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
-from tightrope.statistics import Estimate, estimate
+from tightrope.problem.values import Floats
+from tightrope.statistics import Estimate, entries, estimate
 
 __all__ = ["ArmProfile", "LimitProfile", "Profile", "profile"]
 
@@ -49,6 +49,13 @@ class ArmProfile:
     correlations: dict[str, float | None]
     keeps: str
 
+    def described(self, channels: Sequence[str]) -> dict[str, Any]:
+        """The arm as JSON-ready entries; its outcomes are by the names of the channels [C]."""
+        each = zip(channels, self.means, self.largest, strict=True)
+        outcomes = {name: {**mean.described("mean"), "largest": top} for name, mean, top in each}
+        head = {"arm": self.name, "rows": self.rows, "keeps_limits": self.keeps}
+        return {**head, **outcomes, "correlations": self.correlations}
+
 
 @dataclass(frozen=True)
 class LimitProfile:
@@ -66,6 +73,8 @@ class LimitProfile:
     lowest: float | None
     lowest_arm: str | None
     lowest_together: float | None
+
+    as_dict = entries
 
 
 @dataclass(frozen=True)
@@ -88,32 +97,15 @@ class Profile:
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON-ready entries."""
-        arms = [
-            {
-                "arm": one.name,
-                "rows": one.rows,
-                "keeps_limits": one.keeps,
-                **{
-                    channel: {**mean.described("mean"), "largest": top}
-                    for channel, mean, top in zip(
-                        self.channels, one.means, one.largest, strict=True
-                    )
-                },
-                "correlations": one.correlations,
-            }
-            for one in self.arms
-        ]
-        return {
-            "rows": self.rows,
-            "scales": dict(zip(self.channels, self.scales, strict=True)),
-            "arms": arms,
-            "limits": [asdict(one) for one in self.limits],
-            "feasible": self.infeasible is None,
-            "infeasible": self.infeasible,
-            "reward_rate": self.reward_rate,
-            "pull_share": None if self.shares is None else list(self.shares),
-            "warnings": list(self.warnings),
-        }
+        shares = None if self.shares is None else list(self.shares)
+        return entries(
+            self,
+            channels={},
+            scales={"scales": dict(zip(self.channels, self.scales, strict=True))},
+            arms={"arms": [one.described(self.channels) for one in self.arms]},
+            infeasible={"feasible": self.infeasible is None, "infeasible": self.infeasible},
+            shares={"pull_share": shares},
+        )
 
 
 def profile(fitted: Fitted) -> Profile:
@@ -134,7 +126,7 @@ def profile(fitted: Fitted) -> Profile:
         _arm(log.arms[k], log.channels, rows, scales, _keeps(log, problem, k, rows))
         for k, rows in enumerate(groups)
     )
-    reason = _reason(problem)
+    reason = None if problem.depends_on_budget else infeasible(problem)
     best = None
     if reason is None and not problem.depends_on_budget:
         try:
@@ -152,10 +144,6 @@ def profile(fitted: Fitted) -> Profile:
         shares=None if best is None else tuple(best.pull_share.tolist()),
         warnings=(*fitted.warnings, *_findings(log, groups)),
     )
-
-
-def _reason(problem: Problem) -> str | None:
-    return None if problem.depends_on_budget else infeasible(problem)
 
 
 def _groups(log: Log) -> list[Floats]:
@@ -226,22 +214,16 @@ def _correlations(channels: Sequence[str], rows: Floats) -> dict[str, float | No
 
 def _limit(problem: Problem, m: int) -> LimitProfile:
     limit, rates = problem.limit_kinds[m], problem.own_rates[:, m]
-    facts: dict[str, Any] = {"name": problem.limit_names[m], "limit": float(limit.number)}
-    facts |= {"words": limit.words, "rates": tuple(rates.tolist())}
+    facts = (problem.limit_names[m], float(limit.number), limit.words, tuple(rates.tolist()))
     if limit.total is not None:
-        return LimitProfile(**facts, lowest=None, lowest_arm=None, lowest_together=None)
-    best = int(np.argmin(rates))
-    together = float(rates[best])
+        return LimitProfile(*facts, lowest=None, lowest_arm=None, lowest_together=None)
+    lowest = float(rates.min())
+    together: float | None = lowest
     if problem.penalty_count > 1:
         found = lowest_limit(problem.moments, m)
         unit = problem.scales.penalties[m] / float(problem.base_scales[m])
-        together = None if found is None else found * unit  # type: ignore[assignment]
-    return LimitProfile(
-        **facts,
-        lowest=float(rates[best]),
-        lowest_arm=problem.names[best],
-        lowest_together=together,
-    )
+        together = None if found is None else found * unit
+    return LimitProfile(*facts, lowest, problem.names[int(np.argmin(rates))], together)
 
 
 def lowest_limit(moments: Moments, m: int) -> float | None:

@@ -1,72 +1,41 @@
 """Read a log from a data frame, a CSV or Parquet file, or a campaign's export.
 
 Whatever it comes from, a log is first a set of named columns (``Columns``), then a :class:`Log`,
-checked. Rows count from 1 in messages, the line of names not included. CSV files are read by polars
-or pyarrow if they are installed; what they refuse is read again by Python's own reader, which is
-slower and says where the fault is.
+checked. Rows count from 1 in messages, the line of names not included.
 """
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from itertools import islice
-from numbers import Real
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.columns import (
+    MOST_ARMS,
+    Columns,
+    columns_of,
+    is_number,
+    place_of,
+    sort_key,
+)
 from tightrope.data.log import Log
-from tightrope.errors import InputError, LogWarning, TightropeError, nearest
-from tightrope.names import listed, one_line
-from tightrope.problem.laws import LARGEST, Floats, shown
+from tightrope.errors import InputError, LogWarning, nearest
+from tightrope.names import listed
+from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "read_log"]
+__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".jsonl": "campaign", ".ndjson": "campaign",
 }  # fmt: skip
-SEPARATORS = ",;\t|"
-MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in lower case
-WORDS = {"true": 1.0, "false": 0.0}
-MOST_ARMS = 100_000
-LONGEST_HEADER = 2**20  # characters
-CHUNK = 2**16  # rows that Python's reader holds as text
-
-Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
-
-
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table by name, read when they are asked for."""
-
-    title: str  # what messages call the table
-    names: Sequence[str]
-    number: Callable[[str], Floats]  # a column as numbers, nan for what is missing
-    code: Callable[[str], Codes]  # a column as names
-
-    def require(self, role: str, name: object) -> None:
-        """Raise unless there is exactly one column called ``name``."""
-        if not isinstance(name, str):
-            raise InputError(f"{role} = {shown(name)}: must be the name of a column")
-        count = list(self.names).count(name)
-        if count > 1:
-            raise InputError(
-                f"{self.title}: {count} columns are called {name!r} ({role}); names must differ"
-            )
-        if not count:
-            hint = nearest(name, self.names) if self.names else "there are none"
-            raise InputError(f"{self.title}: no column {name!r} ({role}); {hint}")
+ABOVE_ZERO = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def read_log(
@@ -103,10 +72,7 @@ def read_log(
         from tightrope.data.campaigns import read_export
 
         given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        for role, value in {**given, "penalty": penalty or None}.items():
-            if value is not None:
-                raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
-        return read_export(source).log
+        return read_export(source, (), **given, penalty=penalty or None).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
             raise InputError(f"{role}: must be given, as the name of a column")
@@ -115,7 +81,7 @@ def read_log(
     wanted = {f"penalty {n}" if n in penalties else n: column for n, column in wanted.items()}
     if propensity is not None:
         wanted["propensity"] = propensity
-    columns = _columns(source, kind, arm, wanted)
+    columns = columns_of(source, kind, arm, wanted)
     return _log(columns, arm, wanted, tuple(penalties), drop_missing)
 
 
@@ -155,20 +121,6 @@ def format_of(source: object, given: str | None) -> str:
     return found
 
 
-def _columns(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The columns of a source; of a file only those that are wanted are read."""
-    if kind == "csv":
-        return _of_csv(os.fspath(source), arm, wanted)
-    if kind == "parquet":
-        return _of_parquet(os.fspath(source), arm, wanted)
-    if isinstance(source, Mapping):
-        return _of_mapping(source)
-    return _of_frame(source, "frame")
-
-
-# --- from columns to a log ----------------------------------------------------------------
-
-
 def _log(
     columns: Columns,
     arm: Any,
@@ -177,17 +129,13 @@ def _log(
     drop_missing: bool,
 ) -> Log:
     """The log of some columns; ``wanted``: a column or a number for each role but the arm."""
-    columns.require("arm", arm)
-    for role, column in wanted.items():
-        if not _is_number(column):
-            columns.require(role, column)
     chosen, names = columns.code(arm)
     rows = len(chosen)
     if not rows:
         raise InputError(f"{columns.title}: has no rows; must have at least one")
     values = np.empty((len(wanted), rows))
     for place, column in enumerate(wanted.values()):
-        values[place] = float(column) if _is_number(column) else columns.number(column)
+        values[place] = float(column) if is_number(column) else columns.number(column)
     told = {"arm": arm, **wanted}
     missing = _missing(columns.title, told, chosen, values, drop_missing)
     _check(columns.title, told, values)
@@ -199,10 +147,6 @@ def _log(
         raise InputError(f"{columns.title}, column {arm!r}: {len(arms):,} arms; must be {allowed}")
     propensity = values[-1] if "propensity" in wanted else None
     return Log(arms, penalties, chosen, values[: 2 + len(penalties)], propensity)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _missing(
@@ -226,7 +170,7 @@ def _missing(
         role = next(role for role, lacks in found.items() if lacks[first])
         others = f", as in {total - 1:,} other row{'s' * (total != 2)}" if total > 1 else ""
         raise InputError(
-            f"{_place(title, first, told[role])}: {role} is missing{others};"
+            f"{place_of(title, first, told[role])}: {role} is missing{others};"
             " --drop-missing (drop_missing=True) leaves such rows out"
         )
     if total == len(chosen):
@@ -240,31 +184,18 @@ def _missing(
 def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
     """Raise for the first number out of range, with its row."""
     for role, row in zip(list(told)[1:], values, strict=True):
-        share = role == "propensity"
-        low, high = float(np.nanmin(row, initial=0.0)), float(np.nanmax(row, initial=0.0))
-        if (
-            low >= 0.0
-            and high <= (1.0 if share else LARGEST)
-            and not (share and (row == 0.0).any())
-        ):
-            continue
-        with np.errstate(invalid="ignore"):
-            wrong = (row <= 0.0) | (row > 1.0) if share else (row < 0.0) | (row > LARGEST)
-        first = int(np.argmax(wrong))
-        count = int(np.count_nonzero(wrong)) - 1
+        low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
+        if role == "propensity":
+            low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
+        if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
+            continue  # nan counts as missing, not as wrong
+        wrong = np.flatnonzero((row < low) | (row > high))
+        first, count = int(wrong[0]), len(wrong) - 1
         others = f" (and in {count:,} other rows)" if count > 0 else ""
-        allowed = f"be a number from 0 to {LARGEST:g}"
-        allowed = "lie above 0, at most 1" if share else allowed
-        value = float(row[first])
         raise InputError(
-            f"{_place(title, first, told[role])}: {role} = {value!r}{others}: must {allowed}"
+            f"{place_of(title, first, told[role])}: {role} = {float(row[first])!r}{others}:"
+            f" must {allowed}"
         )
-
-
-def _place(title: str, row: int, column: object) -> str:
-    """A row, number ``row`` from 0, and a column, as messages call them."""
-    where = f"column {column!r}" if isinstance(column, str) else f"number {column!r}"
-    return f"{title}, row {row + 1:,} (without the header), {where}"
 
 
 def _present(
@@ -272,374 +203,9 @@ def _present(
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Codes and names of the arms that occur, in the order of their names."""
     there = np.flatnonzero(np.bincount(chosen, minlength=len(names)))
-    order = sorted(there.tolist(), key=lambda code: _sort_key(names[code]))
+    order = sorted(there.tolist(), key=lambda code: sort_key(names[code]))
     if order == list(range(len(names))):
         return chosen, tuple(names)
     place = np.zeros(max(len(names), 1), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place[chosen], tuple(names[code] for code in order)
-
-
-def _sort_key(name: str) -> tuple[bool, float, str]:
-    """Numbers first, by their size, then words."""
-    try:
-        value = float(name)
-    except ValueError:
-        return True, 0.0, name
-    return (not math.isfinite(value)), value if math.isfinite(value) else 0.0, name
-
-
-def merged(codes: npt.NDArray[Any], names: Sequence[object]) -> Codes:
-    """Codes of names without spaces around them; an empty name is a missing one."""
-    plain = [("" if name is None else str(name)).strip() for name in names]
-    index: dict[str, int] = {}
-    place = [index.setdefault(name, len(index)) if name else -1 for name in plain]
-    if place == list(range(len(plain))):
-        return codes.astype(np.int64, copy=False), plain
-    table = np.array([*place, -1], dtype=np.int64)  # the code -1 stays
-    return table[codes], list(index)
-
-
-# --- numbers and names from values of any kind --------------------------------------------
-
-
-def parsed(value: object) -> float | None:
-    """A value as a number, nan if it is missing; None if it is not a number.
-
-    >>> parsed(" 0.5"), parsed("NA"), parsed("true"), parsed("5 dollars")
-    (0.5, nan, 1.0, None)
-    """
-    if value is None:
-        return math.nan
-    if isinstance(value, Real):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf
-    if not isinstance(value, str):
-        return None
-    text = value.strip()
-    lower = text.lower()
-    if lower in MISSING:
-        return math.nan
-    if lower in WORDS:
-        return WORDS[lower]
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
-def parsed_all(values: Sequence[object], title: str, column: str, first: int = 0) -> Floats:
-    """Values as numbers; raises for one that is none, in row ``first`` plus its place."""
-    try:  # most columns are plain
-        if "_" in "".join(values):  # type: ignore[arg-type]
-            raise ValueError  # Python reads 1_000 as a number
-        return np.array([float(value) for value in values])  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        found = [parsed(value) for value in values]
-    for place, (number, value) in enumerate(zip(found, values, strict=True)):
-        if number is None:
-            raise InputError(
-                f"{_place(title, first + place, column)}: {shown(value)} must be a number"
-            )
-    return np.array(found, dtype=np.float64)
-
-
-def coded(values: Sequence[object]) -> Codes:
-    """Values of any kind as codes and names."""
-    index: dict[object, int] = {}
-    codes = [index.setdefault(_plain(value), len(index)) for value in values]
-    return merged(np.array(codes, dtype=np.int64), list(index))
-
-
-def _plain(value: object) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return str(value)
-
-
-def _coded_numbers(values: Floats) -> Codes:
-    """Numbers as codes and names; whole numbers have no decimals."""
-    found, codes = np.unique(values, return_inverse=True)
-    whole = bool(np.all((found == np.rint(found)) | np.isnan(found)))
-    short = whole and bool(np.all(np.abs(found[~np.isnan(found)]) < 2**53))
-    names = ["" if math.isnan(x) else f"{int(x)}" if short else repr(x) for x in found.tolist()]
-    return merged(codes, names)
-
-
-# --- data frames --------------------------------------------------------------------------
-
-
-def _of_mapping(source: Mapping[str, Any]) -> Columns:
-    """A mapping of columns, such as arrays or lists."""
-    arrays = {str(name): np.asarray(column) for name, column in source.items()}
-    lengths = {name: array.shape for name, array in arrays.items()}
-    if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
-        raise InputError(f"frame: shapes {shown(lengths)}: must be columns of one length")
-
-    def number(name: str) -> Floats:
-        array = arrays[name]
-        if array.dtype.kind in "fiub":
-            return array.astype(np.float64)
-        return parsed_all(list(source[name]), "frame", name)
-
-    def code(name: str) -> Codes:
-        array = arrays[name]
-        if array.dtype.kind in "fiu":
-            return _coded_numbers(array.astype(np.float64))
-        return coded(array.tolist())
-
-    return Columns("frame", list(arrays), number, code)
-
-
-def _of_frame(source: Any, title: str) -> Columns:
-    """A data frame of any library that narwhals knows."""
-    nw = _narwhals()
-    try:
-        frame = nw.from_native(source, eager_only=True)
-        names = frame.columns
-    except TypeError:
-        kind = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}"
-        allowed = "an eager data frame (pandas, polars, pyarrow), a mapping of columns or a path"
-        raise InputError(f"source = a {kind}: must be {allowed}") from None
-    except nw.exceptions.NarwhalsError as error:
-        raise InputError(f"{title}: {one_line(error, 200)}") from None
-
-    def number(name: str) -> Floats:
-        series = frame[name]
-        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-            return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-        if series.dtype in (nw.Categorical, nw.Enum):
-            series = series.cast(nw.String)
-        if series.dtype not in (nw.String, nw.Object, nw.Unknown):
-            raise InputError(f"{title}, column {name!r}: holds {series.dtype}; must be numbers")
-        parts = [
-            parsed_all(series[start : start + CHUNK].to_list(), title, name, start)
-            for start in range(0, len(series), CHUNK)
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def code(name: str) -> Codes:
-        series = frame[name]
-        if series.dtype.is_numeric():
-            return _coded_numbers(np.asarray(series.cast(nw.Float64).to_numpy(), np.float64))
-        if series.dtype in (nw.Object, nw.Unknown):
-            return coded(series.to_list())
-        texts = series.cast(nw.String).fill_null("")
-        found = sorted(texts.unique().to_list(), key=_sort_key)
-        if len(found) > MOST_ARMS or not found:
-            return np.arange(len(texts)), [str(k) for k in range(len(texts))]  # refused later
-        return merged(_numbered(texts, found), found)
-
-    return Columns(title, names, number, code)
-
-
-def _numbered(texts: Any, found: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The place of every text, a narwhals Series, among those ``found``."""
-    nw, native = _narwhals(), texts.to_native()
-    library = nw.get_native_namespace(texts).__name__
-    if library == "polars":  # three times as fast as the general way
-        numbers = native.cast(import_module("polars").Enum(list(found))).to_physical().to_numpy()
-    elif library == "pyarrow":
-        places = import_module("pyarrow").array(list(found))
-        numbers = import_module("pyarrow.compute").index_in(native, value_set=places).to_numpy()
-    else:
-        count = list(range(len(found)))
-        numbers = texts.replace_strict(found, count, return_dtype=nw.Int64).to_numpy()
-    return np.asarray(numbers, dtype=np.int64)
-
-
-def _narwhals() -> Any:
-    if not find_spec("narwhals"):
-        raise TightropeError(
-            "data frames need narwhals, not installed; pip install 'tightrope[data]'"
-        )
-    import narwhals
-
-    return narwhals
-
-
-# --- files --------------------------------------------------------------------------------
-
-
-def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The wanted columns of a Parquet file."""
-    title = f"log {path!r}"
-    _narwhals()
-    try:
-        if find_spec("polars"):  # the faster one
-            reader: Any = import_module("polars")
-            names, read = list(reader.read_parquet_schema(path)), reader.read_parquet
-        elif find_spec("pyarrow"):
-            reader = import_module("pyarrow.parquet")
-            names, read = reader.read_schema(path).names, reader.read_table
-        else:
-            needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
-            raise TightropeError(f"Parquet files need {needed}")
-        used = _used(Columns(title, names, _never, _never), arm, wanted)
-        return _of_frame(read(path, columns=used), title)
-    except TightropeError:
-        raise
-    except Exception as error:  # a damaged or foreign file can raise anything
-        raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
-
-
-def _never(name: str) -> NoReturn:
-    raise AssertionError(name)
-
-
-def _used(columns: Columns, arm: object, wanted: Mapping[str, Any]) -> list[str]:
-    """The names of the columns that are wanted, each once; raises for one that is not there."""
-    columns.require("arm", arm)
-    for role, column in wanted.items():
-        if not _is_number(column):
-            columns.require(role, column)
-    return list(dict.fromkeys([str(arm), *(c for c in wanted.values() if not _is_number(c))]))
-
-
-def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The wanted columns of a CSV file."""
-    title = f"log {path!r}"
-    names, separator, flags = _header(path, title)
-    used = _used(Columns(title, names, _never, _never), arm, wanted)
-    kinds = {c: "flag" if c in flags else "number" for c in used if c in wanted.values()}
-    frame = _quickly(path, separator, kinds | {str(arm): "text"}, str(arm))
-    if frame is not None:
-        return _of_frame(frame, title)
-    numbers: dict[str, Floats] = {}
-    codes: list[Codes] = []
-    _by_python(path, title, separator, names, str(arm), wanted, numbers, codes)
-    return Columns(title, names, numbers.__getitem__, lambda _: codes[0])
-
-
-def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
-    """The columns of a CSV file, what separates them, and those that begin with true or false."""
-    with _text(path, title) as file:
-        try:
-            start = file.read(LONGEST_HEADER)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{title}: must be UTF-8 text ({error.reason})") from None
-    line = next((line for line in start.splitlines() if line.strip()), "")
-    if "\0" in line:
-        raise InputError(f"{title}: must be text; its first line holds a zero byte")
-    if not line:
-        raise InputError(f"{title}: is empty; must have a line of column names and rows")
-    separator = max(SEPARATORS, key=line.count)
-    try:
-        reader = csv.reader(start.splitlines(keepends=True), delimiter=separator)
-        names, *first = islice((row for row in reader if row), 2)
-    except csv.Error as error:
-        raise InputError(f"{title}: must be a CSV file ({error})") from None
-    names = [name.strip() for name in names]
-    row = first[0] if first else []
-    flags = {name for name, text in zip(names, row, strict=False) if text.strip().lower() in WORDS}
-    return names, separator, flags
-
-
-def _text(path: str, title: str) -> IO[str]:
-    try:
-        return open(path, encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise InputError(f"{title}: cannot be read: {error.strerror}") from None
-
-
-def _quickly(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> Any:
-    """A data frame of columns of known kinds; None if no library reads the file as it should be."""
-    if not find_spec("narwhals"):
-        return None
-    for name, reader in (("polars", _by_polars), ("pyarrow", _by_pyarrow)):
-        if find_spec(name):
-            try:
-                frame = reader(path, separator, kinds)
-                return None if _has_gaps(frame, arm) else frame
-            except Exception:  # Python's reader will say what is wrong, and where
-                return None
-    return None
-
-
-def _has_gaps(frame: Any, arm: str) -> bool:
-    """Whether an arm is missing: polars takes an empty line for a row without values."""
-    return bool(_narwhals().from_native(frame, eager_only=True)[arm].null_count())
-
-
-def _by_polars(path: str, separator: str, kinds: Mapping[str, str]) -> Any:
-    polars = import_module("polars")
-    types = {"text": polars.String, "flag": polars.Boolean, "number": polars.Float64}
-    return polars.read_csv(
-        path,
-        separator=separator,
-        columns=list(kinds),
-        schema_overrides={column: types[kind] for column, kind in kinds.items()},
-    )
-
-
-def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str]) -> Any:
-    pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
-    types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
-    return reader.read_csv(
-        path,
-        parse_options=reader.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=reader.ConvertOptions(
-            include_columns=list(kinds),
-            column_types={column: types[kind] for column, kind in kinds.items()},
-            null_values=[""],
-            strings_can_be_null=True,
-        ),
-    )
-
-
-def _by_python(
-    path: str,
-    title: str,
-    separator: str,
-    names: Sequence[str],
-    arm: str,
-    wanted: Mapping[str, Any],
-    numbers: dict[str, Floats],
-    codes: list[Codes],
-) -> None:
-    """Read a CSV file with Python's reader, some rows at a time, into ``numbers`` and ``codes``."""
-    places = {c: names.index(c) for c in dict.fromkeys(wanted.values()) if not _is_number(c)}
-    parts: dict[str, list[Floats]] = {column: [] for column in places}
-    index: dict[str, int] = {}
-    chosen: list[npt.NDArray[np.int64]] = []
-    first, own = 0, names.index(arm)
-    with _text(path, title) as file:
-        reader = csv.reader(file, delimiter=separator)
-        rows = _rows(reader, title, len(names))
-        while some := list(islice(rows, CHUNK)):
-            for column, place in places.items():
-                texts = [row[place] for row in some]
-                parts[column].append(parsed_all(texts, title, column, first))
-            picked = [index.setdefault(row[own], len(index)) for row in some]
-            chosen.append(np.array(picked, dtype=np.int64))
-            first += len(some)
-    numbers |= {c: np.concatenate(some) if some else np.zeros(0) for c, some in parts.items()}
-    whole = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
-    codes.append(merged(whole, list(index)))
-
-
-def _rows(reader: Any, title: str, fields: int) -> Iterator[list[str]]:
-    """The rows after the line of names, without empty ones; none may have more fields."""
-    started, count = False, 0
-    try:
-        for row in reader:
-            if not row:
-                continue
-            if not started:
-                started = True
-                continue
-            count += 1
-            if len(row) < fields:
-                row += [""] * (fields - len(row))  # the last values are missing
-            if len(row) > fields:
-                raise InputError(
-                    f"{title}, row {count:,} (without the header): has {len(row)} fields; must"
-                    f" have {fields}, as the header"
-                )
-            yield row
-    except csv.Error as error:
-        raise InputError(f"{title}, row {count + 1:,} (without the header): {error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{title}: must be UTF-8 text ({error.reason})") from None

@@ -17,6 +17,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.laws import Floats
+from tightrope.problem.values import Floats
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
 __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
@@ -178,7 +179,7 @@ def replay(
         raise InputError(f"orders = {orders!r}: must be a whole number from 0 to {MOST_ORDERS:,}")
     if isinstance(data, Log):
         _require_usable(data, method)
-    passes = _Passes(data, task, orders, seed, method, with_replacement)
+    passes = _Passes(data, task, orders, seed, method == "queues", with_replacement)
     found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
     ended = [run.reached for runs in found.values() for run in runs if run.reached is not None]
     common = min([float(budget), *ended])
@@ -239,26 +240,26 @@ def _fitting(
     return task
 
 
+@dataclass(frozen=True, eq=False)
 class _Passes:
-    """The rows in every order, and the runs over them."""
+    """The rows in every order, and the runs over them; ``again``: with replacement."""
 
-    def __init__(
-        self,
-        data: FullTable | Log,
-        task: Task | Problem,
-        orders: int,
-        seed: int,
-        method: str,
-        with_replacement: bool,
-    ) -> None:
-        self._data, self._task, self._orders, self._seed = data, task, orders, seed
-        self._queues, self._again = method == "queues", with_replacement
-        self._flat = _lines(data, task.task)
+    data: FullTable | Log
+    task: Task | Problem
+    orders: int
+    seed: int
+    queues: bool
+    again: bool
+
+    @cached_property
+    def flat(self) -> Floats:
+        """The outcomes of every line."""
+        return _lines(self.data, self.task.task)
 
     def run(self, policy: Policy, budget: float, until: float) -> list[ReplayRun]:
         """The policy's runs over every order, planned for ``budget``, as far as a cost."""
-        known = self._task if isinstance(policy, InformedPolicy) else self._task.task
-        streams = np.random.SeedSequence(self._seed).spawn(max(self._orders, 1))
+        known = self.task if isinstance(policy, InformedPolicy) else self.task.task
+        streams = np.random.SeedSequence(self.seed).spawn(max(self.orders, 1))
         return [self._once(policy, known, budget, until, stream) for stream in streams]
 
     def _once(
@@ -267,12 +268,12 @@ class _Passes:
         random = np.random.default_rng(stream)
         coins = int(random.integers(2**63))
         controller = Controller(known, policy, budget, seed=coins)
-        if isinstance(self._data, FullTable):
+        if isinstance(self.data, FullTable):
             take, passed = self._next_row(random), None
         else:
             take, passed = self._next_match(random)
-        lines, arms, rows_ended = _played(controller, take, self._flat, until)
-        used = self._flat[lines]
+        lines, arms, rows_ended = _played(controller, take, self.flat, until)
+        used = self.flat[lines]
         spent = np.cumsum(used[:, 0])
         below = spent[spent < spent[-1]] if len(spent) else spent
         reached = float(below[-1]) if len(below) else 0.0
@@ -285,14 +286,14 @@ class _Passes:
         )
 
     def _order(self, random: np.random.Generator) -> Integers:
-        count = len(self._data)
-        if self._again:
+        count = len(self.data)
+        if self.again:
             return random.integers(count, size=count)
-        return random.permutation(count) if self._orders else np.arange(count)
+        return random.permutation(count) if self.orders else np.arange(count)
 
     def _next_row(self, random: np.random.Generator) -> Take:
         """Every decision takes the next row of a table."""
-        waiting, arms = iter(self._order(random).tolist()), len(self._data.arms)
+        waiting, arms = iter(self._order(random).tolist()), len(self.data.arms)
 
         def take(arm: int) -> int:
             row = next(waiting, -1)
@@ -302,16 +303,16 @@ class _Passes:
 
     def _next_match(self, random: np.random.Generator) -> tuple[Take, Callable[[], int]]:
         """Each decision takes the next row of its arm in a log; second how many were passed."""
-        log, order = self._data, self._order(random)
+        log, order = self.data, self._order(random)
         assert isinstance(log, Log)
         assert log.propensity is not None, "checked before"
         places = np.arange(len(order))
-        if not self._queues:
+        if not self.queues:
             chance = log.propensity.min() / log.propensity[order]
             places = np.flatnonzero(random.random(len(order)) < chance)
         chosen = log.chosen[order[places]]
         waiting = [places[chosen == arm].tolist() for arm in range(len(log.arms))]
-        at, position, queues = [0] * len(log.arms), 0, self._queues
+        at, position, queues = [0] * len(log.arms), 0, self.queues
 
         def take(arm: int) -> int:
             nonlocal position

@@ -14,9 +14,9 @@ from tightrope.data.fitting import scales_of
 from tightrope.data.log import Log
 from tightrope.errors import InputError
 from tightrope.problem import Arm, Problem, Scales, Task
-from tightrope.problem.laws import Floats
 from tightrope.problem.limits import Kind
-from tightrope.problem.task import check_names
+from tightrope.problem.named import check_names
+from tightrope.problem.values import Floats
 
 __all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
 

@@ -13,8 +13,8 @@ from tightrope.errors import InputError, nearest
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Problem, Task, check_budget
-from tightrope.problem.laws import shown
 from tightrope.problem.ready import load_problem
+from tightrope.problem.values import shown
 
 __all__ = [
     "Policies",

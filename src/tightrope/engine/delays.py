@@ -10,7 +10,8 @@ import numpy as np
 from tightrope.errors import InputError
 from tightrope.kernels.moving import DELAYS, Rules
 from tightrope.problem import Problem
-from tightrope.problem.laws import ContinuousLaw, FiniteLaw, Law, shown
+from tightrope.problem.outcomes import ContinuousLaw, FiniteLaw, Law
+from tightrope.problem.values import shown
 
 __all__ = ["AT_ONCE", "Delays", "delays_of", "stand_ins_of"]
 

@@ -34,7 +34,7 @@ from tightrope.engine.work import Runner, Work, run_chunks
 from tightrope.formats import percent
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
-from tightrope.problem.laws import Law
+from tightrope.problem.outcomes import Law
 from tightrope.results import Record, Results, Runs
 from tightrope.version import __version__
 

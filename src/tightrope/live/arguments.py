@@ -10,7 +10,7 @@ from typing import Any
 from tightrope.errors import InputError
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["as_policy", "known_who", "microseconds", "moment", "own_name", "positive"]
 

@@ -18,7 +18,7 @@ from tightrope.live.saving import LiveRun
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["MovingRun"]
 

@@ -56,7 +56,7 @@ from tightrope.live.sharing import (
 from tightrope.live.stores import Saved, Store, Turn
 from tightrope.live.writing import Ticket, Writer
 from tightrope.policies.base import Policy
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.version import __version__
 
 if TYPE_CHECKING:

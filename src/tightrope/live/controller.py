@@ -26,7 +26,7 @@ from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.showing import html_of
 
 __all__ = ["Controller"]

@@ -42,7 +42,7 @@ from tightrope.policies.base import Policy
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
-from tightrope.problem.laws import LARGEST, shown
+from tightrope.problem.values import LARGEST, shown
 
 __all__ = [
     "CampaignSettings",

@@ -17,7 +17,7 @@ from tightrope.live.stores import Store
 from tightrope.live.writing import Past, Ticket, good_id
 from tightrope.policies.base import Policy
 from tightrope.problem import Task
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = [
     "CampaignStatus",

@@ -23,7 +23,7 @@ from tightrope.live.log import rows_of
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.stores.copying import copy_campaign
 from tightrope.live.writing import Writer
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["archive_events", "backup_store", "restore_store"]
 

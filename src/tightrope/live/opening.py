@@ -29,7 +29,7 @@ from tightrope.live.writing import Writer
 from tightrope.policies.base import Policy
 from tightrope.policies.resolve import Resolve
 from tightrope.problem import Problem, Task
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.version import __version__
 
 __all__ = ["open_campaign"]

@@ -22,8 +22,8 @@ from tightrope.policies.parts.guard import (
     rate_at_most,
 )
 from tightrope.policies.parts.watch import CHANGES, HEAD, NOTICED
-from tightrope.problem.laws import shown
 from tightrope.problem.mixtures import conflict
+from tightrope.problem.values import shown
 from tightrope.showing import html_of, text_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from tightrope.errors import InputError
 from tightrope.problem import Task
 from tightrope.problem.changed import MOST_GROWTH
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["ReportForm"]
 

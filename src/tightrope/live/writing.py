@@ -52,7 +52,7 @@ from tightrope.live.kinds import (
 from tightrope.live.ledger import MOST_TICKS, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
 

@@ -71,7 +71,7 @@ def optimum(problem: Problem, budget: float) -> float:
     The relative error is at most 1e-9 if all costs are multiples of one step, else about 1e-6. If
     the arms change: 1e-9 if all costs are 0 or one step, else about one pull's reward per phase.
 
-    >>> from tightrope.problem.laws import Bernoulli
+    >>> from tightrope.problem.distributions import Bernoulli
     >>> from tightrope.problem import Arm
     >>> bold = Arm("bold", Bernoulli(0.4), Bernoulli(0.8), Bernoulli(0.6))
     >>> careful = Arm("careful", Bernoulli(0.6), Bernoulli(0.6), Bernoulli(0.3))

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.problem.laws import Law
+from tightrope.problem.outcomes import Law
 
 __all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
 
@@ -138,7 +138,7 @@ class Costs:
 
         0 if there is no atom, or if the largest atom would be more than ``MOST_STEPS`` steps.
 
-        >>> from tightrope.problem.laws import Constant, TwoPoint
+        >>> from tightrope.problem.distributions import Constant, TwoPoint
         >>> costs = Costs([TwoPoint(0.0, 7.5, p=0.2), Constant(3.0)])
         >>> costs.common_step(), costs.common_step(1000.0)
         (1.5, 0.5)

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tightrope.errors import PolicyError
 from tightrope.problem import Known, Problem, Task
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 
 __all__ = [
     "IndexPolicy",

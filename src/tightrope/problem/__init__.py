@@ -10,17 +10,14 @@ phase is a problem of its own, whose arms do not change.
 """
 
 from tightrope.problem.arms import Arm, BernoulliArms
+from tightrope.problem.changes import Change
+from tightrope.problem.known import MOST_PULLS, Known, check_budget
 from tightrope.problem.limits import Kind, Limit, Share
-from tightrope.problem.problem import Change, Moments, Phase, Problem, Tables, require_unchanging
-from tightrope.problem.task import (
-    MOST_PULLS,
-    Known,
-    Scales,
-    Task,
-    channel_names,
-    check_budget,
-    holds_task,
-)
+from tightrope.problem.named import channel_names
+from tightrope.problem.problem import Phase, Problem, require_unchanging
+from tightrope.problem.scales import Scales
+from tightrope.problem.tables import Moments, Tables
+from tightrope.problem.task import Task, holds_task
 from tightrope.problem.toml import table_of
 
 __all__ = [

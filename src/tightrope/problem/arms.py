@@ -5,41 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import ProblemError
-from tightrope.problem.laws import (
-    LEAST_MEAN,
-    Bernoulli,
-    Cells,
-    Empirical,
-    Floats,
-    Law,
-    OneCell,
-    Outcome,
-    at,
-    known_keys,
-    number,
-    outcome_from_toml,
-    same_rows,
-    shown,
-)
-from tightrope.problem.rows import Columns, RowReader
-from tightrope.problem.task import Named, NumberedNames, Task, channel_names, check_names
-from tightrope.problem.toml import alone, entries_text
+from tightrope.problem.cells import Cells, OneCell
+from tightrope.problem.distributions import Bernoulli, Empirical, same_rows
+from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
+from tightrope.problem.outcomes import LEAST_MEAN, Law, Outcome
+from tightrope.problem.rows import Columns
+from tightrope.problem.task import Task
+from tightrope.problem.values import Floats, at, number, shown
 
-__all__ = [
-    "Arm",
-    "BernoulliArms",
-    "KnownLaws",
-    "arm_texts",
-    "odds_of",
-    "read_arms",
-    "row_columns",
-]
+__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_columns"]
 
 
 @cache
@@ -129,11 +109,11 @@ class Arm:
             raise ProblemError(
                 f"arm {name!r}, rows: columns = {table.shape[1]}, must be {', '.join(channels)}"
             )
-        with at(f"arm {name!r}, rows"):
-            if not fast or not np.isfinite(table).all():
-                _require_numbers(channels, table)
-            columns = [Empirical(column) for column in table.astype(np.float64).T]
-        return _of_columns(cls, name, columns, penalties, weights)
+        if not fast or not np.isfinite(table).all():
+            for channel, column in zip(channels, table.T.tolist(), strict=True):
+                for i, value in enumerate(column, start=1):
+                    number(value, f"arm {name!r}, rows: {channel} in row {i}")
+        return cls.from_columns(name, list(table.astype(np.float64).T), penalties, weights)
 
     @classmethod
     def from_columns(
@@ -152,8 +132,10 @@ class Arm:
             allowed = ", ".join(("cost", "reward", *penalties))
             raise ProblemError(f"arm {name!r}, columns = {len(columns)}: must be {allowed}")
         with at(f"arm {name!r}"):
-            made = [Empirical(column) for column in columns]
-        return _of_columns(cls, name, made, penalties, weights)
+            cost, reward, *rest = map(Empirical, cast(Sequence[Floats], columns))
+        named = dict(zip(penalties, rest, strict=True)) if penalties else rest
+        made = cls(name, cost, reward, named)
+        return made if weights is None else made.weighted(weights)
 
     def weighted(self, weights: npt.ArrayLike) -> Arm:
         """The same observed rows with other weights [n], in any unit.
@@ -166,13 +148,11 @@ class Arm:
         if not all(isinstance(one, Empirical) for one in outcomes):
             raise ProblemError(f"arm {self.name!r}: weights need observed rows; it has laws")
         with at(f"arm {self.name!r}"):
-            first = replace(cast(Empirical, self.cost), weights=weights)
-        rest = [replace(cast(Empirical, one), weights=first.weights) for one in outcomes[1:]]
-        reward, *penalties = rest
-        named: Any = penalties
-        if isinstance(self.penalty, Mapping):
-            named = dict(zip(self.penalty, penalties, strict=True))
-        return Arm(self.name, first, reward, named)
+            cost: Empirical = replace(cast(Any, self.cost), weights=weights)
+        reward, *rest = [replace(cast(Any, one), weights=cost.weights) for one in outcomes[1:]]
+        named = isinstance(self.penalty, Mapping)
+        penalty = dict(zip(self.channels[2:], rest, strict=True)) if named else rest
+        return Arm(self.name, cost, reward, penalty)
 
     @property
     def penalties(self) -> tuple[Outcome, ...]:
@@ -231,15 +211,8 @@ class Arm:
 
     def check_range(self, task: Task) -> None:
         """Raise a ``ProblemError`` unless outcomes are in [0, scale] and the mean cost suffices."""
-        laws, scales = self.marginals(), task.told_scales
-        fine = all(law.low >= 0 and law.high <= s for law, s in zip(laws, scales, strict=True))
-        if not fine or self.cost.mean < self.cost.least_mean() * scales[0]:
-            self._refuse_range(task)
-
-    def _refuse_range(self, task: Task) -> None:
-        for channel, law, scale in zip(
-            task.told_channels, self.laws, task.told_scales, strict=True
-        ):
+        told = zip(task.told_channels, self.marginals(), task.told_scales, strict=True)
+        for channel, law, scale in told:
             if law.low < 0:
                 raise ProblemError(
                     f"arm {self.name!r}, {channel}: outcome {law.low!r} must not be below 0"
@@ -249,35 +222,13 @@ class Arm:
                     f"arm {self.name!r}, {channel}: outcome {law.high!r} must lie in"
                     f" [0, {scale!r}]; declare a scale of {channel} of at least {law.high!r}"
                 )
-        mean = self.cost.mean
-        if mean <= 0:
-            allowed = "mean 0.0 must be positive"
-        else:
-            least = f"{self.cost.least_mean() * task.scales.cost:.3g}"
-            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least}"
-        raise ProblemError(
-            f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"
-        )
-
-
-def _of_columns(
-    kind: type[Arm],
-    name: str,
-    columns: Columns,
-    penalties: Sequence[str],
-    weights: npt.ArrayLike | None,
-) -> Arm:
-    cost, reward, *rest = columns
-    named = dict(zip(penalties, rest, strict=True)) if penalties else rest
-    made = kind(name, cost, reward, named)
-    return made if weights is None else made.weighted(weights)
-
-
-def _require_numbers(channels: Sequence[str], table: npt.NDArray[Any]) -> None:
-    """Raise for the first cell that is not a finite number, with its channel and row from 1."""
-    for channel, column in zip(channels, table.T, strict=True):
-        for i, value in enumerate(column.tolist()):
-            number(value, f"{channel} in row {i + 1}")
+        mean, least = self.cost.mean, self.cost.least_mean() * task.scales.cost
+        if mean < least:
+            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least:.3g}"
+            allowed = allowed if mean > 0 else "mean 0.0 must be positive"
+            raise ProblemError(
+                f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"
+            )
 
 
 class BernoulliArms(Sequence[Arm]):
@@ -339,132 +290,56 @@ def odds_of(
                 columns[place] = np.asarray(given, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ProblemError(f"{place} = {shown(given)}: must be numbers") from None
+    arms = columns["costs"].size
     for place, column in columns.items():
-        shape = column.shape
-        if (
-            len(shape) != 1 + (place == "penalties" and len(shape) == 2)
-            or shape[:1] != columns["costs"].shape
-        ):
-            raise ProblemError(
-                f"{place}: shape {shape} must be one number per arm, as many as the"
-                f" {len(np.ravel(columns['costs']))} costs"
-            )
+        most = 2 if place == "penalties" else 1  # axes
+        if column.shape[:1] != (arms,) or column.ndim > most:
+            allowed = f"one number per arm, as many as the {arms} costs"
+            raise ProblemError(f"{place}: shape {column.shape} must be {allowed}")
     odds = np.column_stack(list(columns.values()))
     odds.flags.writeable = False
     return odds
 
 
-# --- TOML ---------------------------------------------------------------------------------
-
-_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
-
-
-class KnownLaws(NamedTuple):
-    """What a file declares to be known, as it stands there: arms may leave these laws out."""
-
-    costs: object
-    skip: object
-    limits: Sequence[str]  # the names of the penalties that arms have laws of
-    observed: RowReader | None = None  # the rows of arms that have only their number
-
-    def fill(self, name: object, entries: dict[str, Any]) -> None:
-        """Add the laws that an arm has left out."""
-        cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
-        if cost is not None and "rows" not in entries:
-            entries.setdefault("cost", {"constant": cost})
-        if name == self.skip and name is not None:
-            entries.setdefault("reward", {"constant": 0.0})
-            if "penalty" not in entries and self.limits:
-                zeros = {limit: {"constant": 0.0} for limit in self.limits}
-                entries["penalties"] = zeros | entries.get("penalties", {})
+def as_arms(arms: object) -> Sequence[Arm]:
+    """The arms as a tuple, or as ``BernoulliArms``, each of them an ``Arm``."""
+    if isinstance(arms, BernoulliArms):
+        arms.check_names()
+        return arms
+    if not isinstance(arms, Iterable):
+        raise ProblemError(f"arms = {shown(arms)}: must be a list of arms")
+    arms = tuple(arms)
+    for k, arm in enumerate(arms, start=1):
+        if not isinstance(arm, Arm):
+            raise ProblemError(f"arm {k}: {shown(arm)} must be an Arm")
+    return arms
 
 
-def read_arms(tables: object, place: str, laws: KnownLaws) -> tuple[Arm, ...]:
-    """The arms of a list of TOML tables; ``place`` is the tables' header, for messages."""
-    if not isinstance(tables, list):
-        raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
-    return tuple(_read_arm(table, k, laws) for k, table in enumerate(tables, start=1))
+def in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
+    """The arms, checked, with their penalties in the order of the limits."""
+    if isinstance(arms, BernoulliArms):
+        arms.check(task)
+        return arms
+    ordered = tuple([arm.in_order(task) for arm in arms])
+    for k, arm in enumerate(ordered):
+        arm.check_range(task)
+        if task.knows_something:
+            _check_known(arm, task.known_outcomes[k], task)
+    return ordered
 
 
-def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
-    """Arm number ``k``, from 1, read from its TOML table."""
-    with at(f"arm {k}"):
-        entries = dict(known_keys(table, _KEYS))
-    name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
-    laws.fill(name, entries)
-    if set(entries) == {"rows"} and type(entries["rows"]) is int:
-        return _take_rows(name, entries["rows"], laws)
-    if {"rows"} <= set(entries) <= {"rows", "weights"}:
-        return Arm.from_rows(name, entries["rows"], limit_names, entries.get("weights"))
-    if (
-        {"rows", "weights"} & set(entries)
-        or not {"cost", "reward"} <= set(entries)
-        or {"penalty", "penalties"} <= set(entries)
-    ):
-        given = ", ".join(entries) or "nothing"
-        raise ProblemError(
-            f"arm {name!r}: has {given}; must have cost, reward and a penalty for each limit,"
-            " or rows alone"
-        )
-    penalty = _read_penalties(name, entries, limit_names)
-    cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
-    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that cost is a Law
-
-
-def _take_rows(name: str, count: int, laws: KnownLaws) -> Arm:
-    """An arm whose rows are not in the TOML."""
-    with at(f"arm {name!r}"):
-        if laws.observed is None:
-            allowed = "be the rows themselves, or their number beside a file of rows at the top"
-            raise ProblemError(f"rows = {count}: must {allowed}")
-        columns, weights = laws.observed.take(count)
-    return Arm.from_columns(name, columns, laws.limits, weights)
-
-
-def _read_penalties(
-    name: object, entries: Mapping[str, Any], limit_names: Sequence[str]
-) -> list[Outcome] | dict[str, Outcome]:
-    """The arm's penalties, in the order of the limits or by their names."""
-    if "penalties" in entries:
-        named = entries["penalties"]
-        if not isinstance(named, dict):
-            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
-            raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
-        return {key: _read_outcome(name, key, law) for key, law in named.items()}
-    laws = entries.get("penalty", [])
-    laws = laws if isinstance(laws, list) else [laws]
-    known = len(limit_names) == len(laws)
-    channels = limit_names if known else channel_names(len(laws))[2:]
-    return [_read_outcome(name, key, law) for key, law in zip(channels, laws, strict=True)]
-
-
-def _read_outcome(name: object, channel: str, law: object) -> Outcome:
-    with at(f"arm {name!r}, {channel}"):
-        return outcome_from_toml(law)
+def _check_known(arm: Arm, known: Floats, task: Task) -> None:
+    """Raise unless the arm's laws agree with what is declared to be known."""
+    places = (0, 1, *(2 + m for m in task.told))
+    for channel, law, place in zip(task.told_channels, arm.marginals(), places, strict=True):
+        value = float(known[place])
+        if not np.isnan(value) and (law.low != value or law.high != value):
+            raise ProblemError(
+                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, which"
+                " is declared to be known"
+            )
 
 
 def row_columns(arm: Arm) -> Columns:
     """The columns of an arm's rows, [2 + M]; none if it has laws."""
     return [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]
-
-
-def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> list[str]:
-    """The arms as TOML, each under its table's header; with ``counts``, rows as their number."""
-    return [f"\n[[{place}]]\n{_arm_text(arm, task, counts)}" for arm in arms]
-
-
-def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
-    columns = row_columns(arm)
-    if columns and counts:
-        return entries_text({"name": arm.name, "rows": len(cast(Floats, columns[0].values))})
-    if columns:
-        rows = np.column_stack([column.values for column in columns]).tolist()
-        weighted = columns[0].weights is not None
-        weights = columns[0].chances.tolist() if weighted else None
-        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
-    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
-    penalties = [penalty.to_toml() for penalty in arm.penalties]
-    if not task.has_named_limits:
-        return entries_text(laws | {"penalty": alone(penalties)})
-    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
-    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import cast
 
 from tightrope.errors import InputError
-from tightrope.problem.laws import shown
-from tightrope.problem.task import Scales, Task
+from tightrope.problem.scales import Scales
+from tightrope.problem.task import Task
+from tightrope.problem.values import shown
 
 __all__ = ["MOST_GROWTH", "fitted", "repriced", "rescaled", "with_arm"]
 

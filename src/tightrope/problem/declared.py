@@ -7,11 +7,11 @@ and channels.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem.laws import at, number, shown
+from tightrope.problem.values import at, number, shown
 
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
@@ -41,99 +41,51 @@ def skip_of(task: Task) -> str | None:
 
 def costs_of(task: Task) -> dict[str, float] | None:
     """The known costs of all arms, from one number or by arm."""
-    given = task.costs
+    given, scale = task.costs, task.scales.cost
+    most = scale if scale != 1.0 else math.inf
+
+    def checked(value: object, place: str) -> float:
+        cost = number(value, place)
+        if not 0.0 < cost <= most:
+            allowed = "be positive" if cost <= 0.0 else f"be at most {most!r}, the scale of cost"
+            raise ProblemError(f"{place} = {cost!r}: must {allowed}")
+        return cost
+
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        return dict.fromkeys(task.arms, _cost(given, "costs", task))
-    return _by_arm(task, given, "costs", lambda value, arm: _cost(value, f"costs of {arm!r}", task))
-
-
-def _cost(value: object, place: str, task: Task) -> float:
-    cost = number(value, place)
-    most = task.scales.cost if task.scales.cost != 1.0 else math.inf
-    if not 0.0 < cost <= most:
-        allowed = "be positive" if cost <= 0.0 else f"be at most {most!r}, the scale of cost"
-        raise ProblemError(f"{place} = {cost!r}: must {allowed}")
-    return cost
+        return dict.fromkeys(task.arms, checked(given, "costs"))
+    return _by_arm(task, given, "costs", checked)
 
 
 def known_penalties_of(task: Task) -> dict[str, dict[str, float]]:
     """The known penalties of all arms, by limit."""
-    given = task.known
-    if not isinstance(given, Mapping):
-        allowed = "penalties by limit and arm, such as {'dollars': {'opus': 0.01}}"
-        raise ProblemError(f"known = {shown(given)}: must be {allowed}")
-    found = {}
-    for name, by_arm in given.items():
-        if name not in task.limit_names:
-            known = nearest(str(name), task.limit_names) if task.limit_names else "there are none"
-            raise ProblemError(f"known: unknown limit {shown(name)}; {known}")
-        if task.limit_kinds[task.limit_names.index(name)].of is not None:
-            raise ProblemError(f"known: limit {name!r} has no penalty of its own to know")
-        found[name] = _by_arm(task, by_arm, f"known penalty {name!r}", _penalty(name))
-    return {name: found[name] for name in task.limit_names if name in found}
+    allowed = "penalties by limit and arm, such as {'dollars': {'opus': 0.01}}"
 
-
-def _penalty(name: str) -> Any:
-    def checked(value: object, arm: str) -> float:
-        penalty = number(value, f"known penalty {name!r} of {arm!r}")
+    def checked(value: object, place: str) -> float:
+        penalty = number(value, place)
         if penalty < 0.0:
-            place = f"known penalty {name!r} of {arm!r} = {penalty!r}"
-            raise ProblemError(f"{place}: must not be negative")
+            raise ProblemError(f"{place} = {penalty!r}: must not be negative")
         return penalty
 
-    return checked
-
-
-def _by_arm(task: Task, given: object, place: str, checked: Any) -> dict[str, float]:
-    """A checked number for every arm, in order; unknown and missing arms are refused."""
-    if not isinstance(given, Mapping):
-        raise ProblemError(f"{place} = {shown(given)}: must be numbers by arm")
-    for arm in given:
-        if arm not in task.arms:
-            raise ProblemError(
-                f"{place}: {shown(arm)} is not an arm; {_nearest_arm(str(arm), task)}"
-            )
-    for arm in task.arms:
-        if arm not in given:
-            raise ProblemError(f"{place}: that of arm {arm!r} is missing; must be there for all")
-    return {arm: checked(given[arm], arm) for arm in task.arms}
-
-
-def _arm_name_of(task: Task, place: str, given: object) -> str | None:
-    """The name of an arm, declared by name or by number from 0."""
-    names = task.arms
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given not in names:
-            raise ProblemError(f"{place} = {given!r}: is not an arm; {_nearest_arm(given, task)}")
-        return given
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(names):
-        allowed = f"the name of an arm, or a number from 0 to {len(names) - 1}"
-        raise ProblemError(f"{place} = {shown(given)}: must be {allowed}")
-    return names[given]
-
-
-def _nearest_arm(name: str, task: Task) -> str:
-    return nearest(name, task.arms[:100])
+    found = {}
+    for name, by_arm in _mapping(task.known, "known", allowed).items():
+        _require_known("known: unknown limit", name, task.limit_names)
+        if task.limit_kinds[task.limit_names.index(name)].of is not None:
+            raise ProblemError(f"known: limit {name!r} has no penalty of its own to know")
+        found[name] = _by_arm(task, by_arm, f"known penalty {name!r}", checked)
+    return {name: found[name] for name in task.limit_names if name in found}
 
 
 def safe_rates_of(task: Task) -> dict[str, float]:
     """Upper bounds on the safe arm's penalty rates, by limit, in the limit's own terms."""
-    given = task.safe_rates
-    if not isinstance(given, Mapping):
-        allowed = "rates by limit, such as {'bad': 0.01}"
-        raise ProblemError(f"safe_rates = {shown(given)}: must be {allowed}")
+    given = _mapping(task.safe_rates, "safe_rates", "rates by limit, such as {'bad': 0.01}")
     if given and task.safe is None:
         raise ProblemError(f"safe_rates = {shown(dict(given))}: must come with safe, their arm")
     rates = {}
     limits = dict(zip(task.limit_names, task.limit_values, strict=True))
     for name, rate in given.items():
-        if name not in limits:
-            known = nearest(str(name), limits) if limits else "there are no limits"
-            raise ProblemError(f"safe_rates: unknown limit {shown(name)}; {known}")
+        _require_known("safe_rates: unknown limit", name, task.limit_names)
         value = number(rate, f"safe_rates: rate of {name!r}")
         if not 0.0 <= value <= limits[name]:
             allowed = f"lie between 0 and {limits[name]!r}, the limit"
@@ -144,21 +96,17 @@ def safe_rates_of(task: Task) -> dict[str, float]:
 
 def expected_of(task: Task) -> dict[str, dict[str, float]]:
     """Guesses of mean outcomes, by arm and channel; arms without any are left out."""
-    given = task.expected
-    if not isinstance(given, Mapping):
-        allowed = "mean outcomes by arm, such as {'opus': {'cost': 1}}"
-        raise ProblemError(f"expected = {shown(given)}: must be {allowed}")
+    allowed = "mean outcomes by arm, such as {'opus': {'cost': 1}}"
+    given = _mapping(task.expected, "expected", allowed)
     if not given:
         return {}
-    found = {}
-    known = {name: k for k, name in enumerate(task.arms)}
+    found, place = {}, {name: k for k, name in enumerate(task.arms)}
     for arm, means in given.items():
-        if arm not in known:
-            found_near = _nearest_arm(str(arm), task)
-            raise ProblemError(f"expected: {shown(arm)} is not an arm; {found_near}")
+        if arm not in place:
+            raise _not_an_arm("expected", arm, task)
         with at(f"expected of arm {arm!r}"):
             found[arm] = _means_of(task, means)
-    return {arm: found[arm] for arm in sorted(found, key=known.__getitem__) if found[arm]}
+    return {arm: found[arm] for arm in sorted(found, key=place.__getitem__) if found[arm]}
 
 
 def _means_of(task: Task, given: object) -> dict[str, float]:
@@ -169,8 +117,7 @@ def _means_of(task: Task, given: object) -> dict[str, float]:
     means = {}
     scales = dict(zip(task.channels, task.scales.channels, strict=True))
     for channel, mean in given.items():
-        if channel not in scales:
-            raise ProblemError(f"unknown channel {shown(channel)}; {nearest(str(channel), scales)}")
+        _require_known("unknown channel", channel, task.channels)
         value = number(mean, channel)
         if not 0.0 <= value <= scales[channel] or (channel == "cost" and value == 0.0):
             allowed = "above 0, at most" if channel == "cost" else "between 0 and"
@@ -179,3 +126,50 @@ def _means_of(task: Task, given: object) -> dict[str, float]:
             )
         means[channel] = value
     return {channel: means[channel] for channel in scales if channel in means}
+
+
+def _mapping(given: object, place: str, allowed: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ProblemError(f"{place} = {shown(given)}: must be {allowed}")
+    return given
+
+
+def _require_known(what: str, name: object, names: Sequence[str]) -> None:
+    if name not in names:
+        known = nearest(str(name), names) if names else "there are none"
+        raise ProblemError(f"{what} {shown(name)}; {known}")
+
+
+def _not_an_arm(place: str, name: object, task: Task) -> ProblemError:
+    known = nearest(str(name), task.arms[:100])
+    return ProblemError(f"{place}: {shown(name)} is not an arm; {known}")
+
+
+def _by_arm(
+    task: Task, given: object, place: str, checked: Callable[[object, str], float]
+) -> dict[str, float]:
+    """A checked number for every arm, in order; unknown and missing arms are refused."""
+    numbers = _mapping(given, place, "numbers by arm")
+    for arm in numbers:
+        if arm not in task.arms:
+            raise _not_an_arm(place, arm, task)
+    for arm in task.arms:
+        if arm not in numbers:
+            raise ProblemError(f"{place}: that of arm {arm!r} is missing; must be there for all")
+    return {arm: checked(numbers[arm], f"{place} of {arm!r}") for arm in task.arms}
+
+
+def _arm_name_of(task: Task, place: str, given: object) -> str | None:
+    """The name of an arm, declared by name or by number from 0."""
+    names = task.arms
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in names:
+            known = nearest(given, names[:100])
+            raise ProblemError(f"{place} = {given!r}: is not an arm; {known}")
+        return given
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < len(names):
+        allowed = f"the name of an arm, or a number from 0 to {len(names) - 1}"
+        raise ProblemError(f"{place} = {shown(given)}: must be {allowed}")
+    return names[given]

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tightrope.errors import ProblemError, nearest
-from tightrope.problem.laws import known_keys, number, shown
+from tightrope.problem.values import known_keys, number, shown
 
 __all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit"]
 
@@ -191,11 +191,8 @@ class Limit(_Based):
             raise ProblemError("of = 'cost': must not be limited in total; the budget does that")
 
     def __repr__(self) -> str:
-        parts = [] if self.at_most is None else [f"{self.at_most!r}"]
-        parts += [] if self.total is None else [f"total={self.total!r}"]
-        parts += [] if self.of is None else [f"of={self.of!r}"]
-        parts += [] if self.per == "cost" else [f"per={self.per!r}"]
-        parts += ["hard=True"] * self.hard
+        named = self.table().items()
+        parts = [f"{v!r}" if key == "at_most" else f"{key}={v!r}" for key, v in named]
         return f"Limit({', '.join(parts)})"
 
     @property
@@ -224,10 +221,10 @@ class Limit(_Based):
 
     def table(self) -> dict[str, object]:
         """It as a TOML table, which ``as_limit`` reads."""
-        number = {"at_most": self.at_most} if self.total is None else {"total": self.total}
-        of = {} if self.of is None else {"of": self.of}
-        hard = {"hard": True} if self.hard else {}
-        return {**number, **of, **({} if self.per == "cost" else {"per": self.per}), **hard}
+        named = {"at_most": self.at_most, "total": self.total, "of": self.of}
+        found: dict[str, object] = {key: v for key, v in named.items() if v is not None}
+        per = {} if self.per == "cost" else {"per": self.per}
+        return {**found, **per, **({"hard": True} if self.hard else {})}
 
 
 @dataclass(frozen=True)

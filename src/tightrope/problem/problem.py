@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,58 +12,27 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
-from tightrope.files import require_writable, whole_file, write_text
 from tightrope.names import in_table, listed
-from tightrope.problem.arms import (
-    Arm,
-    BernoulliArms,
-    KnownLaws,
-    arm_texts,
-    odds_of,
-    read_arms,
-    row_columns,
-)
-from tightrope.problem.laws import (
-    DRAW_STEPS,
-    Bernoulli,
-    Cells,
-    Floats,
-    at,
-    known_keys,
-    number,
-    shown,
-)
+from tightrope.problem.arms import Arm, BernoulliArms, as_arms, in_order, odds_of, row_columns
+from tightrope.problem.changes import Change, within
+from tightrope.problem.distributions import Bernoulli
+from tightrope.problem.from_logs import FromLogs
+from tightrope.problem.known import Known
 from tightrope.problem.limits import Kind
 from tightrope.problem.mixtures import conflict
-from tightrope.problem.rows import (
-    Columns,
-    FileOfRows,
-    RowReader,
-    Rows,
-    file_of_rows,
-    read_parquet,
-    rows_digest,
-    rows_of,
-    write_parquet,
-)
-from tightrope.problem.task import (
-    FACT_KEYS,
-    HEAD_KEYS,
-    Known,
-    Named,
-    Scales,
-    Task,
-    holds_task,
-    read_head,
-)
-from tightrope.problem.toml import entries_text, table_of
+from tightrope.problem.named import Named
+from tightrope.problem.problem_toml import problem_text, read_problem, save_problem
+from tightrope.problem.rows import Columns, Rows, rows_digest, rows_of
+from tightrope.problem.scales import UNSCALED, Scales
+from tightrope.problem.tables import Moments, Tables, tables_of
+from tightrope.problem.task import Task
+from tightrope.problem.toml import table_of
+from tightrope.problem.values import Floats, shown
 from tightrope.showing import html_of
 
-__all__ = ["MOST_INLINE", "Change", "Moments", "Phase", "Problem", "Tables", "require_unchanging"]
+__all__ = ["MOST_INLINE", "Phase", "Problem", "require_unchanging"]
 
 
-UNSCALED = Scales()
-FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
 MOST_INLINE = 10_000  # most observed rows in a text that is printed or compared
 NOTHING: Named[Any] = Named({})
 
@@ -75,55 +43,6 @@ def require_unchanging(
     """Raise ``error`` if the arms change; its message is "NEEDS arms that do not change; ..."."""
     if problem.changes:
         raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
-
-
-def _bernoulli_cells(odds: Floats) -> Floats:
-    """The cells of n Bernoulli laws, one each, as columns [4, n]; see ``laws.Cells``."""
-    columns = np.zeros((4, odds.size))
-    columns[0] = np.rint(odds.reshape(-1) * DRAW_STEPS) / DRAW_STEPS
-    columns[1] = 1.0
-    return columns
-
-
-@contextmanager
-def _within(place: str) -> Iterator[None]:
-    """As ``at``, but with a comma before an arm's place: change 2 (at 0.7), arm 'a'."""
-    try:
-        yield
-    except ProblemError as error:
-        joint = ", " if str(error).startswith("arm") else ": "
-        raise type(error)(f"{place}{joint}{error}") from None
-
-
-@dataclass(frozen=True)
-class Change:
-    """New laws for all arms, from a share of the budget on; names and order stay the same.
-
-    ``at``: the share, between 0 and 1. The new laws apply to every pull before which the cost spent
-    is at least ``at`` times the budget. ``absent``: names of arms that cannot be pulled from then
-    on, until the next change.
-
-    >>> from tightrope import Arm, Bernoulli, Change, Problem
-    >>> before = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
-    >>> after = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.1), penalty=Bernoulli(0.6))
-    >>> problem = Problem([before], limit=2, changes=[Change(at=0.5, arms=[after])])
-    >>> [(phase.start, phase.share) for phase in problem.phases]
-    [(0.0, 0.5), (0.5, 0.5)]
-    """
-
-    at: float
-    arms: Sequence[Arm]  # kept as a tuple
-    absent: Sequence[str] = ()  # kept as a tuple, in the order of the arms
-
-    def __post_init__(self) -> None:
-        share = number(self.at, "at")
-        if not 0.0 < share < 1.0:
-            raise ProblemError(f"at = {share!r}: must lie between 0 and 1, a share of the budget")
-        object.__setattr__(self, "at", share)
-        if not isinstance(self.arms, Iterable):
-            raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms")
-        if not isinstance(self.arms, BernoulliArms):
-            object.__setattr__(self, "arms", tuple(self.arms))
 
 
 class Phase(NamedTuple):
@@ -143,74 +62,8 @@ class Phase(NamedTuple):
     problem: Problem
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Means and rates in normalised units; rates are per unit of cost.
-
-    ``kinds`` [M] know what each limit is per. Limits per pull or per reward are turned into limits
-    per unit of cost on the *net* penalty Y - c (base - X); per unit of cost, that is Y.
-    """
-
-    cost: Floats  # [K] in (0, 1]
-    reward: Floats  # [K] in [0, 1]
-    penalty: Floats  # [K, M] in [0, 1]
-    limits: Floats  # [M]
-    kinds: tuple[Kind, ...] = ()
-
-    @cached_property
-    def base(self) -> Floats:
-        """The mean of what each limit is per, [K, M]."""
-        means = (self.cost, np.ones_like(self.cost), self.reward)
-        columns = [kind.unit.pick(*means) for kind in self.kinds]
-        return np.array(columns, np.float64).reshape(len(columns), len(self.cost)).T
-
-    @cached_property
-    def per_cost(self) -> npt.NDArray[np.bool_]:
-        """Which limits are per unit of cost, [M]."""
-        return np.array([kind.per_cost for kind in self.kinds], np.bool_)
-
-    @cached_property
-    def net(self) -> Floats:
-        """The mean net penalty of every arm and limit, [K, M]."""
-        if self.per_cost.all():
-            return self.penalty
-        return self.penalty - self.limits * (self.base - self.cost[:, np.newaxis])
-
-    @cached_property
-    def reward_rate(self) -> Floats:
-        """E[R] / E[X] of every arm, [K]."""
-        return self.reward / self.cost
-
-    @cached_property
-    def penalty_rate(self) -> Floats:
-        """The net penalty per unit of cost, [K, M]: E[Y] / E[X] for limits per unit of cost."""
-        return self.net / self.cost[:, np.newaxis]
-
-    @property
-    def smallest_cost(self) -> float:
-        """The paper's mu_min: the smallest mean cost of an arm."""
-        return float(self.cost.min())
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """The cells of every arm and channel, normalised and concatenated, for the engines.
-
-    Channel j of arm k has ``count[k, j]`` cells from ``offset[k, j]`` on. It is drawn with the
-    step's uniform number ``source[k, j]``: j, or 0 if it shares the cost's draw.
-    """
-
-    count: npt.NDArray[np.int64]  # [K, 2 + M]
-    offset: npt.NDArray[np.int64]  # [K, 2 + M]
-    source: npt.NDArray[np.int64]  # [K, 2 + M]
-    split: Floats
-    first: Floats
-    second: Floats
-    slope: Floats
-
-
 @dataclass(frozen=True, init=False, repr=False)
-class Problem(Known):
+class Problem(Known, FromLogs):
     """Arms with their laws, and limits on the penalties.
 
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
@@ -260,13 +113,13 @@ class Problem(Known):
         absent: Sequence[str] = (),
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
-        arms = _as_arms(arms)
+        arms = as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
         declared |= {"costs": costs, "known": known, "skip": skip}
         task = Task(names, limits, scales, name, limit=limit, **declared)
         self.__dict__.update(
-            arms=_in_order(arms, task),
+            arms=in_order(arms, task),
             limit=task.limits,
             scales=task.scales,
             name=task.name,
@@ -311,7 +164,7 @@ class Problem(Known):
             if checked and change.at <= checked[-1].at:
                 before = f"{checked[-1].at!r}, that of change {k - 1}"
                 raise ProblemError(f"change {k}: at = {change.at!r}: must be above {before}")
-            with _within(f"change {k} (at {change.at!r})"):
+            with within(f"change {k} (at {change.at!r})"):
                 absent = self._absent(change.absent)
                 checked.append(Change(change.at, self._after(change).arms, absent))
         return tuple(checked)
@@ -339,20 +192,25 @@ class Problem(Known):
         place = {name: k for k, name in enumerate(self.names)} if any(names) else {}
         return tuple(frozenset(place[name] for name in some) for some in names)
 
+    @property
+    def arms_by_phase(self) -> tuple[Sequence[Arm], ...]:
+        """The arms as declared, at the start and after every change, [J]."""
+        return (self.arms, *(change.arms for change in self.changes))
+
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """The phases in order; if the arms do not change, one phase with the problem itself."""
         if not self.changes:
             return (Phase(0.0, 1.0, self),)
         starts = [0.0, *(change.at for change in self.changes)]
-        arms = [self.arms, *(change.arms for change in self.changes)]
-        there = [_there(some, away) for some, away in zip(arms, self.absences, strict=True)]
+        pairs = zip(self.arms_by_phase, self.absences, strict=True)
+        there = [_there(some, away) for some, away in pairs]
         return tuple(
-            Phase(start, end - start, self._with(some))
+            Phase(start, end - start, self._with_arms(some))
             for start, end, some in zip(starts, [*starts[1:], 1.0], there, strict=True)
         )
 
-    def _with(self, arms: Sequence[Arm]) -> Problem:
+    def _with_arms(self, arms: Sequence[Arm]) -> Problem:
         """The same task with other arms behind it, which do not change."""
         return replace(self, arms=arms, changes=(), absent=())
 
@@ -370,7 +228,7 @@ class Problem(Known):
             raise ProblemError(
                 f"arms = {len(change.arms)}: must be {self.arm_count}, as many as at the start"
             )
-        after = self._with(change.arms)
+        after = self._with_arms(change.arms)
         for k, (name, known) in enumerate(zip(after.names, self.names, strict=True), start=1):
             if name != known:
                 raise ProblemError(f"arm {k}: name {name!r} must be {known!r}, as at the start")
@@ -393,11 +251,23 @@ class Problem(Known):
         """The problem at a budget, in its units: a limit in total becomes one per unit of cost."""
         if not self.depends_on_budget:
             return self
-        made = object.__new__(Problem)
-        own = {one.name: self.__dict__[one.name] for one in fields(self)}
-        known = self._known.at(budget)
-        made.__dict__.update(own, limit=known.limits, _known=known)
-        return made
+        return self._stating(self._known.at(budget))
+
+    def with_limits(self, limits: Mapping[str, float]) -> Problem:
+        """The problem with other numbers for the limits that are named, each per what it was.
+
+        >>> from tightrope import ready_problem
+        >>> ready_problem("paper").with_limits({"penalty": 0.7}).limits
+        (0.7,)
+        """
+        task = replace(self._known, limits=self.other_limits(limits))
+        if task.told != self._known.told:
+            raise ProblemError(f"limits = {shown(dict(limits))}: must be on the same penalties")
+        return self._stating(task)
+
+    def _stating(self, task: Task) -> Problem:
+        """The same arms with the limits of a task about the same penalties."""
+        return self._with(limit=task.limits, _known=task)
 
     @property
     def normal_smallest_cost(self) -> float:
@@ -410,8 +280,8 @@ class Problem(Known):
 
         If the arms change, these are the moments of the arms at the start; see ``phases``.
         """
-        if self._odds is not None:
-            means = self._odds / self._known.told_scales
+        if self.told_odds is not None:
+            means = self.told_odds / self._known.told_scales
         else:
             means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
             means /= self._known.told_scales
@@ -441,58 +311,16 @@ class Problem(Known):
 
     def tables(self) -> Tables:
         """The tables that engines draw from, normalised; those at the start if the arms change."""
-        shape, (columns, constants) = (self.arm_count, -1), self.columns
-        count, (split, first, second, slope) = self._cells()
-        scales = np.repeat(np.tile(self._known.told_scales, self.arm_count), count)
-        told = np.maximum(columns, 0)
-        counts, offsets, sources = (
-            np.take_along_axis(table, told, axis=1)
-            for table in (
-                count.reshape(shape), (np.cumsum(count) - count).reshape(shape), self._sources()
-            )
-        )  # fmt: skip
-        fixed = np.argwhere(columns < 0)  # a cell for each constant
-        values = constants[fixed[:, 0], fixed[:, 1]]
-        for at_cell, (k, channel) in enumerate(fixed.tolist()):
-            counts[k, channel], offsets[k, channel] = 1, len(split) + at_cell
-            sources[k, channel] = channel
-        return Tables(
-            count=counts,
-            offset=offsets,
-            source=sources,
-            split=np.append(split, np.ones(len(values))),
-            first=np.append(first / scales, values),
-            second=np.append(second / scales, values),
-            slope=np.append(slope / scales, np.zeros(len(values))),
-        )
-
-    def _cells(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """The number of cells per arm and told outcome [K * C], and all cells [4, n]."""
-        ones = np.ones(self.arm_count * len(self._known.told_scales), dtype=np.int64)
-        if self._odds is not None:
-            return ones, _bernoulli_cells(self._odds)
-        cells = [one for arm in self.arms for one in arm.short_cells()]
-        if all(type(one) is tuple for one in cells):
-            return ones, np.array(cells).T
-        tables = [one.columns if isinstance(one, Cells) else np.array([one]).T for one in cells]
-        counts = np.array([table.shape[1] for table in tables], dtype=np.int64)
-        return counts, np.concatenate(tables, axis=1)
-
-    def _sources(self) -> npt.NDArray[np.int64]:
-        """The uniform number that each told outcome is drawn with, [K, C]."""
-        own = (0, 1, *(2 + m for m in self._known.told))
-        if self._odds is not None:
-            return np.tile(own, (self.arm_count, 1))
-        return np.array(own)[[arm.sources for arm in self.arms]]
+        return tables_of(self)
 
     def bernoulli(self) -> Floats | None:
         """P(outcome = 1), [K, 2 + M]; None unless all are independent, 0 or 1, and scales are 1."""
         if len(self._known.told) < self.penalty_count:
             return None
-        return self._odds if set(self.scales.channels) == {1.0} else None
+        return self.told_odds if set(self.scales.channels) == {1.0} else None
 
     @cached_property
-    def _odds(self) -> Floats | None:
+    def told_odds(self) -> Floats | None:
         """P(outcome = 1), [K, C] of what is told; None unless all are independent and 0 or 1."""
         if isinstance(self.arms, BernoulliArms):
             return self.arms.odds
@@ -525,101 +353,6 @@ class Problem(Known):
         coins = BernoulliArms(odds_of(costs, rewards, penalties), names)
         return cls(coins, limit=limit, name=name, limits=limits)
 
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        *,
-        arm: str,
-        cost: str | float,
-        reward: str | float,
-        penalty: str | Sequence[str] | Mapping[str, str] | None = None,
-        limits: Mapping[str, float | Kind] | None = None,
-        scales: Scales | Mapping[str, float] | None = None,
-        name: str = "",
-        drop_missing: bool = False,
-        min_rows: int = 1,
-        without: Sequence[str] = (),
-    ) -> Problem:
-        """A problem from a log: a data frame with a row for each pull.
-
-        ``frame``: of pandas, polars, pyarrow or another library that narwhals knows, or a mapping
-        of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns, or a
-        number for all rows (a request costs 1). ``penalty``: the columns of the penalties, whose
-        names are those of their limits, or columns by the limits' names; by default the limits'
-        names. ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with
-        all its outcomes.
-
-        ``scales``: the largest possible outcomes, a ``Scales`` or some by name (cost, reward, the
-        limits' names); by default the largest ones seen, rounded up to a short number.
-        ``drop_missing`` leaves out rows with a missing value, which are refused else. Arms with
-        fewer than ``min_rows`` rows, and those in ``without``, are left out.
-
-        It has many parameters because each is about another column, or another fault of logs.
-
-        >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "score": [1, 0, 1],
-        ...        "bad": [0, 1, 0]}
-        >>> import warnings
-        >>> warnings.simplefilter("ignore")  # so few rows
-        >>> seen = Problem.from_frame(log, arm="model", cost="usd", reward="score",
-        ...                           limits={"bad": 2})
-        >>> seen.names, seen.scales.cost, [round(arm.cost.mean, 3) for arm in seen.arms]
-        (('a', 'b'), 0.4, [0.3, 0.1])
-        """
-        from tightrope.data.fitting import fit
-
-        return fit(
-            frame,
-            arm=arm,
-            cost=cost,
-            reward=reward,
-            penalty=penalty,
-            limits=limits,
-            scales=scales,
-            name=name,
-            drop_missing=drop_missing,
-            min_rows=min_rows,
-            without=without,
-        ).problem
-
-    @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
-        """As ``from_frame``, from a CSV file with a line of column names; reads only those named.
-
-        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow or polars read it where
-        they are installed; without them it takes longer.
-        """
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="csv", **options).problem
-
-    @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
-        """As ``from_frame``, from a Parquet file; needs pyarrow or polars."""
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="parquet", **options).problem
-
-    @classmethod
-    def from_campaign(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
-        """A problem from a campaign: its settled tickets, in a file of ``campaign export``.
-
-        Arms, limits and scales are the campaign's, unless ``limits`` or ``scales`` are given.
-        ``options``: those of ``from_frame`` that name no columns.
-        """
-        from tightrope.data.fitting import fit
-
-        return fit(path, format="campaign", **options).problem
-
-    @classmethod
-    def from_log(
-        cls, log: Any, limits: Mapping[str, float | Kind] | None = None, **options: Any
-    ) -> Problem:
-        """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
-        from tightrope.data.fitting import problem_of
-
-        return problem_of(log, limits, **options)
-
     def __repr__(self) -> str:
         named = zip(self.limit_names, self.limit_kinds, strict=True)
         limits = [f"{name} <= {limit.number:g}{limit.suffix}" for name, limit in named]
@@ -645,40 +378,12 @@ class Problem(Known):
 
         ``rows``: those that are not in the table, or the folder of the file that has them.
         """
-        known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", *FACT_KEYS))
-        if holds_task(table):
-            raise ProblemError(
-                "arms have only names, so it is a task; simulating needs the laws: cost, reward"
-                " and penalty of every arm"
-            )
-        for key in FACT_KEYS:
-            if key in table:
-                raise ProblemError(
-                    f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a"
-                    " problem it follows from the laws"
-                )
-        head = read_head(table)
-        known = head.get("known")
-        told = tuple(
-            name
-            for name, limit in (head["limits"] or {}).items()
-            if not (isinstance(limit, dict) and {"of", "share"} & set(limit))
-            and not (isinstance(known, dict) and name in known)
-        )
-        said, reader = _reader(table, rows)
-        laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
-        made = cls(
-            read_arms(table.get("arms", []), "arms", laws),
-            changes=tuple(_read_changes(table.get("changes", []), laws)),
-            absent=table.get("absent", ()),
-            **head,
-        )
-        if said is not None and reader is not None:
-            reader.require_end()
-            if made.rows_digest != said.sha256:
-                where = f"file {said.file!r}: " if said.file else ""
-                allowed = f"be those of sha256 = {said.sha256!r}; they have changed"
-                raise ProblemError(f"rows: {where}must {allowed}")
+        arguments, said = read_problem(table, rows)
+        made = cls(**arguments)
+        if said is not None and made.rows_digest != said.sha256:
+            where = f"file {said.file!r}: " if said.file else ""
+            allowed = f"be those of sha256 = {said.sha256!r}; they have changed"
+            raise ProblemError(f"rows: {where}must {allowed}")
         return made
 
     def to_toml(self) -> str:
@@ -704,20 +409,7 @@ class Problem(Known):
 
     @cached_property
     def _toml(self) -> str:
-        return self._text(None)
-
-    def _text(self, rows: FileOfRows | None) -> str:
-        """The TOML, with the numbers of rows alone if ``rows`` says where they are."""
-        known, counts = self._known, rows is not None
-        head = known.head_table() | {"absent": list(self.absent)}
-        if rows is not None:
-            head["rows"] = rows.table()
-        texts = [entries_text(head), *arm_texts(self.arms, "arms", known, counts=counts)]
-        for change in self.changes:
-            entries = {"at": change.at, "absent": list(change.absent)}
-            texts.append(f"\n[[changes]]\n{entries_text(entries)}")
-            texts += arm_texts(change.arms, "changes.arms", known, counts=counts)
-        return "".join(texts).lstrip()
+        return problem_text(self)
 
     @cached_property
     def outline(self) -> str:
@@ -725,31 +417,27 @@ class Problem(Known):
 
         It is as good as the TOML for comparing problems, and short.
         """
-        return self.to_toml() if self.row_count <= MOST_INLINE else self._text(self._rows_said())
+        return self.to_toml() if self.row_count <= MOST_INLINE else problem_text(self, file="")
 
-    def _rows_said(self, file: str = "") -> FileOfRows:
-        weighted = any(one[0].weights is not None for one in self._observed())
-        return FileOfRows(self.rows_digest, file, weighted)
-
-    def _observed(self) -> Iterator[Columns]:
+    def observed_columns(self) -> Iterator[Columns]:
         """The columns of every arm that has rows, [2 + M], also after changes."""
-        for arms in (self.arms, *(change.arms for change in self.changes)):
+        for arms in self.arms_by_phase:
             if not isinstance(arms, BernoulliArms):
                 yield from filter(None, map(row_columns, arms))
 
     @cached_property
     def row_count(self) -> int:
         """The number of observed rows of all arms; 0 if all have laws."""
-        return sum(len(one[0].chances) for one in self._observed())
+        return sum(len(one[0].chances) for one in self.observed_columns())
 
     @cached_property
     def rows_digest(self) -> str:
         """The SHA-256 of all observed rows."""
-        return rows_digest(self._observed())
+        return rows_digest(self.observed_columns())
 
     def observed_rows(self) -> Rows:
         """The observed rows of all arms as one table, in the user's units."""
-        return rows_of(self._observed())
+        return rows_of(self.observed_columns())
 
     def save(self, path: str | os.PathLike[str]) -> list[str]:
         """Write the problem as TOML, and its rows beside it; ``load_problem`` reads both.
@@ -758,40 +446,7 @@ class Problem(Known):
         (``problem.toml`` and ``problem.parquet``), which needs pyarrow or polars. Returns the
         files' paths.
         """
-        target = os.fspath(path)
-        stem, suffix = os.path.splitext(target)
-        if suffix != ".toml":
-            raise ProblemError(f"file {target!r}: must end in .toml")
-        require_writable(target)
-        if self.row_count <= FEW_ROWS:
-            write_text(target, self.to_toml())
-            return [target]
-        beside, said = f"{stem}.parquet", self._rows_said(f"{os.path.basename(stem)}.parquet")
-        counts = {
-            f"{arm.name}, after change {j}" if j else arm.name: len(columns[0].chances)
-            for j, arms in enumerate([self.arms, *(change.arms for change in self.changes)])
-            for arm in arms
-            if (columns := row_columns(arm))
-        }
-        with whole_file(beside) as file:
-            write_parquet(file, self.observed_rows(), self._known.told_channels, counts)
-        write_text(target, self._text(said))
-        return [target, beside]
-
-
-def _reader(
-    table: dict[str, Any], rows: Rows | str | None
-) -> tuple[FileOfRows | None, RowReader | None]:
-    """What a table says about rows that are elsewhere, and a reader of them."""
-    if "rows" not in table:
-        return None, None
-    said = file_of_rows(table["rows"])
-    if isinstance(rows, str) and said.file:
-        rows = read_parquet(os.path.join(rows, said.file), said.weights)
-    if not isinstance(rows, Rows):
-        where = f"in the file {said.file!r}" if said.file else "elsewhere"
-        raise ProblemError(f"rows: are {where}; must be read with load_problem, from its folder")
-    return said, RowReader(rows)
+        return save_problem(self, os.fspath(path))
 
 
 def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
@@ -803,58 +458,3 @@ def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
         replace(there[k % len(there)], name=arm.name) if k in away else arm
         for k, arm in enumerate(arms)
     )
-
-
-def _as_arms(arms: object) -> Sequence[Arm]:
-    """The arms as a tuple, or as ``BernoulliArms``, each of them an ``Arm``."""
-    if isinstance(arms, BernoulliArms):
-        arms.check_names()
-        return arms
-    if not isinstance(arms, Iterable):
-        raise ProblemError(f"arms = {shown(arms)}: must be a list of arms")
-    arms = tuple(arms)
-    for k, arm in enumerate(arms, start=1):
-        if not isinstance(arm, Arm):
-            raise ProblemError(f"arm {k}: {shown(arm)} must be an Arm")
-    return arms
-
-
-def _in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
-    """The arms, checked, with their penalties in the order of the limits."""
-    if isinstance(arms, BernoulliArms):
-        arms.check(task)
-        return arms
-    ordered = tuple([arm.in_order(task) for arm in arms])
-    for k, arm in enumerate(ordered):
-        arm.check_range(task)
-        if task.knows_something:
-            _check_known(arm, task.known_outcomes[k], task)
-    return ordered
-
-
-def _check_known(arm: Arm, known: Floats, task: Task) -> None:
-    """Raise unless the arm's laws agree with what is declared to be known."""
-    places = (0, 1, *(2 + m for m in task.told))
-    for channel, law, place in zip(task.told_channels, arm.marginals(), places, strict=True):
-        value = float(known[place])
-        if not np.isnan(value) and (law.low != value or law.high != value):
-            raise ProblemError(
-                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, which"
-                " is declared to be known"
-            )
-
-
-def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
-    """The changes of a list of TOML tables, counted from 1 in messages."""
-    if not isinstance(tables, list):
-        raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
-    for k, table in enumerate(tables, start=1):
-        with at(f"change {k}"):
-            entries = known_keys(table, ("at", "arms", "absent"))
-            if not {"at", "arms"} <= set(entries):
-                raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
-        with _within(f"change {k} (at {shown(entries['at'])})"):
-            arms = read_arms(entries["arms"], "changes.arms", laws)
-        with at(f"change {k}"):
-            change = Change(entries["at"], arms, entries.get("absent", ()))
-        yield change

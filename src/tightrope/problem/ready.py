@@ -18,7 +18,7 @@ from tightrope.problem import (
     routing,
     table_of,
 )
-from tightrope.problem.laws import (
+from tightrope.problem.distributions import (
     Bernoulli,
     Beta,
     Constant,
@@ -26,8 +26,8 @@ from tightrope.problem.laws import (
     TruncatedNormal,
     TwoPoint,
     Uniform,
-    at,
 )
+from tightrope.problem.values import at
 
 __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tightrope.problem.arms import Arm
 from tightrope.problem.problem import Problem
-from tightrope.problem.task import Scales
+from tightrope.problem.scales import Scales
 
 __all__ = ["LISTED", "routing"]
 

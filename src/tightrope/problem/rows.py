@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 
 from tightrope.errors import ProblemError, TightropeError
-from tightrope.problem.laws import Empirical, Floats, at, known_keys, shown
+from tightrope.problem.distributions import Empirical
+from tightrope.problem.values import Floats, at, known_keys, shown
 
 __all__ = [
     "FileOfRows",
@@ -76,22 +77,15 @@ class RowReader:
 def rows_of(arms: Iterable[Columns]) -> Rows:
     """The rows of arms as one table; arms without rows have no columns here."""
     found = [arm for arm in arms if len(arm)]
-    outcomes = np.array([np.concatenate([_values(one[j]) for one in found]) for j in _range(found)])
+    channels = zip(*found, strict=True)
+    outcomes = np.array([np.concatenate([one.values for one in channel]) for channel in channels])
     if all(one[0].weights is None for one in found):
         return Rows(outcomes)
     weights = [
-        np.full(len(_values(one[0])), np.nan) if one[0].weights is None else one[0].chances
+        np.full(len(one[0].values), np.nan) if one[0].weights is None else one[0].chances
         for one in found
     ]
     return Rows(outcomes, np.concatenate(weights))
-
-
-def _range(arms: Sequence[Columns]) -> range:
-    return range(len(arms[0]) if arms else 0)
-
-
-def _values(column: Empirical) -> Floats:
-    return cast(Floats, column.values)
 
 
 def rows_digest(arms: Iterable[Columns]) -> str:
@@ -99,7 +93,7 @@ def rows_digest(arms: Iterable[Columns]) -> str:
     digest = hashlib.sha256()
     for arm in arms:
         for column in arm:
-            digest.update(_bytes(_values(column)))
+            digest.update(_bytes(column.values))
         if len(arm):
             weighted = arm[0].weights is not None
             digest.update(b"weights" if weighted else b"equal")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tightrope.errors import InputError
 from tightrope.files import whole_file
 from tightrope.names import in_figure
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.report.extra import require
 from tightrope.report.panels import Panel, PolicyCurve, Reference, metric_panels, trajectory_panels
 from tightrope.report.rows import detailed

@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.data.bootstraps import Bootstrap, Chance, Split
-from tightrope.data.planning import QUANTILES, Earned, Plan, PlanRow, Worth
+from tightrope.data.bootstraps import Bootstrap
+from tightrope.data.draws import Chance, Split
+from tightrope.data.plans import QUANTILES, Earned, Plan, PlanRow, Worth
 from tightrope.files import make_folder, require_folder, write_text
 from tightrope.formats import decimals_of, number, odds, percent, with_reach
 from tightrope.names import csv_text, in_text

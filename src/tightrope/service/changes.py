@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 from tightrope.errors import InputError, NotFoundError
 from tightrope.live.writing import Writer
 from tightrope.policies.naming import known_policies
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.service.wire import DecisionAnswer, ReportAnswer
 
 if TYPE_CHECKING:

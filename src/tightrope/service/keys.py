@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from tightrope.errors import InputError
 from tightrope.files import whole_file
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
 
 __all__ = [

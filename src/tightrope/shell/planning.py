@@ -43,7 +43,6 @@ def plan(
     draws: of the bootstrap over a log's rows; 0 takes the log as the truth
     out FOLDER: write a page with fan charts, and its numbers, here
     """
-    from tightrope.data.planning import change_limits
     from tightrope.data.planning import plan as make
     from tightrope.problem.ready import load_problem
     from tightrope.report.plan import print_plan, require_report
@@ -56,7 +55,7 @@ def plan(
         require_report(out)
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = make(
-            change_limits(loaded, by_name(limit, "--limit", loaded.limit_names)),
+            loaded.with_limits(by_name(limit, "--limit", loaded.limit_names)),
             policy or None,
             budgets=budget,
             runs=runs,

@@ -34,8 +34,10 @@ import numpy.typing as npt
 from tightrope.errors import InputError
 from tightrope.optimum.pi_star import best_arms
 from tightrope.problem import Arm, Problem, require_unchanging
-from tightrope.problem.laws import Cells, FiniteLaw, number
+from tightrope.problem.cells import Cells
 from tightrope.problem.mixtures import BestMixture
+from tightrope.problem.outcomes import FiniteLaw
+from tightrope.problem.values import number
 
 __all__ = ["LearningLimit", "learning_limit"]
 

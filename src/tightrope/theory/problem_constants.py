@@ -9,7 +9,7 @@ import numpy as np
 from tightrope.errors import InputError, ProblemError
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, require_unchanging
-from tightrope.problem.laws import Cells
+from tightrope.problem.cells import Cells
 
 __all__ = ["TheoryConstants", "constants"]
 

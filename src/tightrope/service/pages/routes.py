@@ -24,7 +24,7 @@ from tightrope.formats import Money
 from tightrope.live.describing import refused_of, why_of
 from tightrope.live.events import Row, line_of, when, words_of
 from tightrope.names import csv_text
-from tightrope.problem.laws import shown
+from tightrope.problem.values import shown
 from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing

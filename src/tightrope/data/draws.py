@@ -1,0 +1,343 @@
+"""Draws of the Bayesian bootstrap, problems with random weights on the same rows; runs over them.
+
+Letters: D draws, n runs per draw, M limits.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.engine.arguments import run_numbers, seed_number
+from tightrope.engine.progress import Progress
+from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
+from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, InputError
+from tightrope.policies.base import Policy
+from tightrope.problem import Arm, Problem
+from tightrope.problem.distributions import Empirical
+from tightrope.problem.values import shown
+from tightrope.results import Floats, Results, violations
+from tightrope.statistics import Estimate, wilson
+
+__all__ = [
+    "DRAWS",
+    "FEWEST_RUNS",
+    "Chance",
+    "Draws",
+    "Sample",
+    "Split",
+    "arms_with_rows",
+    "log_notes",
+    "sample",
+    "split",
+]
+
+DRAWS, MOST_DRAWS = 50, 10_000  # by default, and at most
+FEWEST_RUNS = 2  # of a draw: one run has no variance
+MOST_BYTES = 2**28  # of the tables that one call of the engine holds
+BROKEN = 1e-9  # of a limit: what rounding may add to a run's rate
+
+
+@dataclass(frozen=True)
+class Split(Estimate):
+    """A value and its two errors, all in its own unit; ``error`` is both together.
+
+    ``simulation``: the standard error that the finite number of runs leaves, 0 if the value is
+    exact. ``log``: the standard deviation that the finite number of rows leaves, 0 if the arms have
+    laws. The variances add up.
+
+    >>> value = Split(1.3, simulation=0.003, log=0.004)
+    >>> round(value.error, 6), round(value.log_share, 2)
+    (0.005, 0.64)
+    """
+
+    error: float = field(init=False, repr=False)
+    simulation: float = 0.0
+    log: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", math.hypot(self.simulation, self.log))
+
+    @property
+    def log_share(self) -> float:
+        """The share of the variance that more rows would take away, from 0 to 1."""
+        return self.log**2 / self.error**2 if self.error else 0.0
+
+    def described(self, name: str) -> dict[str, Any]:
+        """JSON-ready entries under ``name``: value, standard error, its parts, 95 % interval."""
+        *whole, interval = super().described(name).items()
+        parts = {f"{name}_se_simulation": self.simulation, f"{name}_se_log": self.log}
+        return dict([*whole, *parts.items(), interval])
+
+
+def split(values: npt.ArrayLike) -> Split:
+    """The mean of values [D, n], one per run, and its errors; n is at least 2.
+
+    With one draw there is no part of the log, and the part of the simulation is the usual standard
+    error of the mean.
+
+    >>> split([[1.0, 3.0]])
+    Split(mean=2.0, simulation=1.0, log=0.0)
+    """
+    samples = np.asarray(values, np.float64)
+    draws, runs = samples.shape
+    within = float(samples.var(axis=1, ddof=1).mean())
+    part = 0.0
+    if draws > 1:
+        between = float(samples.mean(axis=1).var(ddof=1))
+        part = max(between - within / runs, 0.0) * (1.0 + 1.0 / draws)  # the mean is of D draws
+    return Split(float(samples.mean()), math.sqrt(within / samples.size), math.sqrt(part))
+
+
+@dataclass(frozen=True)
+class Chance:
+    """The probability of an event in a run, with its 95 % interval (Wilson's).
+
+    The interval includes the part of the log: it is that of as many runs as would leave the error
+    of both parts together.
+    """
+
+    share: float
+    low: float
+    high: float
+    runs: int
+
+    @classmethod
+    def of(cls, happened: npt.ArrayLike) -> Chance:
+        """From whether it happened in each run, [D, n].
+
+        >>> Chance.of([[False] * 100]).high.__round__(3)
+        0.037
+        """
+        events = np.asarray(happened, np.float64)
+        parts = split(events)
+        variance, spread = parts.error**2, parts.mean * (1.0 - parts.mean)
+        runs = min(spread / variance, events.size) if variance > 0.0 else float(events.size)
+        low, high = wilson(parts.mean * runs, runs)
+        return cls(parts.mean, float(low), float(high), events.size)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The share, its interval and the number of runs, for JSON."""
+        return {"share": self.share, "interval": [self.low, self.high], "runs": self.runs}
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws from what the laws of a problem may be, given its arms' rows.
+
+    ``count`` is 1, and the problem itself the only draw, where no arm has rows. A draw depends only
+    on ``seed`` and its number.
+    """
+
+    problem: Problem
+    count: int
+    seed: int
+
+    @classmethod
+    def of(cls, problem: Problem, draws: int, seed: int, runs: int = FEWEST_RUNS) -> Draws:
+        """So many draws; one where there are no rows, or where ``draws`` is 0.
+
+        Raises also for a number of ``runs`` that is invalid, or too small for an interval.
+        """
+        if len(run_numbers(runs)) < FEWEST_RUNS:
+            raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
+        whole = isinstance(draws, int | np.integer) and not isinstance(draws, bool)
+        if not whole or not (draws == 0 or 2 <= draws <= MOST_DRAWS):
+            allowed = f"0, or a whole number from 2 to {MOST_DRAWS:,}"
+            raise InputError(f"draws = {shown(draws)} must be {allowed}")
+        rows = draws > 1 and bool(arms_with_rows(problem))
+        return cls(problem, int(draws) if rows else 1, seed_number(seed))
+
+    @property
+    def vary(self) -> bool:
+        """Whether the draws differ."""
+        return self.count > 1
+
+    def of_problem(self, problem: Problem) -> Draws:
+        """The same draws of the rows for another problem with them, such as one with new limits."""
+        return replace(self, problem=problem)
+
+    def problems(self) -> Iterator[Problem]:
+        """The problem of each draw, one after the other."""
+        for number in range(self.count):
+            yield self._draw(number) if self.vary else self.problem
+
+    def _draw(self, number: int) -> Problem:
+        """Draw ``number``, from 0."""
+        stream = np.random.default_rng([self.seed, number])
+
+        def drawn(arms: Sequence[Arm]) -> list[Arm]:
+            return [_reweighted(arm, stream) for arm in arms]
+
+        arms = drawn(self.problem.arms)
+        changes = [replace(one, arms=drawn(one.arms)) for one in self.problem.changes]
+        return replace(self.problem, arms=arms, changes=changes)
+
+    @cached_property
+    def tables(self) -> int:
+        """About how many bytes a draw's tables take, for one policy at one budget."""
+        cells = self.problem.row_count * len(self.problem.told_channels)
+        return 1 + 32 * cells if self.vary else 1
+
+    def values(self, measure: Callable[[Problem], npt.ArrayLike]) -> Floats:
+        """A measure of the problem itself and of every draw, [1 + D, ...].
+
+        nan where no mixture keeps the limits of a draw; InfeasibleError if none does in the log.
+        """
+        own = np.asarray(measure(self.problem), np.float64)
+        found = np.full((1 + self.count, *own.shape), np.nan)
+        found[0] = own
+        for number, problem in enumerate(self.problems(), start=1):
+            with suppress(InfeasibleError):
+                found[number] = measure(problem) if self.vary else own
+        return found
+
+    def spread(self, values: Floats) -> Split:
+        """The problem's own value, and the spread of the draws', of ``values`` [1 + D]."""
+        kept = values[1:][~np.isnan(values[1:])]
+        several = self.vary and len(kept) > 1
+        return Split(float(values[0]), 0.0, float(kept.std(ddof=1)) if several else 0.0)
+
+
+def arms_with_rows(problem: Problem) -> tuple[str, ...]:
+    """The names of the arms that have rows; the others have laws, which are taken as known."""
+    if problem.bernoulli() is not None and not problem.changes:
+        return ()
+    found = {arm.name for arms in problem.arms_by_phase for arm in arms if _rows(arm)}
+    return tuple(name for name in problem.names if name in found)
+
+
+def _rows(arm: Arm) -> int:
+    """How many rows an arm has; 0 if it has laws."""
+    return len(arm.cost.chances) if isinstance(arm.cost, Empirical) else 0
+
+
+def _reweighted(arm: Arm, stream: np.random.Generator) -> Arm:
+    """The arm with Dirichlet weights on top of those that its rows have; as it is without rows."""
+    if not isinstance(arm.cost, Empirical):
+        return arm
+    weights = stream.standard_exponential(_rows(arm))
+    if arm.cost.weights is not None:
+        weights *= arm.cost.chances
+    return arm.weighted(weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The runs of one policy at one budget over all draws, in the user's units."""
+
+    policy: str
+    knows: str
+    budget: float
+    reward: Floats  # [D, n]
+    pulls: Floats  # [D, n]
+    cost: Floats  # [D, n]
+    violation: Floats  # [D, n, M] in each limit's own terms, less the limit
+    limits: Floats  # [M]
+    limit_names: tuple[str, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many in all."""
+        return self.reward.size
+
+    @property
+    def broken(self) -> npt.NDArray[np.bool_]:
+        """Whether each run ends above each limit, [D, n, M]."""
+        return np.asarray(self.violation > BROKEN * self.limits)
+
+
+def sample(
+    draws: Draws,
+    groups: Sequence[tuple[Mapping[str, Policy], Sequence[float]]],
+    runs: int,
+    settings: SimulationSettings,
+    first: int = 0,
+) -> list[Sample]:
+    """Runs of every group (policies, budgets) on every draw; at least ``runs`` of each in all.
+
+    All draws are one call of the engine, as far as their tables fit into memory. Draw d has its own
+    run numbers, from ``first`` on; without rows they are 0, 1, ... as ``simulate`` has them. Raises
+    ``Interrupted`` after Ctrl-C.
+    """
+    each = max(FEWEST_RUNS, -(-runs // draws.count))
+    jobs = sum(len(policies) * len(budgets) for policies, budgets in groups)
+    at_once = max(1, MOST_BYTES // (draws.tables * jobs))
+    found: list[list[Results]] = []
+    numbered = enumerate(draws.problems())
+    told, done = settings.progress, 0
+    while some := list(islice(numbered, at_once)):
+        requests = [
+            SimulationRequest(problem, policies, budgets, _numbers(first, number, each))
+            for number, problem in some
+            for policies, budgets in groups
+        ]
+        part = settings
+        if callable(told):
+            part = replace(settings, progress=_within(told, done, len(some), draws.count))
+        with warnings.catch_warnings():
+            if draws.vary:  # the caller says so once, of the log itself
+                warnings.simplefilter("ignore", InfeasibleLimitsWarning)
+            made = make(requests, part, whole=True)
+        size = len(groups)
+        found += [made[at : at + size] for at in range(0, len(made), size)]
+        done += len(some)
+    return [
+        _pooled([results[at] for results in found], label, g)
+        for at, (policies, budgets) in enumerate(groups)
+        for label in policies
+        for g in range(len(budgets))
+    ]
+
+
+def _numbers(first: int, draw: int, each: int) -> npt.NDArray[np.int64]:
+    return np.arange(first + draw * each, first + (draw + 1) * each)
+
+
+def _within(told: Callable[[float], None], done: int, part: int, count: int) -> Progress:
+    """The progress of a part, as a fraction of the whole."""
+    return lambda fraction: told((done + fraction * part) / count)
+
+
+def _pooled(results: Sequence[Results], label: str, g: int) -> Sample:
+    """The runs of a policy at budget number ``g``, from the results of every draw."""
+    runs = [one[label].normalised_runs[g] for one in results]
+    problem, budget = results[0].problem, results[0].budgets[g]
+    scales = problem.scales
+    return Sample(
+        policy=label,
+        knows=results[0][label].knows,
+        budget=budget,
+        reward=np.array([one.reward for one in runs]) * scales.reward,
+        pulls=np.array([one.pulls.sum(axis=1) for one in runs], np.float64),
+        cost=np.array([one.cost for one in runs]) * scales.cost,
+        violation=np.array([violations(problem, one, budget) for one in runs]),
+        limits=np.array(problem.limits, np.float64),
+        limit_names=problem.limit_names,
+    )
+
+
+def log_notes(
+    problem: Problem, varied: Sequence[str], draws: int, infeasible: float = 0.0
+) -> list[str]:
+    """Sentences on the part of the log: which arms it is about, and how it was found."""
+    if not varied:
+        return ["The arms have laws, not rows: the errors are of the simulation alone."]
+    if draws < 2:
+        return ["No draws were asked for: the errors are of the simulation alone."]
+    told = [f"The part of the log is from {draws} draws of the Bayesian bootstrap over rows."]
+    others = [name for name in problem.names if name not in varied]
+    if others:
+        told.append(f"Arms with laws count as known: {', '.join(others)}.")
+    if infeasible:
+        told.append(f"In {infeasible:.0%} of the draws no mixture of the arms keeps the limits.")
+    return told

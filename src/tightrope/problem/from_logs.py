@@ -1,0 +1,104 @@
+"""Problems from logs: the constructors that ``tightrope.data`` stands behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
+
+from tightrope.problem.limits import Kind
+from tightrope.problem.scales import Scales
+
+if TYPE_CHECKING:
+    from tightrope.problem.problem import Problem
+
+__all__ = ["FromLogs", "LogOptions"]
+
+
+class LogOptions(TypedDict, total=False):
+    """Which columns of a log say what, and what a problem has beside them; see ``from_frame``."""
+
+    arm: Required[str]
+    cost: Required[str | float]
+    reward: Required[str | float]
+    penalty: str | Sequence[str] | Mapping[str, str] | None
+    limits: Mapping[str, float | Kind] | None
+    scales: Scales | Mapping[str, float] | None
+    name: str
+    drop_missing: bool
+    min_rows: int
+    without: Sequence[str]
+
+
+def _fitting() -> Any:
+    """The constructors of problems from logs: of a layer above this one, imported when used."""
+    return import_module("tightrope.data.fitting")
+
+
+class FromLogs:
+    """The constructors of a problem that read a log."""
+
+    @classmethod
+    def from_frame(cls, frame: Any, **options: Unpack[LogOptions]) -> Problem:
+        """A problem from a log: a data frame with a row for each pull.
+
+        ``frame``: of pandas, polars, pyarrow or another library that narwhals knows, or a mapping
+        of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns, or a
+        number for all rows (a request costs 1). ``penalty``: the columns of the penalties, whose
+        names are those of their limits, or columns by the limits' names; by default the limits'
+        names. ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with
+        all its outcomes.
+
+        ``scales``: the largest possible outcomes, a ``Scales`` or some by name (cost, reward, the
+        limits' names); by default the largest ones seen, rounded up to a short number.
+        ``drop_missing`` leaves out rows with a missing value, which are refused else. Arms with
+        fewer than ``min_rows`` rows, and those in ``without``, are left out.
+
+        >>> from tightrope import Problem
+        >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "score": [1, 0, 1],
+        ...        "bad": [0, 1, 0]}
+        >>> import warnings
+        >>> warnings.simplefilter("ignore")  # so few rows
+        >>> seen = Problem.from_frame(log, arm="model", cost="usd", reward="score",
+        ...                           limits={"bad": 2})
+        >>> seen.names, seen.scales.cost, [round(arm.cost.mean, 3) for arm in seen.arms]
+        (('a', 'b'), 0.4, [0.3, 0.1])
+        """
+        return cls._fitted(frame, options)
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
+        """As ``from_frame``, from a CSV file with a line of column names; reads only those named.
+
+        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow reads it if it is
+        installed; without it, large files take longer.
+        """
+        return cls._fitted(path, options, format="csv")
+
+    @classmethod
+    def from_parquet(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
+        """As ``from_frame``, from a Parquet file; needs pyarrow or polars."""
+        return cls._fitted(path, options, format="parquet")
+
+    @classmethod
+    def from_campaign(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
+        """A problem from a campaign: its settled tickets, in a file of ``campaign export``.
+
+        Arms, limits and scales are the campaign's, unless ``limits`` or ``scales`` are given.
+        ``options``: those of ``from_frame`` that name no columns.
+        """
+        return cls._fitted(path, options, format="campaign")
+
+    @classmethod
+    def from_log(
+        cls, log: Any, limits: Mapping[str, float | Kind] | None = None, **options: Any
+    ) -> Problem:
+        """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
+        made: Problem = _fitting().problem_of(log, limits, **options)
+        return made
+
+    @classmethod
+    def _fitted(cls, source: Any, options: Any, **format: str) -> Problem:
+        made: Problem = _fitting().fit(source, **options, **format).problem
+        return made

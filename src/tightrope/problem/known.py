@@ -1,0 +1,233 @@
+"""What a task and a problem have in common: names, counts and limits, in both units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from tightrope.errors import InputError, ProblemError
+from tightrope.problem.limits import Kind, as_limit
+from tightrope.problem.named import Named, channel_names, nearest_limit
+from tightrope.problem.scales import Scales
+from tightrope.problem.values import Floats, number, shown
+
+if TYPE_CHECKING:
+    from tightrope.problem.task import Task
+
+__all__ = ["MOST_PULLS", "Known", "check_budget", "limit_title"]
+
+Own = TypeVar("Own", bound="Known")
+USUAL_COST = 0.1  # the smallest mean cost where none is declared, normalised
+LEAST_BUDGET = 1e-9  # normalised
+MOST_PULLS = 2.0**53  # of a run: a float64 counts no further
+
+
+def check_budget(budget: object, place: str = "budget") -> float:
+    """``budget`` as a positive, finite float, or an ``InputError`` that calls it ``place``."""
+    with suppress(ProblemError):
+        value = number(budget, place)
+        if value > 0:
+            return value
+    raise InputError(f"{place} = {shown(budget)}: must be a positive, finite number")
+
+
+class Known:
+    """What a :class:`Task` and a problem have in common: names, counts, and limits."""
+
+    _known: Task  # without the facts that laws could tell
+    scales: Scales
+    name: str
+    safe: str | int | None
+    known: Any
+
+    @property
+    def stated(self) -> Task:
+        """The task, without the facts that laws could tell."""
+        return self._known
+
+    def _with(self: Own, **fields_: Any) -> Own:
+        """The same with other values of some fields, which are not checked again."""
+        made = object.__new__(type(self))
+        own = {field.name: self.__dict__[field.name] for field in fields(cast(Any, self))}
+        made.__dict__.update(own, **fields_)
+        return made
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        word = type(self).__name__.lower()
+        return f"{word} {self.name!r}" if self.name else f"the {word}"
+
+    @property
+    def arm_count(self) -> int:
+        """K, at least 1."""
+        return len(self._known.arms)
+
+    @property
+    def penalty_count(self) -> int:
+        """M, at least 0."""
+        return len(self._known.limit_values)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the arms, [K], all different."""
+        return self._known.arms
+
+    @property
+    def limit_names(self) -> tuple[str, ...]:
+        """The names of the limits, [M], which are those of the penalties."""
+        return tuple(cast(Named[Any], self._known.limits))
+
+    @cached_property
+    def limit_kinds(self) -> tuple[Kind, ...]:
+        """The limits, [M], each with what it is per and of."""
+        return tuple(map(as_limit, cast(Named[Any], self._known.limits).values()))
+
+    @property
+    def not_per_cost(self) -> str:
+        """The first limit that is not per unit of cost, as messages show it; else ""."""
+        others = (m for m, limit in enumerate(self.limit_kinds) if not limit.per_cost)
+        return next(map(self.limit_text, others), "")
+
+    def violations(
+        self, penalty: Floats, cost: Any, pulls: Any, reward: Any, planned: float | None = None
+    ) -> Floats:
+        """By how much the penalties [R, M] of runs exceed each limit; see ``Limit.violation``."""
+        found = np.empty(penalty.shape)
+        for m, limit in enumerate(self.limit_kinds):
+            found[:, m] = limit.violation(penalty[:, m], cost, pulls, reward, planned)
+        return found
+
+    def other_limits(self, limits: Mapping[str, Any]) -> dict[str, Kind]:
+        """All limits by name; ``limits``: others for some, or other numbers per what they were."""
+        kinds: dict[str, Kind] = dict(zip(self.limit_names, self.limit_kinds, strict=True))
+        for name, limit in limits.items():
+            if name not in kinds:
+                raise InputError(
+                    f"limit {shown(name)} is unknown; {nearest_limit(str(name), [*kinds])}"
+                )
+            whole = isinstance(limit, Kind | Mapping)
+            kinds[name] = as_limit(limit) if whole else kinds[name].with_number(limit)
+        return kinds
+
+    @cached_property
+    def hard(self) -> tuple[bool, ...]:
+        """Which limits end the run, [M]; empty if none does."""
+        found = tuple(limit.hard for limit in self.limit_kinds)
+        return found if any(found) else ()
+
+    @cached_property
+    def told(self) -> tuple[int, ...]:
+        """The numbers of the limits, from 0, that have a penalty of their own to be told."""
+        known = self._known.known
+        return tuple(
+            m
+            for m, (name, limit) in enumerate(zip(self.limit_names, self.limit_kinds, strict=True))
+            if limit.of is None and name not in known
+        )
+
+    @property
+    def told_names(self) -> tuple[str, ...]:
+        """The names of the penalties that are told: a limit of the cost or reward has none."""
+        return tuple(self.limit_names[m] for m in self.told)
+
+    @cached_property
+    def told_channels(self) -> tuple[str, ...]:
+        """The channels that are told: cost, reward and the penalties that there are."""
+        return ("cost", "reward", *self.told_names)
+
+    @cached_property
+    def told_scales(self) -> tuple[float, ...]:
+        """Their scales."""
+        penalties = self.scales.penalties
+        return (self.scales.cost, self.scales.reward, *(penalties[m] for m in self.told))
+
+    @property
+    def has_named_limits(self) -> bool:
+        """Whether the limits have names of their own."""
+        return self.channels != channel_names(self.penalty_count)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
+        return ("cost", "reward", *self.limit_names)
+
+    @cached_property
+    def normal_limits(self) -> Floats:
+        """The limits in normalised units, [M]: of the penalty's scale per that of the base.
+
+        A limit in total has none before its budget is known: nan; see ``at``.
+        """
+        limits = np.array([math.nan if k.total is not None else k.number for k in self.limit_kinds])
+        scales = np.array(self.scales.penalties)
+        return np.asarray(limits * self.base_scales / scales, dtype=np.float64)
+
+    @cached_property
+    def net_bases(self) -> tuple[float, ...]:
+        """What each limit is per, [M], as policies take it: 0 cost, k > 0 pulls, -k reward.
+
+        A limit of c per pull is one of c / k per k pulls, with the power of two k such that k pulls
+        cost at most about one: then net penalties Y - (c / k) (k - X) are on average positive, like
+        penalties, and c / k per unit of cost is of the size of their rates.
+        """
+        cost = min(self.normal_smallest_cost or USUAL_COST, 1.0)
+        unit = 2.0 ** -math.ceil(-math.log2(cost) - 1e-9)
+        return tuple(limit.unit.pick(0.0, unit, -unit) for limit in self.limit_kinds)
+
+    @cached_property
+    def net_limits(self) -> Floats:
+        """The limits of the net penalties per unit of cost, normalised, [M]."""
+        units = np.abs(np.array(self.net_bases))
+        return np.asarray(self.normal_limits / np.where(units == 0.0, 1.0, units))
+
+    @property
+    def base_scales(self) -> Floats:
+        """The scale of what each limit is per, [M]; 1 for pulls."""
+        scales = (self.scales.cost, 1.0, self.scales.reward)
+        return np.array([limit.unit.of(*scales) for limit in self.limit_kinds], np.float64)
+
+    @property
+    def depends_on_budget(self) -> bool:
+        """Whether some limit is in total, so that its rate depends on the budget."""
+        return any(limit.total is not None for limit in self.limit_kinds)
+
+    @property
+    def normal_smallest_cost(self) -> float | None:
+        """A lower bound on the mean costs in normalised units, in (0, 1], if one is known."""
+        raise NotImplementedError
+
+    def limit_text(self, m: int) -> str:
+        """Limit number m, from 0, with its value, as messages show it."""
+        title, limit = limit_title(self.limit_names, m), self.limit_kinds[m]
+        return f"{title} = {limit.number!r}{limit.suffix}"
+
+    def normal_budget(
+        self, budget: object, place: str = "budget", most_pulls: float = MOST_PULLS
+    ) -> float:
+        """A budget in units of the largest cost of one pull, or an ``InputError``.
+
+        Refused are budgets far below one pull, and those whose runs would take more than
+        ``most_pulls`` pulls at the smallest mean cost: they would never end.
+        """
+        value, unit = check_budget(budget, place), self.scales.cost
+        if value / unit < LEAST_BUDGET:
+            allowed = f"at least {LEAST_BUDGET * unit:g}, the largest cost of one pull over 10^9"
+            raise InputError(f"{place} = {value!r}: must be {allowed}")
+        cost = self.normal_smallest_cost or 1.0
+        if value / unit / cost > most_pulls:
+            allowed = f"{most_pulls * cost * unit:.3g}: a run makes at most {most_pulls:.3g} pulls"
+            raise InputError(f"{place} = {value!r}: must be at most {allowed}")
+        return value / unit
+
+
+def limit_title(names: tuple[str, ...], m: int) -> str:
+    """What messages call limit number m, from 0."""
+    if names != channel_names(len(names))[2:]:
+        return f"limit {names[m]!r}"
+    return "limit" if len(names) == 1 else f"limit {m + 1}"

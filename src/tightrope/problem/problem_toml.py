@@ -1,0 +1,249 @@
+"""A problem and its arms as TOML, with many observed rows in a Parquet file beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from tightrope.errors import ProblemError
+from tightrope.files import require_writable, whole_file, write_text
+from tightrope.problem.arms import Arm, row_columns
+from tightrope.problem.changes import Change, within
+from tightrope.problem.distributions import outcome_from_toml
+from tightrope.problem.named import channel_names
+from tightrope.problem.outcomes import Law, Outcome
+from tightrope.problem.rows import (
+    FileOfRows,
+    RowReader,
+    Rows,
+    file_of_rows,
+    read_parquet,
+    write_parquet,
+)
+from tightrope.problem.task import FACT_KEYS, HEAD_KEYS, Task, holds_task, read_head
+from tightrope.problem.toml import alone, entries_text
+from tightrope.problem.values import at, known_keys, shown
+
+if TYPE_CHECKING:
+    from tightrope.problem.problem import Problem
+
+__all__ = ["problem_text", "read_problem", "save_problem"]
+
+FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
+ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
+
+
+class KnownLaws(NamedTuple):
+    """What a file declares to be known, as it stands there: arms may leave these laws out."""
+
+    costs: object
+    skip: object
+    limits: Sequence[str]  # the names of the penalties that arms have laws of
+    observed: RowReader | None = None  # the rows of arms that have only their number
+
+    def fill(self, name: object, entries: dict[str, Any]) -> None:
+        """Add the laws that an arm has left out."""
+        cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
+        if cost is not None and "rows" not in entries:
+            entries.setdefault("cost", {"constant": cost})
+        if name == self.skip and name is not None:
+            entries.setdefault("reward", {"constant": 0.0})
+            if "penalty" not in entries and self.limits:
+                zeros = {limit: {"constant": 0.0} for limit in self.limits}
+                entries["penalties"] = zeros | entries.get("penalties", {})
+
+
+def read_arms(tables: object, place: str, laws: KnownLaws) -> tuple[Arm, ...]:
+    """The arms of a list of TOML tables; ``place`` is the tables' header, for messages."""
+    if not isinstance(tables, list):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[{place}]] tables")
+    return tuple(_read_arm(table, k, laws) for k, table in enumerate(tables, start=1))
+
+
+def _read_arm(table: object, k: int, laws: KnownLaws) -> Arm:
+    """Arm number ``k``, from 1, read from its TOML table."""
+    with at(f"arm {k}"):
+        entries = dict(known_keys(table, ARM_KEYS))
+    name, limit_names = entries.pop("name", f"arm {k}"), laws.limits
+    laws.fill(name, entries)
+    if set(entries) == {"rows"} and type(entries["rows"]) is int:
+        return _take_rows(name, entries["rows"], laws)
+    if {"rows"} <= set(entries) <= {"rows", "weights"}:
+        return Arm.from_rows(name, entries["rows"], limit_names, entries.get("weights"))
+    if (
+        {"rows", "weights"} & set(entries)
+        or not {"cost", "reward"} <= set(entries)
+        or {"penalty", "penalties"} <= set(entries)
+    ):
+        given = ", ".join(entries) or "nothing"
+        raise ProblemError(
+            f"arm {name!r}: has {given}; must have cost, reward and a penalty for each limit,"
+            " or rows alone"
+        )
+    penalty = _read_penalties(name, entries, limit_names)
+    cost, reward = (_read_outcome(name, key, entries[key]) for key in ("cost", "reward"))
+    return Arm(name, cast(Law, cost), reward, penalty)  # Arm checks that cost is a Law
+
+
+def _take_rows(name: str, count: int, laws: KnownLaws) -> Arm:
+    """An arm whose rows are not in the TOML."""
+    with at(f"arm {name!r}"):
+        if laws.observed is None:
+            allowed = "be the rows themselves, or their number beside a file of rows at the top"
+            raise ProblemError(f"rows = {count}: must {allowed}")
+        columns, weights = laws.observed.take(count)
+    return Arm.from_columns(name, columns, laws.limits, weights)
+
+
+def _read_penalties(
+    name: object, entries: Mapping[str, Any], limit_names: Sequence[str]
+) -> list[Outcome] | dict[str, Outcome]:
+    """The arm's penalties, in the order of the limits or by their names."""
+    if "penalties" in entries:
+        named = entries["penalties"]
+        if not isinstance(named, dict):
+            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
+        return {key: _read_outcome(name, key, law) for key, law in named.items()}
+    laws = entries.get("penalty", [])
+    laws = laws if isinstance(laws, list) else [laws]
+    known = len(limit_names) == len(laws)
+    channels = limit_names if known else channel_names(len(laws))[2:]
+    return [_read_outcome(name, key, law) for key, law in zip(channels, laws, strict=True)]
+
+
+def _read_outcome(name: object, channel: str, law: object) -> Outcome:
+    with at(f"arm {name!r}, {channel}"):
+        return outcome_from_toml(law)
+
+
+def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> list[str]:
+    """The arms as TOML, each under its table's header; with ``counts``, rows as their number."""
+    return [f"\n[[{place}]]\n{_arm_text(arm, task, counts)}" for arm in arms]
+
+
+def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
+    columns = row_columns(arm)
+    if columns and counts:
+        return entries_text({"name": arm.name, "rows": len(columns[0].values)})
+    if columns:
+        rows = np.column_stack([column.values for column in columns]).tolist()
+        weighted = columns[0].weights is not None
+        weights = columns[0].chances.tolist() if weighted else None
+        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
+    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
+    penalties = [penalty.to_toml() for penalty in arm.penalties]
+    if not task.has_named_limits:
+        return entries_text(laws | {"penalty": alone(penalties)})
+    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
+    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
+
+
+def read_problem(
+    table: dict[str, Any], rows: Rows | str | None
+) -> tuple[dict[str, Any], FileOfRows | None]:
+    """The arguments of a problem in a TOML table, and what the table says about rows elsewhere."""
+    known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", *FACT_KEYS))
+    if holds_task(table):
+        raise ProblemError(
+            "arms have only names, so it is a task; simulating needs the laws: cost, reward"
+            " and penalty of every arm"
+        )
+    for key in FACT_KEYS:
+        if key in table:
+            raise ProblemError(
+                f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a"
+                " problem it follows from the laws"
+            )
+    head = read_head(table)
+    known = head.get("known")
+    told = tuple(
+        name
+        for name, limit in (head["limits"] or {}).items()
+        if not (isinstance(limit, dict) and {"of", "share"} & set(limit))
+        and not (isinstance(known, dict) and name in known)
+    )
+    said, reader = _reader(table, rows)
+    laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
+    arguments: dict[str, Any] = {
+        "arms": read_arms(table.get("arms", []), "arms", laws),
+        "changes": tuple(_read_changes(table.get("changes", []), laws)),
+        "absent": table.get("absent", ()),
+    }
+    if reader is not None:
+        reader.require_end()
+    return head | arguments, said
+
+
+def _reader(
+    table: dict[str, Any], rows: Rows | str | None
+) -> tuple[FileOfRows | None, RowReader | None]:
+    """What a table says about rows that are elsewhere, and a reader of them."""
+    if "rows" not in table:
+        return None, None
+    said = file_of_rows(table["rows"])
+    if isinstance(rows, str) and said.file:
+        rows = read_parquet(os.path.join(rows, said.file), said.weights)
+    if not isinstance(rows, Rows):
+        where = f"in the file {said.file!r}" if said.file else "elsewhere"
+        raise ProblemError(f"rows: are {where}; must be read with load_problem, from its folder")
+    return said, RowReader(rows)
+
+
+def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
+    """The changes of a list of TOML tables, counted from 1 in messages."""
+    if not isinstance(tables, list):
+        raise ProblemError(f"changes = {shown(tables)}: must be [[changes]] tables")
+    for k, table in enumerate(tables, start=1):
+        with at(f"change {k}"):
+            entries = known_keys(table, ("at", "arms", "absent"))
+            if not {"at", "arms"} <= set(entries):
+                raise ProblemError(f"has {', '.join(entries) or 'nothing'}; must have at and arms")
+        with within(f"change {k} (at {shown(entries['at'])})"):
+            arms = read_arms(entries["arms"], "changes.arms", laws)
+        with at(f"change {k}"):
+            change = Change(entries["at"], arms, entries.get("absent", ()))
+        yield change
+
+
+def problem_text(problem: Problem, file: str | None = None) -> str:
+    """The problem as TOML; with ``file``, the numbers of rows alone, which are in that file.
+
+    ``file`` is "" where the text does not say where they are.
+    """
+    task, counts = problem.stated, file is not None
+    head = task.head_table() | {"absent": list(problem.absent)}
+    if file is not None:
+        weighted = any(one[0].weights is not None for one in problem.observed_columns())
+        head["rows"] = FileOfRows(problem.rows_digest, file, weighted).table()
+    texts = [entries_text(head), *arm_texts(problem.arms, "arms", task, counts=counts)]
+    for change in problem.changes:
+        entries = {"at": change.at, "absent": list(change.absent)}
+        texts.append(f"\n[[changes]]\n{entries_text(entries)}")
+        texts += arm_texts(change.arms, "changes.arms", task, counts=counts)
+    return "".join(texts).lstrip()
+
+
+def save_problem(problem: Problem, target: str) -> list[str]:
+    """Write a problem to the file ``target``; see :meth:`Problem.save`."""
+    stem, suffix = os.path.splitext(target)
+    if suffix != ".toml":
+        raise ProblemError(f"file {target!r}: must end in .toml")
+    require_writable(target)
+    if problem.row_count <= FEW_ROWS:
+        write_text(target, problem.to_toml())
+        return [target]
+    beside = f"{stem}.parquet"
+    counts = {
+        f"{arm.name}, after change {j}" if j else arm.name: len(columns[0].values)
+        for j, arms in enumerate(problem.arms_by_phase)
+        for arm in arms
+        if (columns := row_columns(arm))
+    }
+    with whole_file(beside) as file:
+        write_parquet(file, problem.observed_rows(), problem.told_channels, counts)
+    write_text(target, problem_text(problem, os.path.basename(beside)))
+    return [target, beside]

@@ -1,0 +1,131 @@
+"""The largest value that one outcome of each channel can have, and how it may grow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from tightrope.errors import ProblemError, nearest
+from tightrope.problem.limits import Kind
+from tightrope.problem.named import Named
+from tightrope.problem.values import LARGEST, at, number, shown
+
+__all__ = ["UNSCALED", "Scales", "quantity"]
+
+# What keeps every product and square that is computed of them within the range of floats.
+SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
+
+
+def quantity(value: object, place: str) -> float:
+    """``value`` as a positive float that can be computed with; ``place`` is what errors call it."""
+    converted = number(value, place)
+    if converted <= 0:
+        raise ProblemError(f"{place} = {converted!r}: must be positive")
+    if not SMALLEST <= converted <= LARGEST:
+        allowed = f"lie between {SMALLEST:g} and {LARGEST:g}; choose another unit"
+        raise ProblemError(f"{place} = {converted!r}: must {allowed}")
+    return converted
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The largest value that one outcome of each channel can have, in the user's units.
+
+    ``penalty``: one number, or M in the order of the limits, or some by the limits' names; a
+    penalty without a scale has 1. A task keeps M of them, in order.
+
+    ``grow``: the channels (cost, reward, the limits' names) whose scales are a first guess that may
+    be too small, with the largest outcome that is believed, if there is one: ``grow={"dollars":
+    2}``; True for all. A larger outcome doubles the scale of a live run until it fits, at most 16
+    times; what is above that cap is charged, but not learned from.
+
+    >>> Scales(cost=50, penalty={"dollars": 0.05}).cost
+    50.0
+    """
+
+    cost: float = 1.0
+    reward: float = 1.0
+    penalty: float | Sequence[float] | Mapping[str, float] = ()
+    grow: bool | Sequence[str] | Mapping[str, float] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "penalty", _one_or_more(self.penalty, "scale of", "penalty"))
+        if not isinstance(self.grow, bool):
+            object.__setattr__(self, "grow", _caps(self.grow))
+        for channel in ("cost", "reward"):
+            value = quantity(getattr(self, channel), f"scale of {channel}")
+            object.__setattr__(self, channel, value)
+
+    @property
+    def penalties(self) -> tuple[float, ...]:
+        """The M scales of the penalties."""
+        given = self.penalty
+        return tuple(given.values() if isinstance(given, Mapping) else cast(Sequence[float], given))
+
+    @property
+    def channels(self) -> tuple[float, ...]:
+        """The scale of every channel, [2 + M]."""
+        return (self.cost, self.reward, *self.penalties)
+
+    def for_limits(self, limits: Mapping[str, Kind]) -> Scales:
+        """The same, with a scale for each limit in order: that of the channel that it is of."""
+        names = tuple(limits)
+        if isinstance(self.penalty, Mapping):
+            with at("scales"):
+                in_order = Named(self.penalty).in_order(names, "penalty", 1.0)
+        else:
+            in_order = list(self.penalties) or [1.0] * len(names)
+        if len(in_order) != len(names):
+            raise ProblemError(
+                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be as many"
+            )
+        for m, limit in enumerate(limits.values()):
+            if limit.of is not None:
+                in_order[m] = 1.0 if limit.of == "pull" else getattr(self, limit.of)
+        grow = self._growing({name for name in names if limits[name].of is None}, names)
+        return replace(self, penalty=tuple(in_order), grow=grow)
+
+    def _growing(self, own: set[str], names: tuple[str, ...]) -> Named[float]:
+        """The caps of the scales that grow, by channel; limits ``own`` have a penalty."""
+        if isinstance(self.grow, bool):
+            channels = ("cost", "reward", *(name for name in names if name in own))
+            return Named(dict.fromkeys(channels, math.inf) if self.grow else {})
+        caps = cast(Mapping[str, float], self.grow)
+        for name in caps:
+            if name not in ("cost", "reward", *own):
+                allowed = nearest(name, ("cost", "reward", *own))
+                raise ProblemError(f"scales: grow = {name!r}: is not a channel; {allowed}")
+        return Named({name: caps[name] for name in ("cost", "reward", *names) if name in caps})
+
+
+def _caps(value: object) -> Named[float]:
+    """The caps of scales that grow, by channel: infinite where none is given."""
+    if isinstance(value, Mapping):
+        for name, cap in value.items():
+            good = isinstance(cap, int | float) and not isinstance(cap, bool) and cap > 0
+            if not good:
+                raise ProblemError(f"scales: grow of {name} = {shown(cap)}: must be positive")
+        return Named({str(name): float(cap) for name, cap in value.items()})
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        allowed = "true, a list of channels, or the largest outcome of each"
+        raise ProblemError(f"scales: grow = {shown(value)}: must be {allowed}")
+    return Named({str(name): math.inf for name in value})
+
+
+def _one_or_more(value: object, place: str, what: str = "") -> tuple[float, ...] | Named[float]:
+    """None, a number or several as a tuple of floats, or those of a mapping by their names."""
+    if isinstance(value, Mapping):
+        return Named({name: quantity(v, f"{place} {name}") for name, v in value.items()})
+    place = f"{place} {what}" if what else place
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return (quantity(value, place),)
+    several = list(value)
+    places = [place] if len(several) == 1 else [f"{place} {m + 1}" for m in range(len(several))]
+    return tuple(map(quantity, several, places))
+
+
+UNSCALED = Scales()
