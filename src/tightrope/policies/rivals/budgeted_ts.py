@@ -11,17 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.sampling import Posteriors, count_outcomes, sampled_mean
+from tightrope.policies.parts.sampling import Posteriors, count_outcomes, draw_gammas, mean_of
 from tightrope.policies.state import Array, State, rows
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
 __all__ = ["BudgetedTS"]
+
+
+class Memory(NamedTuple):
+    """The posteriors, and what is drawn from them."""
+
+    posteriors: Posteriors
+    gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``
 
 
 @dataclass(frozen=True)
@@ -37,27 +44,31 @@ class BudgetedTS(ChoicePolicy):
     contestants: ClassVar[tuple[str, ...]] = ("budgeted-ts",)
     colour: ClassVar[str | None] = "#7f7f7f"
 
-    Scratch: ClassVar[type] = Posteriors
-    carried: ClassVar[tuple[str, ...]] = ("word",)
-    learned: ClassVar[Mapping[str, str]] = {"counted": "outcomes", "successes": ""}
+    Scratch: ClassVar[type] = Memory
+    carried: ClassVar[tuple[str, ...]] = ("posteriors.word",)
+    learned: ClassVar[Mapping[str, str]] = {
+        "posteriors.counted": "outcomes",
+        "posteriors.successes": "",
+    }
 
     def setup(self, task: Task, budget: float) -> Setup:
         """No constants."""
         return Setup((), limits_of(task))
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Posteriors, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Memory, words: Array) -> int:
         """The arm with the largest sampled reward rate."""
-        scratch.word[0] = words[1]
+        posteriors, gammas = scratch.posteriors, scratch.gammas
+        posteriors.word[0] = words[1]
+        draw_gammas(state, posteriors.successes, gammas, words[0])
         best, chosen = -1.0, 0
         for arm in rows(state):
-            cost = sampled_mean(state, scratch, arm, 0, words[0])
-            reward = sampled_mean(state, scratch, arm, 1, words[0])
+            cost, reward = mean_of(state, gammas, arm, 0), mean_of(state, gammas, arm, 1)
             if reward > best * cost:
                 best, chosen = reward / cost, arm
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Posteriors, arm: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Memory, arm: int) -> None:
         """Update the posteriors of the arm just pulled."""
-        count_outcomes(state, scratch, arm)
+        count_outcomes(state, scratch.posteriors, arm)
