@@ -19,7 +19,7 @@ The queues are in the policy's scratch: :class:`Queues`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
@@ -86,7 +86,7 @@ class QueuedPolicy(ChoicePolicy):
         return ()
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Queues) -> None:
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
         """Prepare the queues."""
         begin_queues(constants, state, scratch)
 
