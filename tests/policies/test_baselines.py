@@ -33,7 +33,15 @@ from tightrope.policies.parts.intervals import (
     wilson_low,
 )
 from tightrope.policies.parts.placeholder import renew_queues
-from tightrope.policies.parts.sampling import Posteriors, beta, count_outcomes, normal, uniform
+from tightrope.policies.parts.sampling import (
+    Posteriors,
+    beta,
+    count_outcomes,
+    draw_gammas,
+    mean_of,
+    normal,
+    uniform,
+)
 from tightrope.policies.rivals.pessimistic_optimistic import slack_of
 from tightrope.policies.state import State, start_state
 
@@ -112,6 +120,36 @@ def test_draws_of_a_posterior_follow_the_beta_law(successes, failures):
     draws = [beta(float(successes), float(failures), word, 7) for word in words]
     assert all(0.0 < draw < 1.0 for draw in draws)
     assert stats.kstest(draws, stats.beta(1 + successes, 1 + failures).cdf).pvalue > 0.01
+
+
+def plain_gamma(shape, word, number):
+    """Marsaglia and Tsang's method with the exact test alone."""
+    size = shape - 1.0 / 3.0
+    spread = 1.0 / math.sqrt(9.0 * size)
+    for attempt in range(8):
+        x = normal(uniform(word, number + 2 * attempt))
+        cube = (1.0 + spread * x) * (1.0 + spread * x) * (1.0 + spread * x)
+        chance = uniform(word, number + 2 * attempt + 1)
+        if cube > 0 and math.log(chance) < 0.5 * x * x + size * (1.0 - cube + math.log(cube)):
+            break
+    return size * cube
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, 100, 10**4, 10**7])
+def test_all_posteriors_drawn_together_are_those_drawn_one_by_one(most):
+    random, arms = np.random.default_rng(most), 7
+    state, gammas = new_record(State, arms, 1), np.zeros(arms * 3 * 4)
+    state.known[:], state.weights[:] = -1.0, -1.0
+    for word in random.integers(0, 2**32, 400).tolist():
+        state.pulls[:] = random.integers(0, most + 1, arms)
+        successes = np.floor(random.random(arms * 3) * (1 + np.repeat(state.pulls, 3)))
+        draw_gammas(state, successes, gammas, word)
+        for at in range(arms * 3):
+            failures = max(state.pulls[at // 3] - successes[at], 0.0)
+            yes = plain_gamma(1.0 + successes[at], word, 32 * at)
+            no = plain_gamma(1.0 + failures, word, 32 * at + 16)
+            drawn = mean_of(state, gammas, at // 3, at % 3)
+            assert drawn == yes / (yes + no) == beta(successes[at], failures, word, at)
 
 
 def test_an_outcome_between_0_and_1_is_a_success_with_that_chance():
@@ -334,8 +372,9 @@ def test_slaters_constant_of_two_limits():
 
 def test_a_placeholder_is_v_times_the_multiplier(paper):
     rows, budget, v, delta = [(4e6, 0.4, 0.8, 0.6), (6e6, 0.6, 0.6, 0.3)], 1e8, 50.0, 0.01
-    state, queues = seen(paper, rows, budget), new_record(LyOnTS.Scratch, 2, 1)
-    LyOnTS.begin((v, delta, -1.0), fresh(paper, budget), queues)
+    state, memory = seen(paper, rows, budget), new_record(LyOnTS.Scratch, 2, 1)
+    LyOnTS.begin((v, delta, -1.0), fresh(paper, budget), memory)
+    queues = memory.queues
     excess = 2.4e6 + 1.8e6 - (0.8 - delta) * (1.6e6 + 3.6e6)
     renew_queues((v, delta, -1.0), state, queues)
     assert queues.multiplier[0] == pytest.approx(oracle(paper).multiplier[0], rel=1e-5)

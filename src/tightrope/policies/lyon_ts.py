@@ -13,14 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, net_penalty
-from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
-from tightrope.policies.parts.sampling import drawn_mean
+from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, begin_queues, renew_queues
+from tightrope.policies.parts.sampling import draw_gammas, mean_of
 from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LyOnTS"]
+
+
+class Memory(NamedTuple):
+    """The queues, and what is drawn from the posteriors."""
+
+    queues: Queues
+    gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``
 
 
 @dataclass(frozen=True)
@@ -43,18 +50,28 @@ class LyOnTS(QueuedPolicy):
     contestants: ClassVar[tuple[str, ...]] = ("lyon-ts",)
     colour: ClassVar[str | None] = "#a86f00"
 
+    Scratch: ClassVar[type] = Memory
+    carried: ClassVar[tuple[str, ...]] = ("queues.due", "queues.multiplier")
+
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Queues, words: Array) -> int:
+    def begin(constants: Constants, state: State, scratch: Memory) -> None:
+        """Prepare the queues."""
+        begin_queues(constants, state, scratch.queues)
+
+    @staticmethod
+    def choose(constants: Constants, state: State, scratch: Memory, words: Array) -> int:
         """The arm with the smallest sampled index; ties go to the lowest number."""
-        renew_queues(constants, state, scratch)
+        queues, gammas = scratch.queues, scratch.gammas
+        renew_queues(constants, state, queues)
+        draw_gammas(state, state.totals, gammas, words[0])
         best, chosen = math.inf, 0
         for arm in rows(state):
-            reward, cost = drawn_mean(state, arm, 1, words[0]), drawn_mean(state, arm, 0, words[0])
+            cost, reward = mean_of(state, gammas, arm, 0), mean_of(state, gammas, arm, 1)
             index = -constants[0] * reward
-            for m in range(len(scratch.length)):
-                penalty = drawn_mean(state, arm, 2 + m, words[0])
+            for m in range(len(queues.length)):
+                penalty = mean_of(state, gammas, arm, 2 + m)
                 base, limit = state.bases[m], state.limits[m]
-                index += scratch.length[m] * net_penalty(base, limit, 1.0, cost, reward, penalty)
+                index += queues.length[m] * net_penalty(base, limit, 1.0, cost, reward, penalty)
             index /= cost
             if index < best:
                 best, chosen = index, arm

@@ -19,7 +19,7 @@ The queues are in the policy's scratch: :class:`Queues`.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
@@ -28,7 +28,7 @@ from tightrope.policies.parts.rates import Schedule
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["QueuedPolicy", "Queues", "renew_queues"]
+__all__ = ["QueuedPolicy", "Queues", "begin_queues", "renew_queues"]
 
 GROWTH = 1.02  # multipliers are computed again when the pulls have grown by this factor
 LEAST_LIMIT = 1e-3  # smallest value of limit - delta, relative to the limit
@@ -84,13 +84,18 @@ class QueuedPolicy(ChoicePolicy):
         return ()
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Queues) -> None:
-        """Store the budget; compute the limits."""
-        scratch.budget[0] = state.remaining[0]
-        for m in range(len(scratch.limits)):
-            limit = state.limits[m]
-            scratch.limits[m] = limit
-            scratch.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
+        """Prepare the queues."""
+        begin_queues(constants, state, scratch)
+
+
+def begin_queues(constants: Constants, state: State, queues: Queues) -> None:
+    """Store the budget; compute the limits."""
+    queues.budget[0] = state.remaining[0]
+    for m in range(len(queues.limits)):
+        limit = state.limits[m]
+        queues.limits[m] = limit
+        queues.tight[m] = max(limit - constants[1], LEAST_LIMIT * limit)
 
 
 def renew_queues(constants: Constants, state: State, queues: Queues) -> None:

@@ -11,15 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.policies.parts.sampling import Posteriors, count_outcomes, sampled_mean
+from tightrope.policies.parts.sampling import Posteriors, count_outcomes, draw_gammas, mean_of
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
 __all__ = ["BudgetedTS"]
+
+
+class Memory(NamedTuple):
+    """The posteriors, and what is drawn from them."""
+
+    posteriors: Posteriors
+    gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``
 
 
 @dataclass(frozen=True)
@@ -35,27 +42,31 @@ class BudgetedTS(ChoicePolicy):
     contestants = ("budgeted-ts",)
     colour = "#7f7f7f"
 
-    Scratch = Posteriors
-    carried = ("word",)
-    learned: ClassVar[Mapping[str, str]] = {"counted": "outcomes", "successes": ""}
+    Scratch = Memory
+    carried = ("posteriors.word",)
+    learned: ClassVar[Mapping[str, str]] = {
+        "posteriors.counted": "outcomes",
+        "posteriors.successes": "",
+    }
 
     def setup(self, task: Task, budget: float) -> Setup:
         """No constants."""
         return Setup((), limits_of(task))
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Posteriors, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Memory, words: Array) -> int:
         """The arm with the largest sampled reward rate."""
-        scratch.word[0] = words[1]
+        posteriors, gammas = scratch.posteriors, scratch.gammas
+        posteriors.word[0] = words[1]
+        draw_gammas(state, posteriors.successes, gammas, words[0])
         best, chosen = -1.0, 0
         for row in rows(state):
-            cost = sampled_mean(state, scratch, row, 0, words[0])
-            reward = sampled_mean(state, scratch, row, 1, words[0])
+            cost, reward = mean_of(state, gammas, row, 0), mean_of(state, gammas, row, 1)
             if reward > best * cost:
                 best, chosen = reward / cost, row
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Posteriors, row: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Memory, row: int) -> None:
         """Update the posteriors of the arm just pulled."""
-        count_outcomes(state, scratch, row)
+        count_outcomes(state, scratch.posteriors, row)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.parts.mixture import Program, pick, solve_program
-from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, sampled_mean
+from tightrope.policies.parts.sampling import Posteriors, coin, count_outcomes, draw_gammas, mean_of
 from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State, rows
 
@@ -45,6 +45,7 @@ class Drawn(NamedTuple):
     reward: Annotated[Array, "K"]  # rate
     penalty: Annotated[Array, "K", "M"]  # rates
     program: Program
+    gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,12 @@ class TSLP(ChoicePolicy):
 
 def draw(state: State, scratch: Drawn, word: int) -> None:
     """Draw every arm's means, and from them its rates."""
-    posteriors, limited = scratch.posteriors, len(scratch.limits)
+    limited, gammas = len(scratch.limits), scratch.gammas
+    draw_gammas(state, scratch.posteriors.successes, gammas, word)
     for arm in rows(state):
-        cost = sampled_mean(state, posteriors, arm, 0, word)
-        reward = sampled_mean(state, posteriors, arm, 1, word)
+        cost, reward = mean_of(state, gammas, arm, 0), mean_of(state, gammas, arm, 1)
         scratch.cost[arm], scratch.reward[arm] = cost, reward / cost
         for m in range(limited):
-            drawn = sampled_mean(state, posteriors, arm, 2 + m, word)
+            drawn = mean_of(state, gammas, arm, 2 + m)
             net = net_penalty(state.bases[m], state.limits[m], 1.0, cost, reward, drawn)
             scratch.penalty[arm * limited + m] = net / cost
