@@ -20,7 +20,7 @@ from tightrope.engine.planning import plan_jobs, with_shared_kernels
 from tightrope.kernels import native
 from tightrope.kernels.simd import Kernel, build
 from tightrope.kernels.single_run import kernel
-from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, SIEVE, Spec
+from tightrope.kernels.spec import CHOICE, SCAN, SEVERAL, SIEVE, Spec
 from tightrope.policies import POLICIES, IndexPolicy, UCBBwI
 
 PROGRAM = textwrap.dedent(
@@ -249,7 +249,6 @@ def test_kernels_of_single_runs_are_told_apart():
         single(UCBBwI),
         single(bernoulli=True),
         single(method=SIEVE),
-        single(method=ENVELOPE),
         single(penalties=2),
         single(penalties=3),
         single(dtype=np.float32),
@@ -258,7 +257,7 @@ def test_kernels_of_single_runs_are_told_apart():
         single(POLICIES["resolve"], method=CHOICE, remembers=True),
         single(POLICIES["resolve"], method=CHOICE, remembers=True, penalties=SEVERAL),
     }
-    assert len(names) == 12
+    assert len(names) == 11
     assert single() == single()
 
 

@@ -24,14 +24,13 @@ from tightrope.engine.backend import ENGINES, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.errors import PolicyError
-from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.moving import flight_numbers
 from tightrope.kernels.native import moving_run, native, single_run
 from tightrope.kernels.plain import play_plainly
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
-from tightrope.kernels.spec import ENVELOPE, Spec, spec_of, stateful
+from tightrope.kernels.spec import Spec, spec_of, stateful
 from tightrope.results import Runs
 
 __all__ = ["SingleRun", "SingleRunPlan", "failed", "plan_single", "wrong_arm"]
@@ -91,7 +90,6 @@ class SingleRunPlan:
             job.problem,
             last=job.last_spent,
             sizes=self.sizes,
-            envelope=envelope_of(spec, job.setup) if spec.method == ENVELOPE else None,
         )
 
     @cached_property

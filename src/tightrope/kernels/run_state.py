@@ -38,7 +38,6 @@ from tightrope.policies.state import (
 )
 
 if TYPE_CHECKING:
-    from tightrope.kernels.argmin.envelope import Envelope
     from tightrope.problem import Known
 
 __all__ = [
@@ -74,7 +73,7 @@ COUNTS = 24  # entries
 
 
 class Field(IntEnum):
-    """The arrays, in the order of the table."""
+    """The arrays, by their places in the table; 12 to 15 were those of a method that is gone."""
 
     PLACES = 0  # [2 C + 1, N] level and width of every channel, then the arm's number
     TOTALS = 1  # [K, 2 + C] pulls, cost, reward, penalties, of all pulls
@@ -88,10 +87,6 @@ class Field(IntEnum):
     WINDOWS = 9  # [L + 1, ...] where each level is valid; see ``argmin.sieve``
     TABLE = 10  # the sieve's hash table
     SAMPLE = 11  # the sieve's sample of keys, or a block of them
-    EDGES = 12  # [S] the envelope's segments
-    FIRST = 13  # [S + 2] each segment's first candidate
-    CANDIDATES = 14  # the envelope's arms
-    LINES = 15  # [2, K] each arm's reward part and penalty part, for the envelope
     ROUNDED = 16  # CONSTANTS in double precision
     WORDS = 17  # [8] the generators of outcomes and policy
     STATE = 18  # the ``State`` of a policy that chooses or forgets
@@ -107,6 +102,9 @@ class Field(IntEnum):
     STATE_ROWS = 28  # start and size of the numbers of row 0, for each field of STATE that has rows
     OWN_ROWS = 29  # the same of SCRATCH
     CARRIED = 30  # start, size, and size of a row or 0, of each carried field of SCRATCH
+
+
+ENTRIES = 1 + max(Field)  # of the table
 
 
 class Run(NamedTuple):
@@ -134,9 +132,6 @@ KINDS: Mapping[Field, type] = {
     Field.LEVELS: np.int64,
     Field.WINDOWS: np.float64,
     Field.TABLE: np.int32,
-    Field.EDGES: np.float64,
-    Field.FIRST: np.int32,
-    Field.CANDIDATES: np.int32,
     Field.WORDS: np.uint32,
     Field.PAIR: np.int64,
     Field.STATE: np.float64,
@@ -157,7 +152,6 @@ ROWS = {
     Field.LINKS,
     Field.LEVELS,
     Field.WINDOWS,
-    Field.LINES,
     Field.BITS,
 }  # fields with two dimensions
 SAME_MEMORY = {Field.BITS: Field.PLACES, Field.TERMS: Field.PLACES, Field.BOOK: Field.TOTALS}
@@ -197,7 +191,7 @@ class RunState:
 
     def __init__(self, spec: Spec, block: npt.NDArray[np.uint8]) -> None:
         self.spec, self.block = spec, block
-        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
+        table = block[: 8 * 3 * ENTRIES].view(np.int64).reshape(-1, 3).tolist()
         self._arrays = {field.name.lower(): _array_in(block, spec, field, table) for field in Field}
         self.run: Run = record_maker(Run)(self["run"], self["run_starts"])
 
@@ -213,29 +207,24 @@ class RunState:
         last: float | None = None,
         scales: Sequence[float] = (),
         sizes: Sizes | None = None,
-        envelope: Envelope | None = None,
     ) -> RunState:
         """The state at the start of a run.
 
         ``budget`` is normalised; ``known`` is the task, at its budget; ``last`` is the largest cost
         at which the run continues, by default the budget. ``scales`` [2 + M] are the largest
-        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve, ``envelope``
-        for that method.
+        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve.
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
         penalties, limited = max(known.penalty_count, 1), known.penalty_count
         limited = limited if spec.method == CHOICE else penalties
-        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), envelope)
+        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes())
         block = _block(spec, shapes)
         for field, values in _starts(spec, arms, penalties, limited).items():
             _array_in(block, spec, field)[:] = values
         state = cls(spec, block)
         state._fill(setup, arms, budget if last is None else last, scales, known)
         state._fill_sieve(arms, sizes or Sizes())
-        if envelope is not None:
-            for name, values in envelope._asdict().items():
-                state[name][...] = values
         if spec.remembers:
             start_state(state.record, budget, known)
         if spec.method == CHOICE:
@@ -361,7 +350,6 @@ def _shapes(
     limited: int,
     setup: Setup,
     sizes: Sizes,
-    envelope: Envelope | None,
 ) -> dict[Field, tuple[int, int]]:
     """Rows and columns of the fields that are used; those of one dimension have one row.
 
@@ -389,9 +377,6 @@ def _shapes(
             Field.TABLE: (1, sizes.table(rooms)),
             Field.SAMPLE: (1, SAMPLE),
         }
-    if envelope is not None:
-        for name, values in envelope._asdict().items():
-            shapes[Field[name.upper()]] = (1, *values.shape)[-2:]
     if spec.remembers:
         shapes[Field.STATE] = (1, field_starts(State, arms, limited)[-1])
         shapes[Field.HISTORY] = (1, setup.history(arms, limited))
@@ -446,7 +431,7 @@ def _array_in(
 ) -> npt.NDArray[Any]:
     """A field's array of a block; raises if it is not inside: compiled code does not check."""
     if table is None:
-        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3)
+        table = block[: 8 * 3 * ENTRIES].view(np.int64).reshape(-1, 3)
     (offset, rows, columns), kind = table[field], np.dtype(_kind(spec, field))
     end = offset + rows * columns * kind.itemsize
     if min(offset, rows, columns) < 0 or end > len(block):
@@ -457,7 +442,7 @@ def _array_in(
 
 def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:
     """A block of zeros that begins with the table of offsets."""
-    table = np.zeros((len(Field), 3), np.int64)
+    table = np.zeros((ENTRIES, 3), np.int64)
     end = _whole_lines(table.nbytes)
     for field, (rows, columns) in shapes.items():
         table[field] = end, rows, columns
