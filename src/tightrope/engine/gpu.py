@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import tables_in_global_memory
+from tightrope.compiled.functions import tables_in_global_memory
 from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws

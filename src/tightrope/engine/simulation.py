@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, Unpack, overload
 
-from tightrope.compiled import announced
+from tightrope.compiled.functions import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     Policies,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import FAILED
+from tightrope.compiled.functions import FAILED
 from tightrope.engine.arguments import thread_count
 from tightrope.engine.backend import ENGINES, first_seconds
 from tightrope.engine.job import Job

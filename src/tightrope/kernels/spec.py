@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import (
+from tightrope.compiled.functions import (
     checked,
     compile_function,
     copied,

@@ -16,5 +16,5 @@ __all__ = ["decider", "toucher"]
 
 
 def decider(spec: Spec) -> Any:
-    """A compiled function (address, pulls so far, uniform) -> arm."""
+    """A compiled function (memory, pulls so far, uniform) -> arm."""
     return (by_sieve if spec.method == SIEVE else by_scan)(spec)
