@@ -190,3 +190,8 @@ def equal(a: Results, b: Results) -> bool:
     assert a.labels == b.labels
     same_numbers = np.array_equal(a.run_numbers, b.run_numbers)
     return same_numbers and not any(unlike(a[x].runs, b[x].runs) for x in a.labels)
+
+
+def compilations(kernel) -> int:
+    """How often a kernel was compiled in this process, without loads from the disk."""
+    return sum(kernel.stats.cache_misses.values())

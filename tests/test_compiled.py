@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from tightrope import compiled
-from tightrope.compiled import functions
+from tests.problems import compilations
+from tightrope.compiled import functions, memory
 
 
 def test_the_cache_has_the_parts_that_ours_replaces():
@@ -26,12 +26,13 @@ def test_the_cache_has_the_parts_that_ours_replaces():
     )
 
 
-def test_arrays_are_made_as_array_behind_makes_them():
-    view = compiled.array_behind(0, np.float64, rows=False)
+def test_arrays_are_those_that_the_blocks_table_tells():
+    block_at = memory.memory_at({"numbers": memory.Array(0, np.float64)})
+    rows_at = memory.memory_at({"numbers": memory.Array(0, np.float64, rows=True)})
 
     @numba.njit
     def total(address):
-        found, numbers = 0.0, view(address)
+        found, numbers = 0.0, block_at(address).numbers
         for at in range(len(numbers)):
             found += numbers[at]
         return found
@@ -42,12 +43,20 @@ def test_arrays_are_made_as_array_behind_makes_them():
     block[3:] = 1.5, 2.0
     assert total(block.ctypes.data) == 3.5
 
+    @numba.njit
+    def second(address):
+        numbers = rows_at(address).numbers
+        return numbers.shape, numbers[1, 0]
+
+    table[:] = (24, 2, 1)
+    assert second(block.ctypes.data) == ((2, 1), 2.0)
+
 
 def test_compilations_are_counted_and_users_need_not_be():
     kernel = numba.njit(lambda x: x + 1.0)
-    assert compiled.compilations(kernel) == 0
+    assert compilations(kernel) == 0
 
-    @compiled.uncounted
+    @functions.uncounted
     def first(numbers):
         return numbers[0]
 
@@ -59,11 +68,11 @@ def test_compilations_are_counted_and_users_need_not_be():
 
 
 def test_a_part_has_no_machine_code_of_its_own():
-    @compiled.inlined
+    @functions.inlined
     def inner(x):
         return 2.0 * x
 
-    @compiled.inlined
+    @functions.inlined
     def part(x):
         return inner(x) + 1.0
 
@@ -72,7 +81,7 @@ def test_a_part_has_no_machine_code_of_its_own():
         return part(x)
 
     assert kernel(3.0) == 7.0
-    assert compiled.PART["pipeline_class"] is functions._PartCompiler
+    assert functions.PART["pipeline_class"] is functions._PartCompiler
     with pytest.raises(TypeError):
         part(3.0)  # from Python
     (made,) = part.overloads.values()
@@ -87,7 +96,7 @@ def test_numba_says_that_it_cannot_compile_by_these_errors():
     def impossible(x):
         return x.nothing_like_this
 
-    with pytest.raises(compiled.COMPILE_ERRORS, match="nothing_like_this"):
+    with pytest.raises(functions.COMPILE_ERRORS, match="nothing_like_this"):
         impossible(1.0)
 
 

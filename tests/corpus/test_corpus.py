@@ -96,7 +96,8 @@ def test_a_snapshot_of_an_index_policy_in_plain_python_goes_on(folder, kind, pla
 
 # Few, because each is compiled: index and choice policies, one limit and several, pulls in flight.
 COMPILED = ["bases lyon", "shares lyon", "in flight lyon:window0=1", "arms lyon", "arms resolve",
-            "in flight bases", "alarmed resolve:watch=0.01", "many lyon two limits"]  # fmt: skip
+            "in flight bases", "alarmed resolve:watch=0.01", "many lyon two limits",
+            "many lyoff"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", COMPILED)

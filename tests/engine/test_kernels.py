@@ -14,13 +14,15 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.problems import compilations
 from tightrope import LyOn, Problem
-from tightrope.compiled import compilations, compile_function, compile_kernel, key_of
+from tightrope.compiled.functions import compile_function, compile_kernel
+from tightrope.compiled.keys import key_of
 from tightrope.engine.planning import plan_jobs, with_shared_kernels
 from tightrope.kernels import native
 from tightrope.kernels.simd import Kernel, build
 from tightrope.kernels.single_run import kernel
-from tightrope.kernels.spec import CHOICE, ENVELOPE, SCAN, SEVERAL, SIEVE, Spec
+from tightrope.kernels.spec import CHOICE, SCAN, SEVERAL, SIEVE, Spec
 from tightrope.policies import POLICIES, IndexPolicy, UCBBwI
 
 PROGRAM = textwrap.dedent(
@@ -28,7 +30,7 @@ PROGRAM = textwrap.dedent(
     import json, sys
     from tests.conftest import bernoulli_problem
     from tightrope import LyOn, simulate
-    from tightrope.compiled import compilations
+    from tests.problems import compilations
     from tightrope.engine import cpu
     kernels, build = [], cpu.build
     cpu.build = lambda spec: kernels.append(build(spec)) or kernels[-1]
@@ -249,7 +251,6 @@ def test_kernels_of_single_runs_are_told_apart():
         single(UCBBwI),
         single(bernoulli=True),
         single(method=SIEVE),
-        single(method=ENVELOPE),
         single(penalties=2),
         single(penalties=3),
         single(dtype=np.float32),
@@ -258,7 +259,7 @@ def test_kernels_of_single_runs_are_told_apart():
         single(POLICIES["resolve"], method=CHOICE, remembers=True),
         single(POLICIES["resolve"], method=CHOICE, remembers=True, penalties=SEVERAL),
     }
-    assert len(names) == 12
+    assert len(names) == 11
     assert single() == single()
 
 
@@ -407,7 +408,7 @@ def test_a_key_is_that_of_another_process(tmp_path):
     """What is found on the disk; sets and dictionaries have no order of their own there."""
     program = (
         "from tests.engine.test_kernels import uses_helper\n"
-        "from tightrope.compiled import key_of\n"
+        "from tightrope.compiled.keys import key_of\n"
         "print(key_of(uses_helper, {'a', 'b', 'c'}, {'a': 1}, 0.1))"
     )
     for seed in "12":

@@ -14,7 +14,7 @@ from tightrope.engine.backend import plan_of
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
 from tightrope.kernels.run_state import EVALUATED, EXPLORE, Sizes
-from tightrope.kernels.spec import ENVELOPE, SCAN, SIEVE, argmin_method
+from tightrope.kernels.spec import SCAN, SIEVE, argmin_method
 from tightrope.policies import EpsilonGreedy, UCBBwI
 from tightrope.policies.base import set_up
 
@@ -84,14 +84,14 @@ def test_each_policy_has_its_method():
     one, two = coins(20, 1), coins(20, 2)
     methods = {
         LyOn(): SIEVE,
-        LyOff(): ENVELOPE,
+        LyOff(): SIEVE,
         UCBBwI(): SIEVE,
         Stationary(): SCAN,
         EpsilonGreedy(): SCAN,
     }
     for policy, method in methods.items():
         assert argmin_method(type(policy), set_up(policy, one, 100.0)) == method
-    assert argmin_method(LyOff, set_up(LyOff(), two, 100.0)) == SIEVE
+        assert argmin_method(type(policy), set_up(policy, two, 100.0)) == method
     assert argmin_method(LyOn, set_up(LyOn(window0=1), one, 100.0)) == SCAN
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from tightrope import parse_policy, ready_problem
 from tightrope.errors import InputError
-from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.run_state import (
     ARMS,
     CACHE_LINE,
@@ -18,7 +17,7 @@ from tightrope.kernels.run_state import (
     Sizes,
     aligned_zeros,
 )
-from tightrope.kernels.spec import ENVELOPE, spec_of
+from tightrope.kernels.spec import spec_of
 from tightrope.policies.base import set_up
 from tightrope.policies.state import State
 from tightrope.testing import _dollars
@@ -38,7 +37,6 @@ def state_of(text, problem=None, many_arms=False, dtype=np.float64, budget=50.0)
         problem,
         scales=problem.scales.channels,
         sizes=Sizes(2, 1),
-        envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
     )
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tightrope import LyOn, Task
-from tightrope.compiled import compile_kernel
+from tightrope.compiled.functions import compile_kernel
 from tightrope.kernels.argmin.index import by_scan
 from tightrope.kernels.argmin.sieve import by_sieve, toucher
+from tightrope.kernels.memory import memory_of
 from tightrope.kernels.run_state import COUNT, DEPTH, EVALUATED, RunState, Sizes
 from tightrope.kernels.spec import SIEVE, Spec
 from tightrope.policies.base import Setup
@@ -29,15 +30,16 @@ def compiled(penalties: int, dtype: type):
     """Decide by the sieve, decide by a scan, tell of an arm's new terms."""
     spec = Spec(LyOn, SIEVE, penalties, remembers=False, dtype=dtype)
     sieve, scan, touch, zero = by_sieve(spec), by_scan(spec), toucher(spec), dtype(0)
+    memory = memory_of(spec)
 
     def test_sieve(block, step):
-        return sieve(block.ctypes.data, step, zero)
+        return sieve(memory(block.ctypes.data), step, zero)
 
     def test_scan(block, step):
-        return scan(block.ctypes.data, step, zero)
+        return scan(memory(block.ctypes.data), step, zero)
 
     def test_touch(block, arm):
-        touch(block.ctypes.data, arm)
+        touch(memory(block.ctypes.data), arm)
 
     return spec, *(compile_kernel(f) for f in (test_sieve, test_scan, test_touch))
 

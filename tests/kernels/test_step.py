@@ -7,7 +7,7 @@ import pytest
 
 from tests.problems import changing, turning
 from tightrope import LyOn, ready_problem
-from tightrope.compiled import compile_function
+from tightrope.compiled.functions import compile_function
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.python import outcomes
 from tightrope.kernels.rng import OUTCOMES, WEYL, Generator, seed_words

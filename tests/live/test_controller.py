@@ -106,7 +106,7 @@ def test_a_forgetful_controller_counts_everything_else(paper):
 )
 @pytest.mark.parametrize("policy", [LyOn(), LyOff(), LyOn(beta0=0.1), UCBBwI()])
 def test_and_among_many_arms(penalties, policy):
-    """More than it looks at one by one: the envelope and the sieve decide."""
+    """More than it looks at one by one: the sieve decides."""
     replay(coins(150, penalties), policy, 700.0)
 
 

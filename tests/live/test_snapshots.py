@@ -20,7 +20,10 @@ from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
 from tightrope import Controller, LyOff, LyOn, Resolve, Task, parse_policy
 from tightrope.errors import InputError, NotCompiledWarning
+from tightrope.kernels.spec import SCAN
 from tightrope.live import snapshots
+from tightrope.live.beside import Beside
+from tightrope.live.rebuild import Moves, rebuilt, state_at_start
 from tightrope.policies import POLICIES, FixedArm, UniformRandom
 
 HERE = Path(__file__).parent
@@ -113,7 +116,7 @@ def test_from_the_first_step_on(paper, policy, steps):
 @pytest.mark.parametrize("penalties", [0, 1, 2])
 @pytest.mark.parametrize("policy", [LyOff(), LyOn(beta0=0.1)], ids=lambda policy: policy.name)
 def test_among_many_arms(policy, penalties):
-    """The envelope and the sieve are part of the state."""
+    """The sieve is part of the state."""
     controller = Controller(coins(150, penalties), policy, 1000.0)
     told = outcomes(4, penalties)
     for count in (40, 40, 40):
@@ -285,3 +288,20 @@ def test_a_snapshot_of_the_version_before_goes_on(label):
         bad = 1.0 if (turn * 7 + arm) % 5 == 0 else 0.0
         controller.tell(arm, [1.0, 0.5][arm], [0.8, 0.4][turn % 2], bad)
     assert chosen == saved["then"]
+
+
+def test_the_envelope_of_earlier_versions_becomes_a_sieve():
+    """Known means, one limit, many arms: the block had the arrays of a scan and four more."""
+    problem, policy, told = coins(150, 1), LyOff(), outcomes(4)
+    controller = Controller(problem, policy, 1000.0)
+    for _ in range(40):
+        controller.tell(controller.ask(), *next(told))
+    sieve = controller._state
+    scan = dataclasses.replace(sieve.spec, method=SCAN)
+    state = state_at_start(scan, sieve.setup, problem.task, 1000.0)
+    state = rebuilt(sieve, state, policy, Moves(np.ones(3)))
+    state.spec = dataclasses.replace(scan, method="envelope")
+    saved = snapshots.pack(problem.task, policy, 1000.0, state, -1, Beside.nothing(150))
+    other = Controller.restore(saved)
+    assert other._state.spec == sieve.spec
+    assert go_on(other, 60, seed=2) == go_on(controller, 60, seed=2)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from tightrope.compiled import compile_function
+from tightrope.compiled.functions import compile_function
 from tightrope.policies.parts.guard import Guard, allows, open_guard, settle
 from tightrope.policies.state import State, field_starts, record_maker
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.policies.driver import new_record
-from tightrope.compiled import compile_function, compile_kernel
+from tightrope.compiled.functions import compile_function, compile_kernel
 from tightrope.policies.parts.mixture import (
     Program,
     best_pair,

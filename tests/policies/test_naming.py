@@ -164,7 +164,7 @@ def test_objects_in_python(paper, file):
 def test_a_constant_of_an_imported_module_is_part_of_the_code(tmp_path, monkeypatch):
     from types import ModuleType
 
-    from tightrope.compiled import key_of
+    from tightrope.compiled.keys import key_of
 
     helper = ModuleType("helper")
     helper.ARM = 0

@@ -40,7 +40,6 @@ __all__ = [
     "call_choose",
     "call_learn",
     "checked",
-    "compilations",
     "compile_function",
     "compile_kernel",
     "copied",
@@ -384,11 +383,6 @@ def device_assume() -> Any:
 
 def _assumed(condition: Any) -> None:
     """The same in the CUDA simulator."""
-
-
-def compilations(kernel: Any) -> int:
-    """How often a kernel was compiled in this process, without loads from the disk."""
-    return sum(kernel.stats.cache_misses.values())
 
 
 @contextmanager

@@ -41,7 +41,6 @@ __all__ = [
     "Number",
     "RecordPart",
     "Vector",
-    "array_behind",
     "first_of",
     "four_at",
     "memory_at",
@@ -63,11 +62,15 @@ class Vector:
 
 @dataclass(frozen=True)
 class Array:
-    """The array of an entry, flat, as one of numba's arrays; or as a tuple of ``count`` numbers."""
+    """The array of an entry as one of numba's arrays, or as a tuple of ``count`` numbers.
+
+    It is flat, or has the entry's ``rows`` and columns.
+    """
 
     entry: int
     dtype: type
     count: int = 0
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,9 @@ def _kind(part: Part) -> Any:
         return RecordType(part.record, 0, element, part.arrays)
     if isinstance(part, Vector):
         return VectorType(element)
-    return types.UniTuple(element, part.count) if part.count else types.Array(element, 1, "C")
+    if part.count:
+        return types.UniTuple(element, part.count)
+    return types.Array(element, 1 + part.rows, "C")
 
 
 @register_model(VectorType)
@@ -201,24 +206,25 @@ def _load(builder: Any, pointer: Any, at: int) -> Any:
     return value
 
 
-def _behind(builder: Any, address: Any, entry: int, element: Any) -> tuple[Any, Any]:
-    """A pointer to the array of an entry, and its size."""
+def _behind(builder: Any, address: Any, entry: int, element: Any) -> tuple[Any, Any, Any]:
+    """A pointer to the array of an entry, its rows and its columns."""
     table = builder.inttoptr(address, WORD.as_pointer())
     offset, rows, columns = (_load(builder, table, 3 * entry + at) for at in range(3))
     pointer = builder.inttoptr(builder.add(address, offset), element.as_pointer())
-    return pointer, builder.mul(rows, columns)
+    return pointer, rows, columns
 
 
-def _made(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
+def _made(context: Any, builder: Any, kind: Any, data: Any, *shape: Any) -> Any:
     """A vector, or an array of numba's."""
     if isinstance(kind, VectorType):
         vector = cgutils.create_struct_proxy(kind)(context, builder)
-        vector.data, vector.size = data, size
+        vector.data, [vector.size] = data, shape
         return vector._getvalue()
     step = WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
     array = arrayobj.make_array(kind)(context, builder)
+    strides = [builder.mul(shape[-1], step), step][-len(shape) :]
     arrayobj.populate_array(
-        array, data=data, shape=[size], strides=[step], itemsize=step, meminfo=None
+        array, data=data, shape=[*shape], strides=strides, itemsize=step, meminfo=None
     )
     return array._getvalue()
 
@@ -247,7 +253,7 @@ def _part_of(context: Any, builder: Any, block: BlockType, value: Any, name: str
         return _load(builder, _behind(builder, address, part.entry, WORD)[0], part.at)
     kind = _kind(part)
     element = context.get_data_type(from_dtype(np.dtype(part.dtype)))
-    data, size = _behind(builder, address, part.entry, element)
+    data, *shape = _behind(builder, address, part.entry, element)
     if isinstance(part, RecordPart):
         record = cgutils.create_struct_proxy(kind)(context, builder)
         record.block, record.starts = data, _behind(builder, address, part.starts, WORD)[0]
@@ -255,7 +261,9 @@ def _part_of(context: Any, builder: Any, block: BlockType, value: Any, name: str
     if isinstance(kind, types.UniTuple):
         items = [builder.load(builder.gep(data, [WORD(at)])) for at in range(kind.count)]
         return context.make_tuple(builder, kind, items)
-    return _made(context, builder, kind, data, size)
+    if not (isinstance(part, Array) and part.rows):
+        shape = [builder.mul(*shape)]
+    return _made(context, builder, kind, data, *shape)
 
 
 @infer_getattr
@@ -360,39 +368,6 @@ def four_at(_context: Any, address: Any) -> Any:
         return context.make_tuple(builder, kind, [_load(builder, pointer, at) for at in range(4)])
 
     return kind(types.int64), generate
-
-
-def array_behind(entry: int, dtype: type, rows: bool) -> Any:
-    """For compiled code: a function from a block's address to the array that an entry describes.
-
-    The block starts with a table. An entry is three 64-bit numbers: the array's offset from the
-    block's start, its rows, its columns. The caller must keep the block alive during the call.
-    """
-    element = from_dtype(np.dtype(dtype))
-    array_type = types.Array(element, 2 if rows else 1, "C")
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def array(_context: Any, address: Any) -> Any:
-        return array_type(types.int64), generate
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        table = builder.inttoptr(arguments[0], word.as_pointer())
-        offset, *shape = (
-            builder.load(builder.gep(table, [word(3 * entry + at)]))
-            for at in ((0, 1, 2) if rows else (0, 2))
-        )
-        size = context.get_abi_sizeof(context.get_data_type(element))
-        made = arrayobj.make_array(array_type)(context, builder)
-        start = builder.add(arguments[0], offset)
-        data = builder.inttoptr(start, context.get_data_type(element).as_pointer())
-        steps = [builder.mul(shape[-1], word(size)), word(size)] if rows else [word(size)]
-        arrayobj.populate_array(
-            made, data=data, shape=shape, strides=steps, itemsize=word(size), meminfo=None
-        )
-        return made._getvalue()
-
-    return array
 
 
 def first_of(count: int) -> Any:

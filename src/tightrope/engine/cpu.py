@@ -24,7 +24,7 @@ from tightrope.engine.single import plan_single
 from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import aligned_zeros, first_terms
 from tightrope.kernels.simd import FEW_ARMS, Kernel, build
-from tightrope.kernels.spec import ENVELOPE, SCAN, SIEVE, argmin_method
+from tightrope.kernels.spec import SCAN, SIEVE, argmin_method
 from tightrope.policies.base import IndexPolicy
 from tightrope.results import Runs
 
@@ -41,8 +41,6 @@ MANY = 128  # from this many arms on, a decision for one run does not compute ev
 CROWDED: dict[tuple[str, type], float] = {
     (SCAN, np.float32): math.inf,
     (SCAN, np.float64): math.inf,
-    (ENVELOPE, np.float32): 256,
-    (ENVELOPE, np.float64): 128,
     (SIEVE, np.float32): 1024,
     (SIEVE, np.float64): 512,
 }

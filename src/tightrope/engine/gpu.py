@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import tables_in_global_memory
+from tightrope.compiled.functions import tables_in_global_memory
 from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
-from tightrope.engine.single import SingleRunPlan, plan_single, wrong_arm
+from tightrope.engine.single import SingleRunPlan, plan_single, runs_of, wrong_arm
 from tightrope.errors import BackendError
 from tightrope.kernels.actions import Uses
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
@@ -108,8 +108,14 @@ class _DevicePlan:
         """Each arm's pulls and cost [R, 2, K], and the runs' final numbers [rows, R]."""
         raise NotImplementedError
 
+    @property
+    def _columns(self) -> Ends:
+        """The columns of the runs' final numbers; an index policy's end before ``step``."""
+        return Ends.of(max(self.job.penalty_count, 1))
+
     def _read(self, counts: Any, ends: Any) -> Runs:
-        raise NotImplementedError
+        """The launch's output as ``Runs``."""
+        return runs_of(ends, counts, self._columns, self.job.penalty_count)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -239,24 +245,6 @@ class IndexPlan(_DevicePlan):
         allowance[: len(self.job.setup.allowance)] = self.job.setup.allowance
         return allowance
 
-    def _read(self, counts: Any, ends: Any) -> Runs:
-        """The launch's output as ``Runs``."""
-        penalties, padded = self.job.penalty_count, self.spec.penalties
-        cost, reward, *rest = ends.astype(np.float64)
-        totals, queues, peaks = (
-            np.reshape(rest[first : first + penalties], (penalties, len(cost))).T
-            for first in range(0, 3 * padded, padded)
-        )
-        return Runs(
-            reward=reward,
-            cost=cost,
-            penalty=totals,
-            pulls=counts[:, 0].astype(np.int64),
-            arm_cost=counts[:, 1].astype(np.float64),
-            queue=queues,
-            queue_max=peaks,
-        )
-
 
 @dataclass(frozen=True)
 class ThreadPlan(_DevicePlan):
@@ -302,11 +290,6 @@ class ThreadPlan(_DevicePlan):
         return build_thread(
             self.spec, job.bernoulli, job.arm_count, penalties, layout, uses, job.moving
         )
-
-    @property
-    def _columns(self) -> Ends:
-        """The columns of the runs' final numbers."""
-        return Ends.of(max(self.job.penalty_count, 1))
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
@@ -363,16 +346,7 @@ class ThreadPlan(_DevicePlan):
             first = int(np.flatnonzero(ends[at.wrong])[0])
             arm, step = int(ends[at.wrong_arm, first]), int(ends[at.step, first])
             raise wrong_arm(job.policy.label, arm, step, job.arm_count)
-        penalties = job.penalty_count
-        return Runs(
-            reward=ends[at.totals].copy(),
-            cost=ends[at.cost].copy(),
-            penalty=ends[at.totals + 1 : at.totals + 1 + penalties].T.copy(),
-            pulls=counts[:, 0].astype(np.int64),
-            arm_cost=counts[:, 1].copy(),
-            queue=ends[at.queue : at.queue + penalties].T.copy(),
-            queue_max=ends[at.peak : at.peak + penalties].T.copy(),
-        )
+        return super()._read(counts, ends)
 
 
 def _device_memory(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:

@@ -104,14 +104,10 @@ class Job:
                 f" {self.budget * self.problem.scales.cost:g} counts past 2^24, where single"
                 " precision stops counting; must be 'double' or 'auto'"
             )
-        if self.precision == "single":
-            return np.float32 if self._may_be_single else np.float64
-        exact = self.bernoulli and fits and self.side_by_side
-        return np.float32 if exact and self.precision == "auto" else np.float64
-
-    @property
-    def _may_be_single(self) -> bool:
-        return isinstance(self.policy, IndexPolicy) and not self.setup.forgets
+        single = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
+        if self.precision == "auto":
+            single = self.bernoulli and fits and self.side_by_side
+        return np.float32 if single and self.precision != "double" else np.float64
 
     @cached_property
     def seconds(self) -> float:

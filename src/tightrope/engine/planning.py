@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import COMPILE_ERRORS
+from tightrope.compiled.functions import COMPILE_ERRORS
 from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays

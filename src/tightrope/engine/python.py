@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.engine.backend import BackendPlan
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
 from tightrope.engine.single import wrong_arm
@@ -338,11 +337,6 @@ def outcomes(tables: Tables, arm: int, draws: Generator) -> list[float]:
     return values
 
 
-def plan(job: Job) -> BackendPlan:
-    """The plan of a job in plain Python; any policy will do."""
-    return PlainPlan(job)
-
-
 class Tally:
     """A run's totals so far, summed per arm as in every engine."""
 
@@ -405,3 +399,6 @@ class PlainPlan:
                     return None, 0.0
             finished.append(tally.read())
         return Runs.stack(finished), time.perf_counter() - start
+
+
+plan = PlainPlan  # any policy will do

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, Unpack, overload
 
-from tightrope.compiled import announced
+from tightrope.compiled.functions import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
     Policies,
@@ -53,20 +53,6 @@ class SimulationRequest:
     policies: Mapping[str, Policy]
     budgets: Sequence[float]
     numbers: Numbers
-
-    @classmethod
-    def checked(
-        cls,
-        problem: Problem,
-        policies: Mapping[str, Policy],
-        budgets: Iterable[float],
-        runs: int | range,
-        backend: str,
-    ) -> SimulationRequest:
-        """The request; raises unless budgets are valid and the results fit into memory."""
-        listed = budget_list(budgets, problem)
-        size = bytes_per_run(problem, len(policies), len(listed), backend)
-        return cls(problem, policies, listed, run_numbers(runs, size))
 
 
 @dataclass(frozen=True)
@@ -173,10 +159,11 @@ def simulate(
     settings = SimulationSettings(
         seed, backend, precision, threads, address, progress, delays=delays
     )
-    listed = list(budgets) if isinstance(budgets, Iterable) else [budgets]
-    requests = [
-        SimulationRequest.checked(one, named, listed, runs, backend) for one in problems.values()
-    ]
+    listed, requests = list(budgets) if isinstance(budgets, Iterable) else [budgets], []
+    for one in problems.values():
+        checked = budget_list(listed, one)
+        numbers = run_numbers(runs, bytes_per_run(one, len(named), len(checked), backend))
+        requests.append(SimulationRequest(one, named, checked, numbers))
     if checkpoint is None or isinstance(checkpoint, Checkpoint):
         found = make(requests, settings, checkpoint)
     else:

@@ -18,23 +18,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import FAILED
+from tightrope.compiled.functions import FAILED
 from tightrope.engine.arguments import thread_count
 from tightrope.engine.backend import ENGINES, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.errors import PolicyError
-from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.moving import flight_numbers
 from tightrope.kernels.native import moving_run, native, single_run
 from tightrope.kernels.plain import play_plainly
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
-from tightrope.kernels.spec import ENVELOPE, Spec, spec_of, stateful
+from tightrope.kernels.spec import Spec, spec_of, stateful
 from tightrope.results import Runs
 
-__all__ = ["SingleRun", "SingleRunPlan", "failed", "plan_single", "wrong_arm"]
+__all__ = ["SingleRun", "SingleRunPlan", "failed", "plan_single", "runs_of", "wrong_arm"]
 
 ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of milliseconds
 FOREVER = 2**62
@@ -60,6 +59,20 @@ def failed(label: str, error: Exception, step: int) -> PolicyError:
     return PolicyError(
         f"policy {label}: {type(error).__name__} at step {step} ({told:.200}) in {frame.name},"
         f" {Path(frame.filename).name} line {frame.lineno}: {frame.line}"
+    )
+
+
+def runs_of(ends: Any, counts: Any, at: Ends, penalties: int) -> Runs:
+    """The runs of a kernel's output: ``ends`` [columns, R] and ``counts`` [R, 2, K]."""
+    numbers = ends.astype(np.float64)
+    return Runs(
+        reward=numbers[at.totals],
+        cost=numbers[at.cost],
+        penalty=numbers[at.totals + 1 :][:penalties].T,
+        pulls=counts[:, 0].astype(np.int64),
+        arm_cost=counts[:, 1].astype(np.float64),
+        queue=numbers[at.queue :][:penalties].T,
+        queue_max=numbers[at.peak :][:penalties].T,
     )
 
 
@@ -91,7 +104,6 @@ class SingleRunPlan:
             job.problem,
             last=job.last_spent,
             sizes=self.sizes,
-            envelope=envelope_of(spec, job.setup) if spec.method == ENVELOPE else None,
         )
 
     @cached_property
@@ -249,13 +261,5 @@ class SingleRun:
 
     def read(self) -> Runs:
         """The runs' totals so far."""
-        ends, at, penalties = self._ends, self._columns, self.plan.job.penalty_count
-        return Runs(
-            reward=ends[:, at.totals].copy(),
-            cost=ends[:, at.cost].copy(),
-            penalty=ends[:, at.totals + 1 : at.totals + 1 + penalties].copy(),
-            pulls=self._counts[:, :, 0].astype(np.int64),
-            arm_cost=self._counts[:, :, 1].copy(),
-            queue=ends[:, at.queue : at.queue + penalties].copy(),
-            queue_max=ends[:, at.peak : at.peak + penalties].copy(),
-        )
+        counts = self._counts.transpose(0, 2, 1)
+        return runs_of(self._ends.T, counts, self._columns, self.plan.job.penalty_count)

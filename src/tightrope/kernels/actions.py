@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64
 
-from tightrope.compiled import (
+from tightrope.compiled.functions import (
     FAILED,
     call_choose,
     call_learn,
@@ -266,7 +266,7 @@ def _over_book(spec: Spec) -> Actions:
 
     def choose(memory, step):
         uniform = number(coin(memory.pair[0])) if random else number(0)
-        return decide(memory.address, step, uniform)
+        return decide(memory, step, uniform)
 
     def learn(memory, row):
         if learns:
@@ -281,7 +281,7 @@ def _over_book(spec: Spec) -> Actions:
                 terms[(2 * channel - 2) * stride + row] = number(level)
                 terms[(2 * channel - 1) * stride + row] = number(width)
             if touched:
-                touch(memory.address, row)
+                touch(memory, row)
 
     return Actions(spec.part(choose), spec.part(learn), spec.part(_always))
 

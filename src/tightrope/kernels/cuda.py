@@ -8,7 +8,7 @@ from typing import Any
 import numba
 from numba import config, cuda
 
-from tightrope.compiled import compile_function, device_assume
+from tightrope.compiled.functions import compile_function, device_assume
 from tightrope.kernels.step import Target
 
 __all__ = [

@@ -118,20 +118,8 @@ def build_group(spec: DeviceKernel, shape: Shape) -> Any:
         lane = int32(cuda.threadIdx.x & (group - 1))
         place = int32(cuda.threadIdx.x >> shift)
         run = cuda.blockIdx.x * (cuda.blockDim.x >> shift) + place
-        play(
-            numbers,
-            uint32(place * pieces),
-            lane,
-            run,
-            seeds,
-            policy_words,
-            law,
-            start,
-            counts,
-            ends,
-            clocks,
-            game,
-        )
+        first = uint32(place * pieces)
+        play(numbers, first, lane, run, seeds, policy_words, law, start, counts, ends, clocks, game)
 
     return cuda.jit(fastmath=True, **device_options(shared_memory_carveout=100))(many_arms)
 
@@ -188,20 +176,15 @@ class _Maker:
         final numbers are stored, and its arms no longer change. It is long, with many parameters,
         because a thread's numbers stay in registers only within one function.
         """
-        spec, number, part, target = self.spec, self.number, self.part, self.target
+        spec, number, part = self.spec, self.number, self.part
         penalties, channels, random = spec.penalties, 2 + spec.penalties, spec.policy.random
-        draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
-        learn, settle, decide = device_learn(target), target.settle(), self._decide()
-        fill, report, everywhere, keep = (
-            self._fill(),
-            self._report(),
-            self._everywhere(),
-            self._keep(),
-        )
+        pull, settle, decide = self._pull(), self.target.settle(), self._decide()
+        fill, report = self._fill(), self._report()
+        everywhere, keep = self._everywhere(), self._keep()
         now_at, word_of, coin = clock_at(spec), part(next_word), part(coin_of)
         rows, zero, one = 3 * penalties, spec.dtype(0), spec.dtype(1)
         law_step, weyl_step = np.uint64(channels * WEYL), np.uint64(WEYL)
-        owner_bits, step_one = np.int32(self.shape.group - 1), np.uint32(1)
+        step_one = np.uint32(1)
 
         def play(
             numbers, first, lane, run, seeds, policy_words, law, start, counts, ends, clocks, game
@@ -228,14 +211,8 @@ class _Maker:
                 if random:
                     toss = (toss + weyl_step) & _MASK
                     word_of(own_words, 0, 1, toss)
-                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one, channels)
+                pull(numbers, first, stride, outcomes, words, weyl, law, arm, mine, constants)
                 weyl = (weyl + law_step) & _MASK
-                if int32(arm & owner_bits) == mine:
-                    at = uint64(first) + uint64(arm)
-                    learn(
-                        numbers, at, stride, numbers, at, stride, arm, outcomes, 0, 1, one,
-                        constants, constants,
-                    )  # fmt: skip
                 spent += outcomes[0]
                 step = uint32(step + step_one)
                 arm = int32(arm + int32(1))
@@ -253,20 +230,31 @@ class _Maker:
                 arm = decide(numbers, first, lane, state, now, uniform, constants, count)
                 step = min(uint32(step + step_one), last)
                 now = now_at(clocks, wide, step)  # the next step's clock, loaded ahead of its use
-                draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one, channels)
+                pull(numbers, first, stride, outcomes, words, weyl, law, arm, mine, constants)
                 weyl = (weyl + law_step) & _MASK
-                if int32(arm & owner_bits) == mine:
-                    at = uint64(first) + uint64(arm)
-                    learn(
-                        numbers, at, stride, numbers, at, stride, arm, outcomes, 0, 1, one,
-                        constants, constants,
-                    )  # fmt: skip
                 spent += outcomes[0]
                 settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
             if run < runs:
                 report(numbers, first, lane, run, runs, count, counts, ends)
 
         return part(play)
+
+    def _pull(self) -> Any:
+        """Draw the outcomes of an arm's pull; the arm's thread learns from them."""
+        spec, target, channels = self.spec, self.target, 2 + self.spec.penalties
+        draw = target.draw_bits(32 - spec.bits, below=True) if spec.bits else target.draw_cells()
+        learn, one, owner_bits = device_learn(target), spec.dtype(1), np.int32(self.shape.group - 1)
+
+        def pull(numbers, first, stride, outcomes, words, weyl, law, arm, mine, constants):
+            draw(outcomes, 0, 1, words, 0, 1, weyl, law, arm, arm * channels, one, channels)
+            if int32(arm & owner_bits) == mine:
+                at = uint64(first) + uint64(arm)
+                learn(
+                    numbers, at, stride, numbers, at, stride, arm, outcomes, 0, 1, one, constants,
+                    constants,
+                )  # fmt: skip
+
+        return self.part(pull)
 
     def _fill(self) -> Any:
         """Initialise the thread's own arms."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tightrope.compiled import FAILED
+from tightrope.compiled.functions import FAILED
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, WRONG
 
 __all__ = ["NOTHING", "REFUSED", "asking", "asking_beside", "in_range", "telling"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.compiled import Array, Fixed, Given, Number, RecordPart, Vector, memory_at
+from tightrope.compiled.memory import Array, Fixed, Given, Number, RecordPart, Vector, memory_at
 from tightrope.kernels.run_state import (
     PENALTIES,
     REMEMBERS,
@@ -19,7 +19,7 @@ from tightrope.kernels.run_state import (
     Field,
     Run,
     RunState,
-    constants_part,
+    kind_of,
 )
 from tightrope.kernels.spec import CHOICE, SEVERAL, Spec
 from tightrope.policies.state import State
@@ -70,6 +70,13 @@ _SHARED = {
 }
 
 
+# What the argmin reads of the block of an index policy without a ``State``.
+_ARGMIN = (
+    *(Field.PLACES, Field.BITS, Field.BEST, Field.LINKS, Field.LEVELS, Field.WINDOWS),
+    *(Field.TABLE, Field.SAMPLE),
+)
+
+
 @cache
 def memory_of(spec: Spec) -> Any:
     """A compiled function from a block's address to its memory, for a policy's own functions.
@@ -77,10 +84,12 @@ def memory_of(spec: Spec) -> Any:
     A user's own functions get arrays of numba's, with which they can do more than with vectors.
     """
     number, outside, policy = spec.dtype, bool(spec.constants), spec.policy
-    scratch: dict[str, Any] = {}
+    own_parts: dict[str, Any] = {}
     if spec.method == CHOICE:
         own = RecordPart(Field.SCRATCH, Field.OWN_STARTS, policy.Scratch, arrays=outside)
-        scratch = {"scratch": own}
+        own_parts = {"scratch": own}
+    if not spec.remembers:
+        own_parts = {one.name.lower(): _array(spec, one) for one in _ARGMIN}
     known = spec.penalties != SEVERAL
     return memory_at(
         {
@@ -92,12 +101,24 @@ def memory_of(spec: Spec) -> Any:
             "terms": Vector(Field.TERMS, number),
             "pair": (Array if outside else Vector)(Field.PAIR, np.int64),
             "state": RecordPart(Field.STATE, Field.STARTS, State, arrays=outside),
-            "constants": constants_part(spec, Field.CONSTANTS),
-            "wide": constants_part(spec, Field.WIDE),
-            **scratch,
+            "constants": _constants(spec, Field.CONSTANTS),
+            "wide": _constants(spec, Field.WIDE),
+            "rounded": _constants(spec, Field.ROUNDED),
+            **own_parts,
             **_SHARED,
         }
     )
+
+
+def _array(spec: Spec, field: Field) -> Array:
+    return Array(field, kind_of(spec, field), rows=field.rows)
+
+
+def _constants(spec: Spec, field: Field) -> Vector | Array:
+    """How compiled code sees the policy's constants: as a tuple in a user's own policy."""
+    if spec.constants:
+        return Array(field, kind_of(spec, field), spec.constants)
+    return Vector(field, kind_of(spec, field))
 
 
 @cache

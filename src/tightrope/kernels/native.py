@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from tightrope.compiled import (
+from tightrope.compiled.functions import (
     address_of,
     compile_function,
     compile_kernel,
     copied,
     direct_call,
-    four_at,
     inlined,
     separate,
 )
+from tightrope.compiled.memory import four_at
 from tightrope.kernels import live
 from tightrope.kernels.actions import (
     Actions,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tightrope.compiled import OPTIONS, compile_kernel
+from tightrope.compiled.functions import OPTIONS, compile_kernel
 
 __all__ = ["LATE", "OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
 

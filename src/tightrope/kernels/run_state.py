@@ -16,14 +16,11 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled import Vector, array_behind, memory_at
-from tightrope.compiled.memory import Array as Flat
 from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
@@ -38,7 +35,6 @@ from tightrope.policies.state import (
 )
 
 if TYPE_CHECKING:
-    from tightrope.kernels.argmin.envelope import Envelope
     from tightrope.problem import Known
 
 __all__ = [
@@ -47,10 +43,8 @@ __all__ = [
     "RunState",
     "Sizes",
     "aligned_zeros",
-    "constants_of",
-    "constants_part",
     "first_terms",
-    "view",
+    "kind_of",
 ]
 
 BLOCK = 16  # places compared at once; every level starts and ends at a multiple of this
@@ -74,39 +68,54 @@ COUNTS = 24  # entries
 
 
 class Field(IntEnum):
-    """The arrays, in the order of the table."""
+    """The arrays: the place in the table, the type of the numbers, whether there are rows.
 
-    PLACES = 0  # [2 C + 1, N] level and width of every channel, then the arm's number
-    TOTALS = 1  # [K, 2 + C] pulls, cost, reward, penalties, of all pulls
+    Without a type they have the kernel's precision. Places 12 to 15 belonged to a method that is
+    gone.
+    """
+
+    kind: type | None
+    rows: bool
+
+    def __new__(cls, place: int, kind: type | None = None, rows: bool = False) -> Field:
+        """A field whose value is its place."""
+        field = int.__new__(cls, place)
+        field._value_, field.kind, field.rows = place, kind, rows
+        return field
+
+    PLACES = 0, None, True  # [2 C + 1, N] level and width of every channel, then the arm's number
+    TOTALS = 1, None, True  # [K, 2 + C] pulls, cost, reward, penalties, of all pulls
     RUN = 2  # the queues and other numbers of the run, in the order of ``Run``
     CONSTANTS = 3  # the policy's constants, in the kernel's precision
-    WIDE = 4  # the same in double precision
-    COUNTS = 5  # see above
-    BEST = 6  # [2, BLOCK] smallest index so far, and its arm
-    LINKS = 7  # [N, 4]
-    LEVELS = 8  # [L + 1, 5]
-    WINDOWS = 9  # [L + 1, ...] where each level is valid; see ``argmin.sieve``
-    TABLE = 10  # the sieve's hash table
-    SAMPLE = 11  # the sieve's sample of keys, or a block of them
-    EDGES = 12  # [S] the envelope's segments
-    FIRST = 13  # [S + 2] each segment's first candidate
-    CANDIDATES = 14  # the envelope's arms
-    LINES = 15  # [2, K] each arm's reward part and penalty part, for the envelope
-    ROUNDED = 16  # CONSTANTS in double precision
-    WORDS = 17  # [8] the generators of outcomes and policy
-    STATE = 18  # the ``State`` of a policy that chooses or forgets
-    SCRATCH = 19  # the policy's own record
-    STARTS = 20  # the offsets of STATE's fields
-    OWN_STARTS = 21  # the offsets of SCRATCH's fields
-    HISTORY = 22  # [W, 3 + M] the pulls in a window
-    PAIR = 23  # [2] the policy's random words of a step
-    BITS = 24  # the bits of PLACES as integers
+    WIDE = 4, np.float64  # the same in double precision
+    COUNTS = 5, np.int64  # see above
+    BEST = 6, None, True  # [2, BLOCK] smallest index so far, and its arm
+    LINKS = 7, np.int32, True  # [N, 4]
+    LEVELS = 8, np.int64, True  # [L + 1, 5]
+    WINDOWS = 9, np.float64, True  # [L + 1, ...] where each level is valid; see ``argmin.sieve``
+    TABLE = 10, np.int32  # the sieve's hash table
+    SAMPLE = 11, np.float64  # the sieve's sample of keys, or a block of them
+    ROUNDED = 16, np.float64  # CONSTANTS in double precision
+    WORDS = 17, np.uint32  # [8] the generators of outcomes and policy
+    STATE = 18, np.float64  # the ``State`` of a policy that chooses or forgets
+    SCRATCH = 19, np.float64  # the policy's own record
+    STARTS = 20, np.int64  # the offsets of STATE's fields
+    OWN_STARTS = 21, np.int64  # the offsets of SCRATCH's fields
+    HISTORY = 22, np.float64  # [W, 3 + M] the pulls in a window
+    PAIR = 23, np.int64  # [2] the policy's random words of a step
+    BITS = 24, None, True  # the bits of PLACES as integers
     TERMS = 25  # PLACES, flat
     BOOK = 26  # TOTALS, flat
-    RUN_STARTS = 27  # the offsets of RUN's fields
-    STATE_ROWS = 28  # start and size of the numbers of row 0, for each field of STATE that has rows
-    OWN_ROWS = 29  # the same of SCRATCH
-    CARRIED = 30  # start, size, and size of a row or 0, of each carried field of SCRATCH
+    RUN_STARTS = 27, np.int64  # the offsets of RUN's fields
+    STATE_ROWS = (
+        28,
+        np.int64,
+    )  # start and size of the numbers of row 0, for each field of STATE that has rows
+    OWN_ROWS = 29, np.int64  # the same of SCRATCH
+    CARRIED = 30, np.int64  # start, size, and size of a row or 0, of each carried field of SCRATCH
+
+
+ENTRIES = 1 + max(Field)  # of the table
 
 
 class Run(NamedTuple):
@@ -125,71 +134,13 @@ class Run(NamedTuple):
     told: Annotated[Array, "M"]  # several penalties of a live pull, in the user's units
 
 
-KINDS: Mapping[Field, type] = {
-    Field.WIDE: np.float64,
-    Field.ROUNDED: np.float64,
-    Field.COUNTS: np.int64,
-    Field.SAMPLE: np.float64,
-    Field.LINKS: np.int32,
-    Field.LEVELS: np.int64,
-    Field.WINDOWS: np.float64,
-    Field.TABLE: np.int32,
-    Field.EDGES: np.float64,
-    Field.FIRST: np.int32,
-    Field.CANDIDATES: np.int32,
-    Field.WORDS: np.uint32,
-    Field.PAIR: np.int64,
-    Field.STATE: np.float64,
-    Field.SCRATCH: np.float64,
-    Field.STARTS: np.int64,
-    Field.OWN_STARTS: np.int64,
-    Field.HISTORY: np.float64,
-    Field.RUN_STARTS: np.int64,
-    Field.STATE_ROWS: np.int64,
-    Field.OWN_ROWS: np.int64,
-    Field.CARRIED: np.int64,
-}  # all others have the kernel's precision
 WHOLE: Mapping[type, type] = {np.float32: np.uint32, np.float64: np.uint64}
-ROWS = {
-    Field.PLACES,
-    Field.TOTALS,
-    Field.BEST,
-    Field.LINKS,
-    Field.LEVELS,
-    Field.WINDOWS,
-    Field.LINES,
-    Field.BITS,
-}  # fields with two dimensions
 SAME_MEMORY = {Field.BITS: Field.PLACES, Field.TERMS: Field.PLACES, Field.BOOK: Field.TOTALS}
 
 
-def _kind(spec: Spec, field: Field) -> type:
-    return KINDS.get(field, WHOLE[spec.dtype] if field is Field.BITS else spec.dtype)
-
-
-@cache
-def view(spec: Spec, field: Field) -> Any:
-    """For compiled code: a function from the block's address to one of the arrays."""
-    return array_behind(int(field), _kind(spec, field), field in ROWS)
-
-
-@cache
-def constants_of(spec: Spec, field: Field) -> Any:
-    """A compiled function from the block's address to the policy's constants."""
-    parts = memory_at({"constants": constants_part(spec, field)})
-
-    def constants(address):
-        return parts(address).constants
-
-    constants.__name__ = f"{field.name.lower()}_constants"
-    return spec.part(constants)
-
-
-def constants_part(spec: Spec, field: Field) -> Vector | Flat:
-    """How compiled code sees the constants: a tuple in a user's own policy."""
-    if spec.constants:
-        return Flat(field, _kind(spec, field), spec.constants)
-    return Vector(field, _kind(spec, field))
+def kind_of(spec: Spec, field: Field) -> type:
+    """The type of an array's numbers."""
+    return field.kind or (WHOLE[spec.dtype] if field is Field.BITS else spec.dtype)
 
 
 class RunState:
@@ -197,7 +148,7 @@ class RunState:
 
     def __init__(self, spec: Spec, block: npt.NDArray[np.uint8]) -> None:
         self.spec, self.block = spec, block
-        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3).tolist()
+        table = block[: 8 * 3 * ENTRIES].view(np.int64).reshape(-1, 3).tolist()
         self._arrays = {field.name.lower(): _array_in(block, spec, field, table) for field in Field}
         self.run: Run = record_maker(Run)(self["run"], self["run_starts"])
 
@@ -213,29 +164,24 @@ class RunState:
         last: float | None = None,
         scales: Sequence[float] = (),
         sizes: Sizes | None = None,
-        envelope: Envelope | None = None,
     ) -> RunState:
         """The state at the start of a run.
 
         ``budget`` is normalised; ``known`` is the task, at its budget; ``last`` is the largest cost
         at which the run continues, by default the budget. ``scales`` [2 + M] are the largest
-        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve, ``envelope``
-        for that method.
+        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve.
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
         penalties, limited = max(known.penalty_count, 1), known.penalty_count
         limited = limited if spec.method == CHOICE else penalties
-        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), envelope)
+        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes())
         block = _block(spec, shapes)
         for field, values in _starts(spec, arms, penalties, limited).items():
             _array_in(block, spec, field)[:] = values
         state = cls(spec, block)
         state._fill(setup, arms, budget if last is None else last, scales, known)
         state._fill_sieve(arms, sizes or Sizes())
-        if envelope is not None:
-            for name, values in envelope._asdict().items():
-                state[name][...] = values
         if spec.remembers:
             start_state(state.record, budget, known)
         if spec.method == CHOICE:
@@ -361,7 +307,6 @@ def _shapes(
     limited: int,
     setup: Setup,
     sizes: Sizes,
-    envelope: Envelope | None,
 ) -> dict[Field, tuple[int, int]]:
     """Rows and columns of the fields that are used; those of one dimension have one row.
 
@@ -389,9 +334,6 @@ def _shapes(
             Field.TABLE: (1, sizes.table(rooms)),
             Field.SAMPLE: (1, SAMPLE),
         }
-    if envelope is not None:
-        for name, values in envelope._asdict().items():
-            shapes[Field[name.upper()]] = (1, *values.shape)[-2:]
     if spec.remembers:
         shapes[Field.STATE] = (1, field_starts(State, arms, limited)[-1])
         shapes[Field.HISTORY] = (1, setup.history(arms, limited))
@@ -446,25 +388,25 @@ def _array_in(
 ) -> npt.NDArray[Any]:
     """A field's array of a block; raises if it is not inside: compiled code does not check."""
     if table is None:
-        table = block[: 8 * 3 * len(Field)].view(np.int64).reshape(-1, 3)
-    (offset, rows, columns), kind = table[field], np.dtype(_kind(spec, field))
+        table = block[: 8 * 3 * ENTRIES].view(np.int64).reshape(-1, 3)
+    (offset, rows, columns), kind = table[field], np.dtype(kind_of(spec, field))
     end = offset + rows * columns * kind.itemsize
     if min(offset, rows, columns) < 0 or end > len(block):
         raise ValueError("its state has parts beyond its end")
     array = block[offset:end].view(kind)
-    return array.reshape(rows, columns) if field in ROWS else array
+    return array.reshape(rows, columns) if field.rows else array
 
 
 def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:
     """A block of zeros that begins with the table of offsets."""
-    table = np.zeros((len(Field), 3), np.int64)
+    table = np.zeros((ENTRIES, 3), np.int64)
     end = _whole_lines(table.nbytes)
     for field, (rows, columns) in shapes.items():
         table[field] = end, rows, columns
-        end += _whole_lines(rows * columns * np.dtype(_kind(spec, field)).itemsize)
+        end += _whole_lines(rows * columns * np.dtype(kind_of(spec, field)).itemsize)
     for field, other in SAME_MEMORY.items():
         offset, rows, columns = table[other]
-        table[field] = (offset, rows, columns) if field in ROWS else (offset, 1, rows * columns)
+        table[field] = (offset, rows, columns) if field.rows else (offset, 1, rows * columns)
     block = aligned_zeros((end,), np.uint8)
     block[: table.nbytes] = table.reshape(-1).view(np.uint8)
     return block

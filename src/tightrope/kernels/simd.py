@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from numba import int32, uint64
 
-from tightrope.compiled import compile_function, compile_kernel, keep, select
+from tightrope.compiled.functions import compile_function, compile_kernel, keep, select
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy

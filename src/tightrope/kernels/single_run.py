@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from numba import int64
 
-from tightrope.compiled import compile_kernel
+from tightrope.compiled.functions import compile_kernel
 from tightrope.kernels.actions import Actions, Common, actions, common, forgetter
 from tightrope.kernels.memory import memory_of
 from tightrope.kernels.rng import WEYL

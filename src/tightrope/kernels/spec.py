@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import (
+from tightrope.compiled.functions import (
     checked,
     compile_function,
     copied,
@@ -27,7 +27,6 @@ from tightrope.policies.choice import WORDS, ChoicePolicy
 
 __all__ = [
     "CHOICE",
-    "ENVELOPE",
     "PLAIN",
     "SCAN",
     "SEVERAL",
@@ -38,9 +37,9 @@ __all__ = [
     "stateful",
 ]
 
-# How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, on a lower
-# envelope of lines, or in short lists of arms that can still have it.
-CHOICE, SCAN, ENVELOPE, SIEVE = "choice", "scan", "envelope", "sieve"
+# How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, or in short
+# lists of arms that can still have it.
+CHOICE, SCAN, SIEVE = "choice", "scan", "sieve"
 PLAIN = "plain"  # by ``decide``, which is not compiled
 SEVERAL = 0  # in place of the number of penalties: it is read at run time
 
@@ -70,7 +69,7 @@ class Spec:
     @property
     def indexed(self) -> bool:
         """Whether the policy has an index."""
-        return self.method in (SCAN, ENVELOPE, SIEVE)
+        return self.method in (SCAN, SIEVE)
 
     @property
     def words(self) -> int:
@@ -118,12 +117,8 @@ class Spec:
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
     """How to find the smallest index: by scanning all arms unless the policy is ``steady``."""
-    if not policy.steady or policy.random or setup.forgets or setup.bases:
-        return SCAN
-    timeless = policy.clock is IndexPolicy.clock
-    if not policy.learns and timeless and len(setup.allowance) <= 1:
-        return ENVELOPE
-    return SIEVE
+    alike = policy.steady and not policy.random and not setup.forgets and not setup.bases
+    return SIEVE if alike else SCAN
 
 
 def spec_of(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import FAILED
+from tightrope.compiled.functions import FAILED
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.single import failed
 from tightrope.errors import PolicyError

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.kernels.run_state import Field, Run, RunState
+from tightrope.kernels.run_state import ENTRIES, Field, Run, RunState
 from tightrope.kernels.spec import CHOICE, SEVERAL, Spec
 from tightrope.live.rebuild import renew_terms, state_at_start
 from tightrope.policies.base import IndexPolicy, Policy
@@ -28,7 +28,7 @@ __all__ = ["read_old"]
 
 Bytes = npt.NDArray[np.uint8]
 
-OLD_FIELDS = 27  # of today's ``Field``, the first ones
+OLD_FIELDS = 27  # of the entries of today's ``Field``, the first ones
 OLD_RUN = 7  # of today's ``Run``, likewise; what is new in a ``State`` comes last, too
 CHANGED = {"run", "constants", "wide", "rounded", "counts", "state", "starts"}
 CHANGED |= {"scratch", "own_starts"}  # arrays that are not copied as they are
@@ -50,8 +50,8 @@ def read_old(
         raise InputError("snapshot: format 2 with limits per pull or reward is not read")
     old = _old_state(head, block, type(policy), task.arm_count)
     new = _fresh(head, old, task, policy, budget)
-    for field in list(Field)[:OLD_FIELDS]:
-        if (name := field.name.lower()) not in CHANGED:
+    for field in Field:
+        if field < OLD_FIELDS and (name := field.name.lower()) not in CHANGED:
             new[name][...] = old[name]
     new["counts"][:14] = old["counts"][:14]
     for name in Run._fields[:OLD_RUN]:
@@ -74,7 +74,7 @@ def _old_state(head: Mapping[str, Any], block: Bytes, policy: type, arms: int) -
     facts, dtype = head["spec"], np.dtype(head["dtype"]).type
     remembers = facts["forgets"] or facts["stateful"] or facts["method"] == CHOICE
     old_table = block[: 8 * 3 * OLD_FIELDS].copy().view(np.int64).reshape(-1, 3)
-    table = np.zeros((len(Field), 3), np.int64)
+    table = np.zeros((ENTRIES, 3), np.int64)
     table[:OLD_FIELDS] = old_table
     table[:OLD_FIELDS, 0] += table.nbytes - old_table.nbytes
     parts = [block[old_table.nbytes :]]

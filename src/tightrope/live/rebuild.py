@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.kernels.argmin import envelope_of
 from tightrope.kernels.run_state import ASKED, PHASE, STEP, RunState
-from tightrope.kernels.spec import CHOICE, ENVELOPE, Spec, spec_of, stateful
+from tightrope.kernels.spec import CHOICE, SIEVE, Spec, spec_of, stateful
 from tightrope.policies.base import (
     IndexPolicy,
     Policy,
@@ -40,6 +39,7 @@ __all__ = [
     "reprice_statistics",
     "state_at_start",
     "with_record",
+    "with_sieve",
 ]
 
 MANY = 128  # arms from which on a decision does not look at all of them
@@ -83,6 +83,12 @@ def with_record(old: RunState, task: Task, policy: Policy, budget: float) -> Run
     return rebuilt(old, fresh, policy, Moves(np.ones(2 + task.penalty_count)))
 
 
+def with_sieve(old: RunState, task: Task, policy: Policy, budget: float) -> RunState:
+    """The same state, in which short lists of arms find the smallest index."""
+    fresh = state_at_start(replace(old.spec, method=SIEVE), _setup_of(old), task, budget)
+    return rebuilt(old, fresh, policy, Moves(np.ones(2 + task.penalty_count)))
+
+
 def _setup_of(state: RunState) -> Setup:
     """The setup of a state, with what its limits are per."""
     bases = tuple(state.run.bases.tolist())
@@ -98,7 +104,6 @@ def state_at_start(spec: Spec, setup: Setup, known: Task, budget: float) -> RunS
         known.normal_budget(budget),
         known.at(float(budget)),
         scales=known.scales.channels,
-        envelope=envelope_of(spec, setup) if spec.method == ENVELOPE else None,
     )
 
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError
 from tightrope.kernels.run_state import RunState, aligned_copy
-from tightrope.kernels.spec import Spec
+from tightrope.kernels.spec import SCAN, Spec
 from tightrope.live.beside import Beside
 from tightrope.live.old_snapshots import read_old
+from tightrope.live.rebuild import with_sieve
 from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
 from tightrope.version import __version__
@@ -110,11 +111,16 @@ def _unpacked(
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
     arm, budget = operator.index(head["arm"]), check_budget(head["budget"])
+    envelope = head["spec"]["method"] == "envelope"  # how versions before 0.3 found an index
+    if envelope:
+        head["spec"]["method"] = SCAN  # which has all other arrays
     if head["format"] in OLD:
         state = read_old(head, block, task, found, budget)
     else:
         spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
         state = RunState(spec, aligned_copy(block))
+    if envelope:
+        state = with_sieve(state, task, found, budget)
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:
         raise ValueError(f"its state is not of {task.arm_count} arms")
     return task, found, budget, state, arm, Beside.of_table(head.get("beside", {}), task.arm_count)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tightrope.compiled import announced, compile_kernel
+from tightrope.compiled.functions import announced, compile_kernel
 from tightrope.optimum.grid import CostGrid, Weights
 
 __all__ = ["Stretch", "before_start", "run"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tightrope.compiled import keep, select
-from tightrope.kernels.run_state import ARMS, BLOCK, Field, constants_of, view
+from tightrope.compiled.functions import keep, select
+from tightrope.kernels.run_state import ARMS, BLOCK
 from tightrope.kernels.spec import Spec
 
 __all__ = ["by_scan", "clock_at", "scanner"]
@@ -18,10 +18,9 @@ __all__ = ["by_scan", "clock_at", "scanner"]
 def clock_at(spec: Spec) -> Any:
     """The policy's clock after ``step`` pulls."""
     clock, number = spec.formula(spec.policy.clock), spec.dtype
-    wide = constants_of(spec, Field.WIDE)
 
-    def clock_now(address, step):
-        return number(clock(wide(address), float(max(step, 1))))
+    def clock_now(memory, step):
+        return number(clock(memory.wide, float(max(step, 1))))
 
     return spec.part(clock_now)
 
@@ -41,12 +40,10 @@ def scanner(spec: Spec) -> Any:
     number, row, penalties = spec.dtype, 2 * spec.channels, spec.penalties
     index = replace(spec.target, place=_by_row).index()
     nothing = number(math.inf)
-    places_of, run_of, best_of = (view(spec, f) for f in (Field.PLACES, Field.RUN, Field.BEST))
-    constants_at = constants_of(spec, Field.CONSTANTS)
 
-    def scan(address, start, count, now, uniform):
-        best, run, constants = best_of(address), run_of(address), constants_at(address)
-        places = places_of(address)
+    def scan(memory, start, count, now, uniform):
+        best, queues, constants = memory.best, memory.run.queues, memory.constants
+        places = memory.places
         for lane in range(BLOCK):
             best[0, lane] = nothing
             best[1, lane] = nothing
@@ -54,7 +51,9 @@ def scanner(spec: Spec) -> Any:
             for lane in range(BLOCK):
                 place = start + base + lane
                 arm, old, holder = places[row, place], best[0, lane], best[1, lane]
-                value = index(places, place, 0, run, 0, 1, constants, now, uniform, arm, penalties)
+                value = index(
+                    places, place, 0, queues, 0, 1, constants, now, uniform, arm, penalties
+                )
                 better = (value < old) | ((value == old) & (arm < holder))
                 better = better & (base + lane < count)
                 best[0, lane] = keep(better, value, old)
@@ -78,10 +77,10 @@ def scanner(spec: Spec) -> Any:
 @cache
 def by_scan(spec: Spec) -> Any:
     """Decide by computing every arm's index."""
-    clock, scan, counts_of = clock_at(spec), scanner(spec), view(spec, Field.COUNTS)
+    clock, scan = clock_at(spec), scanner(spec)
 
-    def decide(address, step, uniform):
-        _, arm = scan(address, 0, counts_of(address)[ARMS], clock(address, step), uniform)
+    def decide(memory, step, uniform):
+        _, arm = scan(memory, 0, memory.counts[ARMS], clock(memory, step), uniform)
         return arm
 
     return spec.part(decide)

@@ -29,538 +29,43 @@ plane was reached first.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tightrope.compiled import first_of, select
 from tightrope.kernels.argmin.index import clock_at, scanner
+from tightrope.kernels.argmin.levels import (
+    CHAINED,
+    NOBODY,
+    OUT,
+    TAU,
+    adapter,
+    bounder,
+    boxer,
+    copier,
+    insider,
+    narrower,
+    planer,
+)
 from tightrope.kernels.run_state import (
     ABOVE,
     BEFORE,
     BELOW,
-    BLOCK,
-    BUILT,
     COUNT,
     DEPTH,
     EVALUATED,
-    FACTOR,
-    FAILED,
     LEVELS,
     NEXT,
-    PATIENCE,
-    REST,
     ROOM,
-    SAMPLE,
     SMALLEST,
     START,
-    Field,
-    constants_of,
-    view,
 )
 from tightrope.kernels.spec import Spec
 
 __all__ = ["by_sieve", "toucher"]
 
-OUT, CHAINED = -1, -2  # why a place has no copy below: ruled out, or behind another in a chain
-NOBODY = -1
-INFINITY = math.inf
-
-# columns of ``windows``, then five for each queue
-CLOCK_LOW, CLOCK_HIGH, TAU, CLOCK_TILT, LIFE = range(5)
-LOW, HIGH, TILT, UP, DOWN = range(5)
-FIRST_QUEUE = 5
-
-WIDER, NARROWER, MUCH_NARROWER = 3.0, 0.7, 0.25
-ENOUGH = 0.1  # share of the room below the plane that a window must leave free
-TRIES = 12  # windows tried on a sample
-LEAST = 2.0**-10  # smallest width of a queue's window
 CLOSE = 16  # arms whose mean slopes are the plane's tilt
-ATTEMPTS = 4  # builds of a level, each with a narrower window, the last one with width 0
-WALK = 64  # most steps to an arm's place in a chain
-WAIT_DISTINCT = 32  # builds that skip looking for equal terms, after one that found few
-WAIT_FAILED = 16  # decisions that skip a level, after a build of it failed
-
-
-def margin(spec: Spec) -> float:
-    """A bound on the rounding error of an index, relative to the sum of its parts' sizes.
-
-    A part of the index takes a few operations (LyOn's three), then follow the product with the
-    queue and the sum over parts; each rounds by at most half a unit in the last place. In double
-    precision the bound and the plane are rounded too; the margin leaves ample room for that.
-    """
-    operations = 8 + 2 * spec.penalties
-    return operations * (2.0**-24 if spec.dtype is np.float32 else 8.0 * 2.0**-53)
-
-
-@cache
-def bounder(spec: Spec) -> Any:
-    """The minimum over a window of a place's index minus the tilted plane."""
-    penalties, row, slack, nothing = spec.penalties, 2 * spec.channels, margin(spec), -INFINITY
-    reward_index = spec.formula(spec.policy.reward_index, np.float64)
-    penalty_index = spec.formula(spec.policy.penalty_index, np.float64)
-
-    def bound(places, place, constants, box):
-        start, end, tilt = box[CLOCK_LOW], box[CLOCK_HIGH], box[CLOCK_TILT]
-        arm, level, width = (
-            float(places[row, place]),
-            float(places[0, place]),
-            float(places[1, place]),
-        )
-        first = reward_index(constants, start, 0.0, arm, level, width)
-        last = reward_index(constants, end, 0.0, arm, level, width)
-        none = reward_index(constants, 0.0, 0.0, arm, level, width)
-        size = abs(none) + abs(last - none) + abs(tilt * (end - start))
-        last -= tilt * (end - start)
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            low, high, lean = box[at + LOW], box[at + HIGH], box[at + TILT]
-            level, width = float(places[2 + 2 * m, place]), float(places[3 + 2 * m, place])
-            one = penalty_index(constants, start, level, width)
-            two = penalty_index(constants, end, level, width)
-            none = penalty_index(constants, 0.0, level, width)
-            across = (high - low) * (one - lean)
-            first += low * one + select(across < 0.0, across, 0.0)
-            across = (high - low) * (two - lean)
-            last += low * two + select(across < 0.0, across, 0.0)
-            size += high * (abs(none) + abs(two - none)) + abs(lean) * (high - low)
-        lowest = select(first < last, first, last) - slack * size
-        return select(lowest == lowest, lowest, nothing)  # nan must not rule an arm out
-
-    return spec.part(bound)
-
-
-@cache
-def boxer(spec: Spec) -> Any:
-    """A level's window as a tuple of numbers."""
-    windows_of = view(spec, Field.WINDOWS)
-    as_tuple = first_of(FIRST_QUEUE + 5 * spec.penalties)
-
-    def box(address, level):
-        return as_tuple(windows_of(address)[level])
-
-    return spec.part(box)
-
-
-@cache
-def insider(spec: Spec) -> Any:
-    """Whether the clock and the queues are in a level's window."""
-    penalties, windows_of, run_of = (
-        spec.penalties,
-        view(spec, Field.WINDOWS),
-        view(spec, Field.RUN),
-    )
-
-    def inside(address, level, now):
-        window, run = windows_of(address)[level], run_of(address)
-        within = window[CLOCK_LOW] <= now <= window[CLOCK_HIGH]
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            within = within and window[at + LOW] <= run[m] <= window[at + HIGH]
-        return within
-
-    return spec.part(inside)
-
-
-@cache
-def planer(spec: Spec) -> Any:
-    """The height of a level's plane over the clock and the queues."""
-    penalties, windows_of, run_of = (
-        spec.penalties,
-        view(spec, Field.WINDOWS),
-        view(spec, Field.RUN),
-    )
-
-    def plane(address, level, now):
-        window, run = windows_of(address)[level], run_of(address)
-        height = window[TAU] + window[CLOCK_TILT] * (now - window[CLOCK_LOW])
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            height += window[at + TILT] * (run[m] - window[at + LOW])
-        return height
-
-    return spec.part(plane)
-
-
-# --- making a level -----------------------------------------------------------------------
-
-
-@cache
-def framer(spec: Spec) -> Any:
-    """Set the window of a level around the clock and the queues, within its parent's.
-
-    ``share``, 1 or 0, multiplies its widths. The tilt is the mean slope of the ``count`` arms from
-    place ``first`` on: arms close to the best are alike, so that their indices minus the plane
-    change little.
-    """
-    penalties, row, clock = spec.penalties, 2 * spec.channels, clock_at(spec)
-    windows_of, run_of, places_of = (
-        view(spec, field) for field in (Field.WINDOWS, Field.RUN, Field.PLACES)
-    )
-    constants_at = constants_of(spec, Field.ROUNDED)
-    reward_index = spec.formula(spec.policy.reward_index, np.float64)
-    penalty_index = spec.formula(spec.policy.penalty_index, np.float64)
-
-    def tilt(address, window, first, count):
-        """Slopes along the queues at the window's start, and along the clock."""
-        run, places, constants = run_of(address), places_of(address), constants_at(address)
-        start, end = window[CLOCK_LOW], window[CLOCK_HIGH]
-        rise = 0.0
-        for m in range(penalties):
-            window[FIRST_QUEUE + 5 * m + TILT] = 0.0
-        for place in range(first, first + count):
-            arm, level, width = places[row, place], places[0, place], places[1, place]
-            one = reward_index(constants, start, 0.0, float(arm), float(level), float(width))
-            two = reward_index(constants, end, 0.0, float(arm), float(level), float(width))
-            rise += (two - one) / count
-            for m in range(penalties):
-                level, width = places[2 + 2 * m, place], places[3 + 2 * m, place]
-                one = penalty_index(constants, start, float(level), float(width))
-                two = penalty_index(constants, end, float(level), float(width))
-                rise += run[m] * (two - one) / count
-                window[FIRST_QUEUE + 5 * m + TILT] += one / count
-        window[CLOCK_TILT] = rise / (end - start) if end > start else 0.0
-        if not abs(window[CLOCK_TILT]) < INFINITY:
-            window[CLOCK_TILT] = 0.0
-        for m in range(penalties):
-            if not abs(window[FIRST_QUEUE + 5 * m + TILT]) < INFINITY:
-                window[FIRST_QUEUE + 5 * m + TILT] = 0.0
-
-    tilt_by = spec.part(tilt)
-
-    def frame(address, level, step, now, first, count, share):
-        windows, run = windows_of(address), run_of(address)
-        window, parent = windows[level], windows[level - 1]
-        ahead = float(clock(address, step + int(share * window[LIFE])))
-        low, high = min(float(now), ahead), max(float(now), ahead)
-        if level > 1:
-            low, high = max(low, parent[CLOCK_LOW]), min(high, parent[CLOCK_HIGH])
-        window[CLOCK_LOW], window[CLOCK_HIGH] = low, high
-        for m in range(penalties):
-            at, queue = FIRST_QUEUE + 5 * m, float(run[m])
-            below = max(queue - share * window[at + DOWN], 0.0)
-            above = queue + share * window[at + UP]
-            if level > 1:
-                below, above = max(below, parent[at + LOW]), min(above, parent[at + HIGH])
-            window[at + LOW], window[at + HIGH] = below, above
-        tilt_by(address, window, first, count)
-
-    return spec.routine(frame)
-
-
-@cache
-def lowerer(spec: Spec) -> Any:
-    """Lower a level's plane until it is nowhere in the window above its parent's."""
-    penalties, windows_of = spec.penalties, view(spec, Field.WINDOWS)
-
-    def lower(address, level):
-        window, parent = windows_of(address)[level], windows_of(address)[level - 1]
-        height = parent[TAU] + parent[CLOCK_TILT] * (window[CLOCK_LOW] - parent[CLOCK_LOW])
-        size = abs(height)
-        change = (parent[CLOCK_TILT] - window[CLOCK_TILT]) * (
-            window[CLOCK_HIGH] - window[CLOCK_LOW]
-        )
-        height += min(change, 0.0)
-        size += abs(change)
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            step = parent[at + TILT] * (window[at + LOW] - parent[at + LOW])
-            change = (parent[at + TILT] - window[at + TILT]) * (
-                window[at + HIGH] - window[at + LOW]
-            )
-            height += step + min(change, 0.0)
-            size += abs(step) + abs(change)
-        if size < INFINITY:
-            window[TAU] = min(window[TAU], height - 1e-14 * size)
-
-    return spec.routine(lower)
-
-
-def _select_rank(numbers: Any, count: int, rank: int) -> float:
-    """The ``rank``-th smallest, from 0, of the first ``count`` numbers, which it reorders."""
-    low, high = 0, count - 1
-    while low < high:
-        middle = numbers[(low + high) // 2]
-        left, right = low, high
-        while left <= right:
-            while numbers[left] < middle:
-                left += 1
-            while numbers[right] > middle:
-                right -= 1
-            if left <= right:
-                numbers[left], numbers[right] = numbers[right], numbers[left]
-                left += 1
-                right -= 1
-        if rank <= right:
-            high = right
-        elif rank >= left:
-            low = left
-        else:
-            break
-    return numbers[rank]  # type: ignore[no-any-return]
-
-
-@cache
-def guesser(spec: Spec) -> Any:
-    """An estimate, from a sample, of the key that ``wanted`` of a level's places do not exceed."""
-    sample_of, levels_of, places_of = (
-        view(spec, field) for field in (Field.SAMPLE, Field.LEVELS, Field.PLACES)
-    )
-    select_rank = spec.routine(_select_rank)
-    bound, box_of, constants_at = bounder(spec), boxer(spec), constants_of(spec, Field.ROUNDED)
-
-    def guess(address, level, wanted):
-        sample, places, box = sample_of(address), places_of(address), box_of(address, level + 1)
-        start, count = levels_of(address)[level, START], levels_of(address)[level, COUNT]
-        taken, constants = min(count, SAMPLE), constants_at(address)
-        for at in range(taken):
-            sample[at] = bound(places, start + at * count // taken, constants, box)
-        rank = min(max(wanted * taken // count - 1, 0), taken - 1)
-        return select_rank(sample, taken, rank)
-
-    return spec.routine(guess)
-
-
-@cache
-def copier(spec: Spec) -> Any:
-    """Copy an arm's terms and number from one place to another."""
-    rows = 2 * spec.channels + 1
-
-    def copy(places, place, to):
-        for row in range(rows):
-            places[row, to] = places[row, place]
-
-    return spec.part(copy)
-
-
-def _chain(places: Any, links: Any, row: int, head: int, place: int) -> bool:
-    """Insert ``place`` into the chain whose first arm has the copy ``head``, in order of arms.
-
-    Until the next level is built, column BELOW of the copy holds the chain's last place.
-    """
-    last = links[head, BELOW]
-    ahead, steps = last, 0
-    while ahead >= 0 and places[row, ahead] > places[row, place]:
-        ahead = links[ahead, BEFORE]
-        steps += 1
-        if steps > WALK:
-            return False
-    links[place, BEFORE] = ahead
-    if ahead < 0:  # the lowest number so far
-        behind = links[head, ABOVE]
-        links[behind, BELOW] = CHAINED
-        links[place, BELOW] = head
-        links[head, ABOVE] = place
-        places[row, head] = places[row, place]
-    else:
-        behind = links[ahead, NEXT]
-        links[ahead, NEXT] = place
-        links[place, BELOW] = CHAINED
-    links[place, NEXT] = behind
-    if behind >= 0:
-        links[behind, BEFORE] = place
-    else:
-        links[head, BELOW] = place
-    return True
-
-
-@cache
-def finder(spec: Spec) -> Any:
-    """Look up a copy with the same terms as a place in the hash table; else a free slot."""
-    terms = 2 * spec.channels
-    bits_of, table_of = view(spec, Field.BITS), view(spec, Field.TABLE)
-    mixer = np.uint64(0x9E3779B97F4A7C15)
-    shift = np.uint64(29)
-
-    def find(address, place, mask):
-        bits, table = bits_of(address), table_of(address)
-        mixed = np.uint64(0)
-        for row in range(terms):
-            mixed = (mixed ^ np.uint64(bits[row, place])) * mixer
-            mixed = mixed ^ (mixed >> shift)
-        slot = np.int64(mixed & np.uint64(mask))
-        while table[slot] >= 0:
-            other, same = table[slot], True
-            for row in range(terms):
-                same = same and bits[row, other] == bits[row, place]
-            if same:
-                return slot
-            slot = (slot + 1) & mask
-        return slot
-
-    return spec.part(find)
-
-
-@cache
-def filler(spec: Spec) -> Any:
-    """Copy the places with keys up to ``reach`` into the next level; returns whether they fit.
-
-    The plane's threshold becomes the smallest key that is left out. It is long because it first
-    names every array of the block that it uses.
-    """
-    copy, find, row = copier(spec), finder(spec), 2 * spec.channels
-    chain = spec.part(_chain)
-    bound, box_of, constants_at = bounder(spec), boxer(spec), constants_of(spec, Field.ROUNDED)
-    places_of, levels_of, links_of, windows_of, table_of, keys_of = (
-        view(spec, field)
-        for field in (
-            Field.PLACES,
-            Field.LEVELS,
-            Field.LINKS,
-            Field.WINDOWS,
-            Field.TABLE,
-            Field.SAMPLE,
-        )
-    )
-
-    def weigh(places, first, keys, constants, box):
-        for lane in range(BLOCK):
-            keys[lane] = bound(places, first + lane, constants, box)
-
-    weigh_block = spec.part(weigh)
-
-    def fill(address, level, reach, merge):
-        places, links, keys = places_of(address), links_of(address), keys_of(address)
-        levels, table, box = levels_of(address), table_of(address), box_of(address, level + 1)
-        start, count, constants = levels[level, START], levels[level, COUNT], constants_at(address)
-        first, room = levels[level + 1, START], levels[level + 1, ROOM]
-        mask = 1
-        while mask < 2 * room:
-            mask *= 2
-        mask -= 1
-        if merge:
-            table[: mask + 1] = NOBODY
-        used, let_in, lowest_out, slot = 0, 0, INFINITY, 0
-        for base in range(start, start + count, BLOCK):
-            weigh_block(places, base, keys, constants, box)
-            for place in range(base, min(base + BLOCK, start + count)):
-                key = keys[place - base]
-                if key > reach:
-                    if links[place, BELOW] != OUT:  # reading costs half as much as writing
-                        links[place, BELOW] = OUT
-                    lowest_out = min(lowest_out, key)
-                    continue
-                let_in += 1
-                if merge:
-                    slot = find(address, place, mask)
-                    if table[slot] >= 0 and chain(places, links, row, table[slot], place):
-                        continue
-                if used == room:
-                    return False
-                new = first + used
-                used += 1
-                copy(places, place, new)
-                links[place, BELOW], links[new, ABOVE] = new, place
-                links[place, NEXT] = links[place, BEFORE] = NOBODY
-                links[new, BELOW] = place
-                if merge and table[slot] < 0:
-                    table[slot] = new
-        levels[level + 1, COUNT] = used
-        if merge and 4 * used > 3 * let_in:
-            levels[level + 1, PATIENCE] = WAIT_DISTINCT
-        windows_of(address)[level + 1, TAU] = lowest_out
-        return True
-
-    return spec.routine(fill)
-
-
-@cache
-def scaler(spec: Spec) -> Any:
-    """Make a level's next window wider or narrower, but no wider than its parent's."""
-    penalties, windows_of = spec.penalties, view(spec, Field.WINDOWS)
-
-    def scale(address, level, by):
-        window, parent = windows_of(address)[level], windows_of(address)[level - 1]
-        window[LIFE] = min(max(window[LIFE] * by, 1.0), parent[LIFE])
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            window[at + UP] = min(max(window[at + UP] * by, LEAST), parent[at + UP])
-            window[at + DOWN] = min(max(window[at + DOWN] * by, LEAST), parent[at + DOWN])
-
-    return spec.routine(scale)
-
-
-@cache
-def narrower(spec: Spec) -> Any:
-    """Build the level below ``level``, valid for the current state; returns whether that worked.
-
-    ``best`` is some arm's current index: its distance to the plane, estimated from a sample, tells
-    whether the window is too wide before all places are gone through. The ``some`` places from
-    ``first`` on hold arms that are or were close to the best. It is long because it first names
-    every array of the block that it uses.
-    """
-    frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
-    lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)
-    levels_of, counts_of, windows_of = (
-        view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS)
-    )
-    uniform = spec.dtype(0)
-
-    def fit(address, level, step, now, first, some, best, wanted):
-        """A window that leaves room below the plane, and the key that fits it."""
-        window = windows_of(address)[level + 1]
-        frame(address, level + 1, step, now, first, some, 0.0)
-        window[TAU] = guess(address, level, wanted)
-        room = plane(address, level + 1, now) - best
-        for _ in range(TRIES):
-            frame(address, level + 1, step, now, first, some, 1.0)
-            window[TAU] = guess(address, level, wanted)
-            if not (room > 0.0 and plane(address, level + 1, now) - best < ENOUGH * room):
-                break
-            scale(address, level + 1, NARROWER)
-        return window[TAU]
-
-    fit_to = spec.routine(fit)
-
-    def put(address, level, reach, wanted):
-        levels = levels_of(address)
-        merge = levels[level + 1, PATIENCE] == 0
-        levels[level + 1, PATIENCE] -= 0 if merge else 1
-        while not fill(address, level, reach, merge):
-            if merge and wanted <= 1:
-                return False
-            if merge:
-                wanted //= 4
-                reach = guess(address, level, wanted)
-            merge = 1 == 1  # not a literal, or numba would compile fill once more
-        return True
-
-    put_in = spec.routine(put)
-
-    def narrow(address, level, step, now, first, some, best):
-        levels, counts = levels_of(address), counts_of(address)
-        if levels[level + 1, REST] > 0:
-            levels[level + 1, REST] -= 1
-            return False
-        count = levels[level, COUNT]
-        wanted = max(count // counts[FACTOR], counts[SMALLEST] // 2)
-        for attempt in range(ATTEMPTS):
-            if count > 4 * SAMPLE and attempt == 0:
-                reach = fit_to(address, level, step, now, first, some, best, wanted)
-            else:
-                share = 1.0 if attempt < ATTEMPTS - 1 else 0.0
-                frame(address, level + 1, step, now, first, some, share)
-                reach = guess(address, level, wanted)
-            counts[BUILT] += 1
-            counts[EVALUATED] += count
-            if not put_in(address, level, reach, wanted):
-                break
-            if level > 0:
-                lower(address, level + 1)
-            start, used = levels[level + 1, START], levels[level + 1, COUNT]
-            if scan(address, start, used, now, uniform)[0] < plane(address, level + 1, now):
-                return True
-            counts[FAILED] += 1
-            scale(address, level + 1, MUCH_NARROWER)
-        levels[level + 1, REST] = WAIT_FAILED
-        return False
-
-    return spec.routine(narrow)
-
-
-# --- deciding and learning ----------------------------------------------------------------
 
 
 @cache
@@ -568,19 +73,18 @@ def by_sieve(spec: Spec) -> Any:
     """Decide by the sieve."""
     clock, scan, plane, inside = clock_at(spec), scanner(spec), planer(spec), insider(spec)
     refine = refiner(spec)
-    levels_of, counts_of = view(spec, Field.LEVELS), view(spec, Field.COUNTS)
 
-    def decide(address, step, uniform):
-        counts, levels = counts_of(address), levels_of(address)
-        now, depth = clock(address, step), counts[DEPTH]
+    def decide(memory, step, uniform):
+        counts, levels = memory.counts, memory.levels
+        now, depth = clock(memory, step), counts[DEPTH]
         count = levels[depth, COUNT]
         short = count <= 2 * counts[SMALLEST] or depth == counts[LEVELS]
-        if depth > 0 and short and inside(address, depth, now):
+        if depth > 0 and short and inside(memory, depth, now):
             counts[EVALUATED] += count
-            best, arm = scan(address, levels[depth, START], count, now, uniform)
-            if best < plane(address, depth, now):
+            best, arm = scan(memory, levels[depth, START], count, now, uniform)
+            if best < plane(memory, depth, now):
                 return arm
-        return refine(address, step, now)
+        return refine(memory, step, now)
 
     return spec.part(decide)
 
@@ -589,48 +93,24 @@ def by_sieve(spec: Spec) -> Any:
 def refiner(spec: Spec) -> Any:
     """Rebuild the levels that are no longer valid, and decide."""
     scan, plane, inside = scanner(spec), planer(spec), insider(spec)
-    narrow, scale = narrower(spec), scaler(spec)
-    levels_of, counts_of, windows_of, run_of = (
-        view(spec, field) for field in (Field.LEVELS, Field.COUNTS, Field.WINDOWS, Field.RUN)
-    )
-    penalties, uniform = spec.penalties, spec.dtype(0)
+    narrow, adapt, uniform = narrower(spec), adapter(spec), spec.dtype(0)
 
-    def adapt(address, level, now):
-        """Widen the window where the state has left it; narrow it if the state is still inside."""
-        windows, run = windows_of(address), run_of(address)
-        window, parent, left = windows[level], windows[level - 1], False
-        if now > window[CLOCK_HIGH]:
-            window[LIFE] = min(window[LIFE] * WIDER, parent[LIFE])
-            left = True
-        for m in range(penalties):
-            at = FIRST_QUEUE + 5 * m
-            if run[m] > window[at + HIGH]:
-                window[at + UP] = min(window[at + UP] * WIDER, parent[at + UP])
-                left = True
-            if run[m] < window[at + LOW]:
-                window[at + DOWN] = min(window[at + DOWN] * WIDER, parent[at + DOWN])
-                left = True
-        if not left:
-            scale(address, level, NARROWER)
-
-    adapt_to = spec.routine(adapt)
-
-    def refine(address, step, now):
-        counts, levels = counts_of(address), levels_of(address)
+    def refine(memory, step, now):
+        counts, levels = memory.counts, memory.levels
         level = counts[DEPTH]
         first, some = levels[level, START], min(levels[level, COUNT], CLOSE)
-        best, arm = scan(address, first, levels[level, COUNT], now, uniform)
+        best, arm = scan(memory, first, levels[level, COUNT], now, uniform)
         if level == 0:
             first, some = arm, 1
-        while level > 0 and not (inside(address, level, now) and best < plane(address, level, now)):
-            adapt_to(address, level, now)
+        while level > 0 and not (inside(memory, level, now) and best < plane(memory, level, now)):
+            adapt(memory, level, now)
             level -= 1
         while level < counts[LEVELS] and levels[level, COUNT] > counts[SMALLEST]:
-            if not narrow(address, level, step, now, first, some, best):
+            if not narrow(memory, level, step, now, first, some, best):
                 break
             level += 1
         counts[DEPTH] = level
-        _, arm = scan(address, levels[level, START], levels[level, COUNT], now, uniform)
+        _, arm = scan(memory, levels[level, START], levels[level, COUNT], now, uniform)
         counts[EVALUATED] += levels[level, COUNT]
         return arm
 
@@ -641,20 +121,15 @@ def refiner(spec: Spec) -> Any:
 def toucher(spec: Spec) -> Any:
     """Copy an arm's new terms to every level, and add the arms that follow it in its chains."""
     bound, box_of, copy = bounder(spec), boxer(spec), copier(spec)
-    constants_at = constants_of(spec, Field.ROUNDED)
-    levels_of, counts_of, places_of, links_of, windows_of = (
-        view(spec, field)
-        for field in (Field.LEVELS, Field.COUNTS, Field.PLACES, Field.LINKS, Field.WINDOWS)
-    )
 
-    def enter(address, place, level):
+    def enter(memory, place, level):
         """Add a place to the levels below, as far down as its index can matter."""
-        levels, counts, links = levels_of(address), counts_of(address), links_of(address)
-        places, constants = places_of(address), constants_at(address)
+        levels, counts, links = memory.levels, memory.counts, memory.links
+        places, constants = memory.places, memory.rounded
         while level < counts[DEPTH]:
             level += 1
-            tau = windows_of(address)[level, TAU]
-            if bound(places, place, constants, box_of(address, level)) >= tau:
+            tau = memory.windows[level, TAU]
+            if bound(places, place, constants, box_of(memory, level)) >= tau:
                 links[place, BELOW] = OUT
                 return
             used = levels[level, COUNT]
@@ -671,8 +146,8 @@ def toucher(spec: Spec) -> Any:
 
     enter_at = spec.routine(enter)
 
-    def touch(address, arm):
-        counts, links, places = counts_of(address), links_of(address), places_of(address)
+    def touch(memory, arm):
+        counts, links, places = memory.counts, memory.links, memory.places
         place, level = np.int64(arm), np.int64(0)
         while level < counts[DEPTH]:
             below = np.int64(links[place, BELOW])
@@ -683,12 +158,12 @@ def toucher(spec: Spec) -> Any:
                     links[behind, BEFORE] = before
             if below < 0:
                 links[place, NEXT] = links[place, BEFORE] = NOBODY
-                enter_at(address, place, level)
+                enter_at(memory, place, level)
                 return
             behind = np.int64(links[place, NEXT])
             if behind >= 0:
                 links[place, NEXT] = links[behind, BEFORE] = NOBODY
-                enter_at(address, behind, level)
+                enter_at(memory, behind, level)
                 if level >= counts[DEPTH]:
                     return
             copy(places, place, below)
