@@ -69,6 +69,7 @@ LONG_REPLAY = 1000  # events that were followed to open a campaign
 TOLD = frozenset(["id", "cost", "reward", "penalty", "arm"])  # the names of a report
 LONGEST_JUMP = 3600.0  # seconds by which a clock may run ahead of the process's own
 JUMPED = "the clock jumped"  # why a campaign is paused
+UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LONGEST_SILENCE = 31 * 86400.0  # seconds between two events that a new process takes for true
 
 
@@ -272,7 +273,8 @@ class Campaign:
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
-            writer.check_ids(names, eligible, ttl)
+            if ids is not None:
+                writer.check_ids(ids, eligible, ttl)
             for one in names:
                 try:
                     found.append(writer.ask(one, eligible, ttl))
@@ -557,4 +559,4 @@ def _tell_all(reports: Sequence[Sequence[Any]], writer: Writer) -> list[Tightrop
 
 def uptime() -> float:
     """Seconds on a clock that nobody sets, and that goes on while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(UPTIME)

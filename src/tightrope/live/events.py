@@ -47,7 +47,7 @@ class Row(NamedTuple):
     hash: bytes
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True):
     """An event as it is followed."""
 
     seq: int

@@ -165,7 +165,7 @@ def _create(
         program=__version__,
         penalties=known.penalty_count,
         accounts=[(one, tick_digits(total)) for one, total in accounts],
-        moves=moved((total, 0, 0) for total in moves),
+        moves=moved(moves),
     )
     with store.turn(name) as turn:
         if turn.read(0, 1):

@@ -157,6 +157,8 @@ class Desk:
 
 def call(wake: threading.Lock | None) -> None:
     """Have a waiting thread look again."""
-    if wake is not None:
-        with suppress(RuntimeError):  # it was called already
+    try:
+        if wake is not None:
             wake.release()
+    except RuntimeError:  # it was called already
+        pass

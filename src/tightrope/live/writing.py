@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import neg
 from typing import Any, NamedTuple
 
 from tightrope.errors import (
@@ -28,7 +28,7 @@ from tightrope.errors import (
     nearest,
 )
 from tightrope.live.changing import Relearning
-from tightrope.live.core import CampaignSettings, CheckedReport, Core, known_amount, when
+from tightrope.live.core import CampaignSettings, Core, known_amount, when
 from tightrope.live.events import VERSION, Event, Row, encode, event_of, stored, text_of
 from tightrope.live.kinds import (
     Amended,
@@ -49,7 +49,7 @@ from tightrope.live.kinds import (
     Told,
     Voided,
 )
-from tightrope.live.ledger import MOST_TICKS, Open, moved
+from tightrope.live.ledger import MOST_TICKS, NOTHING, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
 from tightrope.problem.laws import shown
@@ -166,9 +166,9 @@ class Writer:
             self._known = {ticket: [] for ticket in past}
             for row in turn.find(past):
                 self._known[row.ticket or ""].append(row)
-        self._mine: dict[str, list[Row]] = defaultdict(list)  # this turn's rows by ticket
+        self._mine: dict[str, list[Row]] = {}  # this turn's rows by ticket
         self._sorted = 0  # how many of them are there
-        self._date = 0, when(0)  # the last expiry that was made a date
+        self._date: tuple[int, datetime] | None = None  # the last expiry that was made a date
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -182,7 +182,8 @@ class Writer:
         """Follow an event, then keep it for the log; returns its number."""
         seq, text = self.ledger.seq + 1, text_of(body)
         row = stored(self.hash, seq, self.now, body.kind, ticket, self.who, VERSION, text)
-        self.core.follow(Event(*row[:6], body, row.hash), chosen)
+        event = Event(seq, self.now, body.kind, ticket, self.who, VERSION, body, row.hash)
+        self.core.follow(event, chosen)
         self.rows.append(row)
         self.hash = row.hash
         if note:
@@ -199,7 +200,7 @@ class Writer:
 
     def _charged(self, one: Open) -> list[int]:
         """The money moved when a reservation is charged in full."""
-        return moved((0, amount, -amount) for amount in one.reserved)
+        return moved(spent=one.reserved, reserved=map(neg, one.reserved))
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
@@ -209,7 +210,7 @@ class Writer:
             self._known[ticket] = self.turn.find([ticket])
         for row in self.rows[self._sorted :]:
             if row.ticket is not None:
-                self._mine[row.ticket].append(row)
+                self._mine.setdefault(row.ticket, []).append(row)
         self._sorted = len(self.rows)
         return Past.of_rows([*self._known[ticket], *self._mine.get(ticket, ())])
 
@@ -243,7 +244,7 @@ class Writer:
             None if allowed is None else list(allowed),
             None if among is None or among == allowed else list(among),
             ledger.pinned is not None,
-            moves=moved((0, 0, amount) for amount in reserved) if any(reserved) else [],
+            moves=core.reserving[arm],
         )
         self.emit(body, ticket, chosen=not body.pinned)
         return self._ticket(ticket, arm, reserved, expires, "open")
@@ -288,7 +289,7 @@ class Writer:
         self, ticket: str, arm: int, reserved: Sequence[int], expires: int, state: str
     ) -> Ticket:
         amount = self.ledger.accounts[0].amount(reserved[0]) if reserved else 0.0
-        if self._date[0] != expires:
+        if self._date is None or self._date[0] != expires:
             self._date = expires, when(expires)
         name = self.core.controller.task.names[arm]
         return Ticket(ticket, name, arm, amount, self._date[1], state)
@@ -310,7 +311,7 @@ class Writer:
         try:
             number = found.arm if arm is None else self._acted(arm, found.arm)
             reserved = found.reserved if number == found.arm else ()
-            outcome = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
+            body = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
         except InputError as error:
             if past is not None and past.state == "told":
                 error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")
@@ -320,9 +321,9 @@ class Writer:
             text = f"ticket {ticket!r}: {error}"
             raise self._refused(ReportError, one, text, ticket, cost, reward, penalty) from None
         if past is not None and past.state == "told":
-            self._told_again(ticket, past, number, outcome, (cost, reward, penalty))
-            return
-        self._take(ticket, number, found, past, outcome)
+            self._told_again(ticket, past, body, (cost, reward, penalty))
+        else:
+            self._take(ticket, found, body)
 
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
@@ -332,37 +333,32 @@ class Writer:
             raise InputError(f"arm = {shown(arm)}: must be {name!r}, which was decided")
         return number
 
-    def _told_again(
-        self, ticket: str, past: Past, number: int, outcome: CheckedReport, report: tuple[Any, ...]
-    ) -> None:
+    def _told_again(self, ticket: str, past: Past, body: Told, report: tuple[Any, ...]) -> None:
         assert past.told is not None
-        if past.told.values == outcome.values and past.arm == number:
+        if past.told.values == body.values and past.arm == body.arm:
             return
-        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(outcome.values)}"
+        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
-    def _take(
-        self, ticket: str, arm: int, found: Open | Past, past: Past | None, outcome: CheckedReport
-    ) -> None:
-        reserved = found.reserved or (0,) * len(outcome.settled)
-        free_again, charged = reserved, (0,) * len(reserved)
-        state = None if past is None else past.state
-        body = Told(arm, outcome.values, list(outcome.settled), outcome.penalties, was=state)
-        if outcome.kept is not outcome.values:
-            body.kept = outcome.kept
-        if past is not None:
-            free_again = charged
-            if state in ("expired", "quarantined"):
-                charged = reserved
-                body.undone, body.corrected = list(charged), list(past.refused)
-        moves = zip(outcome.settled, charged, free_again, strict=True)
-        body.moves = moved((0, s - c, -r) for s, c, r in moves)
-        above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
-        body.over = state == "voided" or above or outcome.over
+    def _take(self, ticket: str, found: Open | Past, body: Told) -> None:
+        settled = body.settled
+        reserved = found.reserved or [0] * len(settled)
+        if isinstance(found, Past):
+            body.was = found.state
+            if found.state in ("expired", "quarantined"):
+                body.undone, body.corrected = list(reserved), list(found.refused)
+        moves: list[int] = []
+        for spent, held, undone in zip(settled, reserved, body.undone or NOTHING, strict=False):
+            moves += (0, spent - undone, 0 if body.was else -held)
+            if spent > held and self.core.settings.reserves:
+                body.over = True
+        body.moves = moves
+        voided = body.was == "voided"
+        body.over = body.over or voided
         self.emit(body, ticket)
         if body.over and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
-            if state != "voided" or short:
+            if short or not voided:
                 self.emit(Paused("overrun"), ticket)
 
     def _refused(
@@ -414,7 +410,7 @@ class Writer:
             if past.state == "voided":
                 return
             raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
-        self.emit(Voided(moves=moved((0, 0, -amount) for amount in one.reserved)), ticket)
+        self.emit(Voided(moves=moved(reserved=map(neg, one.reserved))), ticket)
 
     def amend(
         self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
@@ -452,7 +448,7 @@ class Writer:
         }
         if not any(changes) and not any(shifts.values()):
             return None
-        return Amended(shifts, moves=moved((0, change, 0) for change in changes))
+        return Amended(shifts, moves=moved(spent=changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""
