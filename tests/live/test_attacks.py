@@ -29,8 +29,9 @@ from tightrope.live import campaign as campaign_module
 from tightrope.live.campaign import Campaign
 from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved
+from tightrope.live.stores.locks import Locks
 from tightrope.live.stores.memory import MemoryStore
-from tightrope.live.stores.sqlite import Locks, SQLiteStore
+from tightrope.live.stores.sqlite import SQLiteStore
 
 TASK = Task(["a", "b"], {"bad": 0.4})
 DAY = 86_400_000_000

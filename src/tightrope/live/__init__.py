@@ -17,7 +17,7 @@ from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
 from tightrope.live.opening import open_campaign
 from tightrope.live.outlook import LimitOutlook, Outlook
-from tightrope.live.writing import Ticket
+from tightrope.live.tickets import Ticket
 
 __all__ = [
     "Campaign",

@@ -54,7 +54,8 @@ from tightrope.live.sharing import (
     fail,
 )
 from tightrope.live.stores import Saved, Store, Turn
-from tightrope.live.writing import Ticket, Writer
+from tightrope.live.tickets import Ticket
+from tightrope.live.writing import Writer
 from tightrope.policies.base import Policy
 from tightrope.problem.laws import shown
 from tightrope.version import __version__

@@ -39,14 +39,12 @@ from tightrope.live.events import Event, when
 from tightrope.live.kinds import Stateful, Told
 from tightrope.live.ledger import DAY, Account, Ledger, Open, moved
 from tightrope.policies.base import Policy
-from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
 from tightrope.problem.laws import LARGEST, shown
 
 __all__ = [
     "CampaignSettings",
-    "Choice",
     "Core",
     "digest_of",
     "is_newer",
@@ -75,9 +73,6 @@ class CampaignSettings:
     def reserves(self) -> bool:
         """Whether money is reserved for tickets."""
         return self.stop == "hard" and not self.shadow
-
-
-Choice = tuple[int, tuple[int, ...], tuple[int, ...] | None]
 
 
 class Core:
@@ -170,11 +165,12 @@ class Core:
 
     # Choosing.
 
-    def choose(self, now: int, eligible: Sequence[int] | None = None) -> Choice:
+    def choose(
+        self, now: int, eligible: Sequence[int] | None = None
+    ) -> tuple[int, tuple[int, ...] | None]:
         """The next decision at log time ``now``; raises if there is none to be made.
 
-        The arm, what is reserved for it in ticks per account, and the arms among which it was
-        chosen if not all.
+        The arm, and the arms among which it was chosen if not all.
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
@@ -192,7 +188,7 @@ class Core:
                 )
         else:
             arm = controller.choose(allowed)
-        return arm, self._reserved[arm], allowed
+        return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
         """The arms that may be pulled: None for all; raises if there is none."""
@@ -207,30 +203,18 @@ class Core:
             free[0] = min(free[0], self._released(now))
         if eligible is None and all(map(int.__le__, self._most, free)):
             return None
-        left = self._left
+        left = self.controller.left
         arms = left if eligible is None else [arm for arm in eligible if arm in left]
         if not arms:
             named = [self.controller.arm_name(arm) for arm in eligible or ()]
             raise InputError(f"eligible = {shown(named)}: must name an arm that is not retired")
         fits = tuple(arm for arm in arms if all(map(int.__le__, self._reserved[arm], free)))
-        safe = self._safe
+        safe = self.controller.needed
         if safe is not None and safe in arms and safe not in fits:
             raise self._nothing_fits(now, [safe])
         if not fits:
             raise self._nothing_fits(now, arms)
         return fits
-
-    @property
-    def _left(self) -> list[int]:
-        """The arms that are not retired."""
-        retired = self.controller._beside.retired
-        return [arm for arm in range(len(self._reserved)) if arm not in retired]
-
-    @property
-    def _safe(self) -> int | None:
-        """The arm without which the policy decides nothing, if there is one."""
-        guarded = isinstance(self.controller.policy, GuardedResolve)
-        return self.controller.task.safe_arm if guarded else None
 
     def _released(self, now: int) -> int:
         """What may be spent or reserved of the budget by now, beyond what is already."""
@@ -268,7 +252,7 @@ class Core:
         return self._exhausted()
 
     def _exhausted(self) -> ExhaustedError:
-        left = [self._reserved[arm] for arm in self._left]
+        left = [self._reserved[arm] for arm in self.controller.left]
         least = [min(column) for column in zip(*left, strict=True)]
         for account, need in zip(self.ledger.accounts, least, strict=True):
             if account.free < need or account.spent > account.budget:
@@ -286,7 +270,8 @@ class Core:
         if self.ledger.tickets:
             return False
         free = [account.free for account in accounts]
-        arms = self._left if self._safe is None else [self._safe]
+        needed = self.controller.needed
+        arms = self.controller.left if needed is None else [needed]
         return not any(all(map(int.__le__, self._reserved[arm], free)) for arm in arms)
 
     # Reports.

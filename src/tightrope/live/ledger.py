@@ -76,7 +76,7 @@ class Account:
         return ticks / self.up * self.down
 
 
-class Open(Struct, frozen=True):
+class Open(Struct):
     """A ticket in flight."""
 
     seq: int  # of its ``asked`` event
@@ -86,6 +86,7 @@ class Open(Struct, frozen=True):
     expires_at: int
     eligible: tuple[int, ...] | None  # as it was asked for
     ttl: int | None  # likewise
+    state: str = "open"  # of one that is past: told, voided, expired, quarantined
 
 
 @dataclass
@@ -156,7 +157,7 @@ class Ledger:
         made = {name: value for name, value in vars(self).items() if name != "due"}
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
-        made["tickets"] = [[ticket, *astuple(one)] for ticket, one in self.tickets.items()]
+        made["tickets"] = [[ticket, *astuple(one)[:-1]] for ticket, one in self.tickets.items()]
         return made
 
     @classmethod

@@ -13,12 +13,9 @@ P5 *Expiry.* Due tickets expire by events, at most 256 in one turn, before anyth
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from operator import neg
-from typing import Any, NamedTuple
+from typing import Any
 
 from tightrope.errors import (
     CampaignError,
@@ -28,8 +25,8 @@ from tightrope.errors import (
     nearest,
 )
 from tightrope.live.changing import Relearning
-from tightrope.live.core import CampaignSettings, Core, known_amount, when
-from tightrope.live.events import VERSION, Event, Row, encode, event_of, stored, text_of
+from tightrope.live.core import CampaignSettings, Core, known_amount
+from tightrope.live.events import VERSION, Event, Row, encode, stored, text_of
 from tightrope.live.kinds import (
     Amended,
     ArmAdded,
@@ -52,99 +49,13 @@ from tightrope.live.kinds import (
 from tightrope.live.ledger import MOST_TICKS, NOTHING, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
+from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
 from tightrope.problem.laws import shown
 
-__all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
+__all__ = ["MOST_EXPIRIES", "Writer"]
 
 MOST_EXPIRIES = 256  # in one turn
 LONGEST = 2000  # characters of a refused report that are kept
-OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
-GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
-
-
-def good_id(ticket: object) -> str | None:
-    """An id as plain text; None for what can be none."""
-    return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
-
-
-class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then tell what came of it under ``id``.
-
-    >>> import tempfile
-    >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
-    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
-    >>> ticket = campaign.ask("lead-1")
-    >>> ticket.id, ticket.reserved, ticket.state
-    ('lead-1', 1.0, 'open')
-    >>> campaign.disconnect()
-    """
-
-    id: str
-    arm: str  # its name
-    number: int  # the arm's number, from 0
-    reserved: float  # of the budget, until it is told
-    expires_at: datetime
-    state: str = "open"  # or told, voided, expired, quarantined
-
-    def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
-        return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
-
-
-@dataclass
-class Past:
-    """A ticket as its events in the log tell it."""
-
-    seq: int  # of its ``asked`` event
-    id: str
-    state: str
-    arm: int
-    reserved: tuple[int, ...]
-    expires_at: int
-    eligible: tuple[int, ...] | None
-    ttl: int | None
-    told: Told | None = None  # the report that was taken
-    settled: tuple[int, ...] = ()  # ticks spent on it, per account
-    incurred: tuple[float, ...] = ()  # its penalties [M]
-    refused: tuple[int, ...] = ()  # events of its quarantined reports
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Row]) -> Past | None:
-        """From all events of a ticket, in order; None without any decision."""
-        past: Past | None = None
-        for row in rows:
-            body = event_of(row).body
-            if isinstance(body, Asked):
-                past = cls(
-                    row.seq,
-                    row.ticket or "",
-                    "open",
-                    body.arm,
-                    tuple(body.moves[2::3]),
-                    body.expires_at,
-                    None if body.eligible is None else tuple(body.eligible),
-                    body.ttl,
-                )
-            elif past is not None:
-                past._follow(row.seq, body)
-        return past
-
-    def _follow(self, seq: int, body: Body) -> None:
-        if isinstance(body, Told):
-            self.state, self.told, self.arm = "told", body, body.arm
-            self.settled, self.incurred = tuple(body.settled), tuple(body.incurred)
-        elif isinstance(body, Amended):
-            self.settled = tuple(map(int.__add__, self.settled, body.moves[1::3]))
-            self.incurred = tuple(
-                was + body.shifts.get(m, 0.0) for m, was in enumerate(self.incurred)
-            )
-        elif isinstance(body, Quarantined):
-            self.refused += (seq,)
-            if self.state == "open":
-                self.state = "quarantined"
-        elif isinstance(body, Voided | Expired):
-            self.state = body.kind
 
 
 class Writer:
@@ -168,7 +79,6 @@ class Writer:
                 self._known[row.ticket or ""].append(row)
         self._mine: dict[str, list[Row]] = {}  # this turn's rows by ticket
         self._sorted = 0  # how many of them are there
-        self._date: tuple[int, datetime] | None = None  # the last expiry that was made a date
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -233,7 +143,7 @@ class Writer:
                 return found
             ticket = str(ticket)
         core, ledger = self.core, self.ledger
-        arm, reserved, among = core.choose(self.now, allowed)
+        arm, among = core.choose(self.now, allowed)
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
@@ -247,7 +157,7 @@ class Writer:
             moves=core.reserving[arm],
         )
         self.emit(body, ticket, chosen=not body.pinned)
-        return self._ticket(ticket, arm, reserved, expires, "open")
+        return Ticket.of(core, ticket, ledger.tickets[ticket])
 
     def _repeated(
         self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
@@ -256,7 +166,7 @@ class Writer:
         if not good_id(ticket):
             allowed_ids = "1 to 128 visible ASCII characters"
             raise InputError(f"id = {shown(ticket)}: must be {allowed_ids}")
-        found: Open | Past | None = self.ledger.tickets.get(ticket) or self.past(ticket)
+        found = self.ledger.tickets.get(ticket) or self.past(ticket)
         if found is None:
             if OWN_ID.fullmatch(ticket):
                 raise InputError(f"id = {ticket!r}: must not look like an id that is given here")
@@ -265,8 +175,7 @@ class Writer:
             raise ConflictError(f"id = {ticket!r}: was asked for with other eligible arms")
         if found.ttl != ttl:
             raise ConflictError(f"id = {ticket!r}: was asked for with another expiry")
-        state = "open" if isinstance(found, Open) else found.state
-        return self._ticket(ticket, found.arm, found.reserved, found.expires_at, state)
+        return Ticket.of(self.core, ticket, found)
 
     def check_ids(
         self,
@@ -285,15 +194,6 @@ class Writer:
             raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
         return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
 
-    def _ticket(
-        self, ticket: str, arm: int, reserved: Sequence[int], expires: int, state: str
-    ) -> Ticket:
-        amount = self.ledger.accounts[0].amount(reserved[0]) if reserved else 0.0
-        if self._date is None or self._date[0] != expires:
-            self._date = expires, when(expires)
-        name = self.core.controller.task.names[arm]
-        return Ticket(ticket, name, arm, amount, self._date[1], state)
-
     # Reports.
 
     def tell(
@@ -303,7 +203,7 @@ class Writer:
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
         past = None if one is not None else self.past(ticket)
-        found: Open | Past | None = one or past
+        found = one or past
         if found is None:
             hint = f"; {nearest(ticket, ledger.tickets)}" if len(ledger.tickets) < 100 else ""
             error = f"ticket = {shown(given)}: is unknown{hint if 'mean' in hint else ''}"
@@ -340,7 +240,7 @@ class Writer:
         text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
-    def _take(self, ticket: str, found: Open | Past, body: Told) -> None:
+    def _take(self, ticket: str, found: Open, body: Told) -> None:
         settled = body.settled
         reserved = found.reserved or [0] * len(settled)
         if isinstance(found, Past):

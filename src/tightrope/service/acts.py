@@ -21,7 +21,8 @@ from tightrope.errors import (
     StoreError,
     TightropeError,
 )
-from tightrope.live.writing import Ticket, Writer
+from tightrope.live.tickets import Ticket
+from tightrope.live.writing import Writer
 from tightrope.problem.laws import shown
 from tightrope.service import wire
 from tightrope.service.desk import ServiceRequest

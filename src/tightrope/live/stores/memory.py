@@ -7,9 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from tightrope.errors import StoreBusyError, StoreError
+from tightrope.errors import StoreBusyError
 from tightrope.live.events import Row
-from tightrope.live.stores.base import Saved, Store, Turn
+from tightrope.live.stores.base import Saved, Store, Turn, require_next
 
 __all__ = ["MemoryStore"]
 
@@ -56,9 +56,7 @@ class MemoryTurn(Turn):
         if rows and not self._log.rows and not self.rows:
             self._log.first = rows[0].seq  # a copy of a log whose beginning was archived
         head = self._log.first + len(self._log.rows) + len(self.rows) - 1
-        for number, row in enumerate(rows, start=head + 1):
-            if row.seq != number:
-                raise StoreError(f"event {row.seq}: must have number {number}")
+        require_next(rows, head)
         self.rows.extend(rows)
         self.notes.update(notes)
 
