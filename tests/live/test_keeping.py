@@ -8,8 +8,7 @@ import pytest
 
 from tightrope import Limit, Problem, Task, open_campaign
 from tightrope.errors import CampaignError, HaltedError, InputError, ReportError
-from tightrope.live import Campaign, verifying
-from tightrope.live import campaign as campaigns
+from tightrope.live import Campaign, turns, verifying
 from tightrope.live.keeping import archive_events, backup_store, restore_store
 from tightrope.live.log import archived_rows
 from tightrope.live.stores import open_store
@@ -165,7 +164,7 @@ class Gone(FixedArm):
 
 
 def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, monkeypatch):
-    monkeypatch.setattr(campaigns, "SNAPSHOT_EVERY", 4)
+    monkeypatch.setattr(turns, "SNAPSHOT_EVERY", 4)
     policy = Gone("mail")
     with open_campaign(path, "old", task=TASK, budget=100, policy=policy) as campaign:
         for _ in range(4):
