@@ -25,8 +25,8 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live import background, turns
+from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
-from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved
 from tightrope.live.stores.locks import Locks
 from tightrope.live.stores.memory import MemoryStore

@@ -28,7 +28,7 @@ from tightrope.live import turns
 from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import CampaignSettings, Core
-from tightrope.live.following import Follower
+from tightrope.live.follower import Follower
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore

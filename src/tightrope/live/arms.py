@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
 from tightrope.kernels.live import NOTHING
+from tightrope.live.live_run import LiveRun
 from tightrope.live.rebuild import Moves, copy_statistics, new_state, rebuilt, reprice_statistics
-from tightrope.live.saving import LiveRun
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm

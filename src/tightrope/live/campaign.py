@@ -24,26 +24,26 @@ from tightrope.errors import (
     TightropeError,
 )
 from tightrope.live.arguments import as_policy, microseconds, positive
-from tightrope.live.changing import Relearning
+from tightrope.live.change import Relearning
 from tightrope.live.controller import Penalty
 from tightrope.live.core import Core, digest_of
 from tightrope.live.events import START, Event
-from tightrope.live.following import unknown_campaign
+from tightrope.live.follower import unknown_campaign
 from tightrope.live.log import events_of, rows_of, whole_log
 from tightrope.live.outlook import Outlook
-from tightrope.live.sharing import (
+from tightrope.live.queue import (
     MOST_TOGETHER,
     TurnRequest,
     UnexpectedError,
 )
 from tightrope.live.tickets import Ticket
 from tightrope.live.turns import TurnTaker
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
 from tightrope.problem.laws import shown
 
 if TYPE_CHECKING:
-    from tightrope.live.describing import CampaignStatus, RefusedReport
+    from tightrope.live.status import CampaignStatus, RefusedReport
 
 __all__ = ["Campaign", "TurnRequest", "unknown_campaign"]
 
@@ -274,7 +274,7 @@ class Campaign(TurnTaker):
 
     def status(self) -> CampaignStatus:
         """Where the campaign stands, in the user's units."""
-        from tightrope.live.describing import status_of
+        from tightrope.live.status import status_of
 
         with self._desk:
             return status_of(self.name, self.refreshed())
@@ -294,20 +294,20 @@ class Campaign(TurnTaker):
 
     def ticket(self, id: str) -> Ticket:
         """A ticket and its state, without any change."""
-        from tightrope.live.describing import events_of, ticket_of
+        from tightrope.live.status import events_of, ticket_of
 
         with self._desk:
             return ticket_of(self.refreshed(), id, events_of(self.store, self.name, id))
 
     def why(self, id: str) -> Any:
         """Why a ticket's arm was chosen: what was known then."""
-        from tightrope.live.describing import why_of
+        from tightrope.live.status import why_of
 
         return why_of(self.store, self.name, self._follower.policy, id)
 
     def quarantine(self) -> list[RefusedReport]:
         """The refused reports that wait to be corrected or discarded."""
-        from tightrope.live.describing import refused_of
+        from tightrope.live.status import refused_of
 
         with self._desk:
             numbers = dict(self.refreshed().ledger.quarantine)
@@ -321,7 +321,7 @@ class Campaign(TurnTaker):
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Any:
         """Follow the whole log again, and compare with every snapshot; see ``Verified``."""
-        from tightrope.live.verifying import verified
+        from tightrope.live.verification import verified
 
         return verified(self.store, self.name, self._follower.policy, progress)
 

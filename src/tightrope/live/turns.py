@@ -30,9 +30,9 @@ from tightrope.errors import (
 from tightrope.live.arguments import known_who, own_name
 from tightrope.live.core import digest_of
 from tightrope.live.events import Row
-from tightrope.live.following import Follower
+from tightrope.live.follower import Follower
 from tightrope.live.kinds import Discarded, Paused, Upgraded
-from tightrope.live.sharing import (
+from tightrope.live.queue import (
     BrokenError,
     Desk,
     TurnRequest,
@@ -40,7 +40,7 @@ from tightrope.live.sharing import (
     fail,
 )
 from tightrope.live.stores import Saved, Store, Turn
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
 from tightrope.version import __version__
 

@@ -22,7 +22,7 @@ from tightrope.errors import (
     TightropeError,
 )
 from tightrope.live.tickets import Ticket
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.problem.laws import shown
 from tightrope.service import wire
 from tightrope.service.desk import ServiceRequest

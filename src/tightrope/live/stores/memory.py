@@ -123,7 +123,7 @@ class MemoryStore(Store):
         return fits[-1] if fits else None
 
     def backup(self, path: str) -> None:
-        from tightrope.live.stores.copying import copy_into_file
+        from tightrope.live.stores.copies import copy_into_file
 
         copy_into_file(self, path)
 

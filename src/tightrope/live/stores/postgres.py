@@ -39,7 +39,7 @@ from tightrope.live.stores.base import (
     require_known_format,
     require_next,
 )
-from tightrope.live.stores.copying import copy_into_file
+from tightrope.live.stores.copies import copy_into_file
 
 try:
     import psycopg

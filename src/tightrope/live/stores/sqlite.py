@@ -29,7 +29,7 @@ from tightrope.live.stores.base import (
     require_known_format,
     require_next,
 )
-from tightrope.live.stores.copying import new_file
+from tightrope.live.stores.copies import new_file
 from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
 

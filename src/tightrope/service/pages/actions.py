@@ -9,7 +9,7 @@ from typing import Any
 
 from tightrope.errors import InputError, NotFoundError, nearest
 from tightrope.formats import Money
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.problem.laws import shown
 from tightrope.service.pages.history import View
 

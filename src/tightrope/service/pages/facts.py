@@ -10,8 +10,8 @@ from math import isfinite, isnan
 import numpy as np
 
 from tightrope.formats import Money, age, chance, count, moment, number, percent, span
-from tightrope.live.describing import AccountAmounts, CampaignStatus
 from tightrope.live.outlook import LimitOutlook
+from tightrope.live.status import AccountAmounts, CampaignStatus
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
 from tightrope.service.pages.history import Point, View

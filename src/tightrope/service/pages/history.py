@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
 from tightrope.live.core import CampaignSettings, Core
-from tightrope.live.describing import CampaignStatus, status_of
 from tightrope.live.events import START, Event
 from tightrope.live.kinds import Expired, Quarantined, Told
 from tightrope.live.ledger import Open
 from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
+from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
 from tightrope.problem import Task
 

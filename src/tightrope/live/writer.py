@@ -24,7 +24,7 @@ from tightrope.errors import (
     ReportError,
     nearest,
 )
-from tightrope.live.changing import Relearning
+from tightrope.live.change import Relearning
 from tightrope.live.core import CampaignSettings, Core, known_amount
 from tightrope.live.events import VERSION, Event, Row, encode, stored, text_of
 from tightrope.live.kinds import (

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from tightrope.errors import HaltedError, PolicyError, StoreError, TightropeError
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 
 __all__ = ["Desk", "TurnRequest", "UnexpectedError"]
 

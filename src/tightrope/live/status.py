@@ -10,7 +10,7 @@ from typing import Any, TypedDict, cast
 from tightrope.errors import InputError
 from tightrope.live.core import Core, when
 from tightrope.live.events import Row, event_of
-from tightrope.live.following import state_before
+from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
 from tightrope.live.ledger import Account
 from tightrope.live.stores import Store
