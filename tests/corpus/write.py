@@ -78,10 +78,10 @@ from tightrope import (
 from tightrope.cli import main as shell
 from tightrope.data.fitting import fit
 from tightrope.errors import TightropeError
-from tightrope.live import campaign as campaign_module
+from tightrope.live import turns
+from tightrope.live.archive import archive_events, backup_store, restore_store
 from tightrope.live.background import Background
 from tightrope.live.calls import NativeCalls
-from tightrope.live.keeping import archive_events, backup_store, restore_store
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import POLICIES
@@ -642,8 +642,8 @@ def main() -> None:
     folder = HERE / f"v{version}"
     if folder.exists():
         raise SystemExit(f"{folder}: exists; what a version has written is never written again")
-    campaign_module.SNAPSHOT_EVERY = SNAPSHOT_EVERY
-    campaign_module.own_name = lambda: "corpus"  # no machine's name
+    turns.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+    turns.own_name = lambda: "corpus"  # no machine's name
     with tempfile.TemporaryDirectory() as name:
         work, target = Path(name), Path(name) / "corpus"
         target.mkdir()

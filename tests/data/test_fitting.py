@@ -30,7 +30,7 @@ from tightrope.cli import main
 from tightrope.data.fitting import fit, scale_of
 from tightrope.engine.planning import plan_jobs
 from tightrope.errors import InputError, LogWarning, ProblemError, ResultsError
-from tightrope.live.keeping import archive_events
+from tightrope.live.archive import archive_events
 from tightrope.policies import FixedArm
 from tightrope.problem import rows as files_of_rows
 from tightrope.problem.problem import MOST_INLINE

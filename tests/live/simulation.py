@@ -30,7 +30,7 @@ from tightrope.live.core import Core
 from tightrope.live.events import START, event_of
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.policies import UniformRandom
 
 NAME, BUDGET, ALLOWED, KEEPS = "simulated", 400, 3000, 15

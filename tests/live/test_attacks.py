@@ -24,13 +24,13 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
-from tightrope.live import background
-from tightrope.live import campaign as campaign_module
+from tightrope.live import background, turns
+from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
-from tightrope.live.keeping import archive_events
 from tightrope.live.stores import Saved
+from tightrope.live.stores.locks import Locks
 from tightrope.live.stores.memory import MemoryStore
-from tightrope.live.stores.sqlite import Locks, SQLiteStore
+from tightrope.live.stores.sqlite import SQLiteStore
 
 TASK = Task(["a", "b"], {"bad": 0.4})
 DAY = 86_400_000_000
@@ -391,8 +391,8 @@ def test_a_clock_that_is_set_right_again_was_never_followed(store, clock):
 def test_a_machine_that_slept_has_no_jump_of_the_clock(store, clock, monkeypatch):
     campaign, hours = start(store), 3
     campaign.ask()
-    awake = campaign_module.uptime()
-    monkeypatch.setattr(campaign_module.time, "clock_gettime", lambda _: awake + hours * 3600)
+    awake = turns.uptime()
+    monkeypatch.setattr(turns.time, "clock_gettime", lambda _: awake + hours * 3600)
     clock.at += hours * 3600 * 1_000_000
     assert campaign.ask().state == "open"
 

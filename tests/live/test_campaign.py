@@ -24,11 +24,11 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
-from tightrope.live import campaign as campaign_module
+from tightrope.live import turns
 from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign
-from tightrope.live.core import CampaignSettings
-from tightrope.live.following import Follower
+from tightrope.live.core import CampaignSettings, Core
+from tightrope.live.follower import Follower
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
@@ -356,7 +356,7 @@ def test_p5_expiry_void_gives_back_and_a_report_after_it_is_an_overrun(store):
 
 def busy(store, monkeypatch):
     """A campaign with several snapshots."""
-    monkeypatch.setattr(campaign_module, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(turns, "SNAPSHOT_EVERY", 10)
     campaign = start(store)
     for number in range(12):
         campaign.ask(f"t{number}")
@@ -396,7 +396,7 @@ def test_p6_replay_notices_every_change_of_the_log(store, monkeypatch, seq, colu
 def test_p6_replay_notices_a_snapshot_that_is_wrong(store, monkeypatch, what):
     campaign = busy(store, monkeypatch)
     saved = store.saved("one")
-    core = campaign_module.Core.restore(saved.body)
+    core = Core.restore(saved.body)
     if what == "money":
         core.ledger.accounts[0].spent += 1
     elif what == "learned":
@@ -411,7 +411,7 @@ def test_p6_replay_notices_a_snapshot_that_is_wrong(store, monkeypatch, what):
 
 
 def test_p7_constant_cost_a_turn_reads_as_much_after_many_events(store, monkeypatch):
-    monkeypatch.setattr(campaign_module, "SNAPSHOT_EVERY", 100)
+    monkeypatch.setattr(turns, "SNAPSHOT_EVERY", 100)
     campaign, read = start(store, budget=10_000), []
     kind = type(store)
     original, original_turn = kind.read, Follower.current

@@ -18,9 +18,9 @@ import pytest
 from tests.live.cheap import Rotation
 from tightrope import Task, open_campaign
 from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
-from tightrope.live import keeping
-from tightrope.live.keeping import backup_store, restore_store
-from tightrope.live.stores import base, copying, open_store, postgres
+from tightrope.live import archive
+from tightrope.live.archive import backup_store, restore_store
+from tightrope.live.stores import base, copies, open_store, postgres
 from tightrope.testing import _in_threads, _rows
 
 TASK = Task(["mail", "call"], {"complaints": 0.5})
@@ -475,14 +475,14 @@ def test_a_failed_restore_leaves_nothing_in_the_database(postgres_url, tmp_path,
         with open_campaign(path, name, task=TASK, budget=100, policy=Rotation()) as campaign:
             pull(campaign, "x", "y")
             campaign.pause(note="why not")
-    original = keeping._start_epoch
+    original = archive._start_epoch
 
     def failing(store, name):
         if name == "two":
             raise StoreError("the server is tired")
         return original(store, name)
 
-    monkeypatch.setattr(keeping, "_start_epoch", failing)
+    monkeypatch.setattr(archive, "_start_epoch", failing)
     with pytest.raises(StoreError, match=r"the server is tired$"):
         restore_store(path, postgres_url)
     with closing(open_store(postgres_url)) as store:
@@ -607,7 +607,7 @@ def test_handles_and_threads_share_a_campaign(postgres_url):
 def test_a_backup_is_of_one_moment(store, monkeypatch, tmp_path):
     append(store, "a", 3)
     append(store, "b", 3)
-    copy = copying.copy_campaign
+    copy = copies.copy_campaign
 
     def slowly(source, target, name):
         copy(source, target, name)
@@ -615,7 +615,7 @@ def test_a_backup_is_of_one_moment(store, monkeypatch, tmp_path):
         append(store, "b", 1)
         append(store, f"after {name}", 1)
 
-    monkeypatch.setattr(copying, "copy_campaign", slowly)
+    monkeypatch.setattr(copies, "copy_campaign", slowly)
     store.backup(str(tmp_path / "copy.db"))
     with closing(open_store(str(tmp_path / "copy.db"))) as made:
         assert made.names() == ["a", "b"]
@@ -625,13 +625,13 @@ def test_a_backup_is_of_one_moment(store, monkeypatch, tmp_path):
 def test_a_backup_fails_if_its_connection_does(store, monkeypatch, tmp_path, postgres_server):
     append(store, "a", 3)
     append(store, "b", 3)
-    copy = copying.copy_campaign
+    copy = copies.copy_campaign
 
     def cutting(source, target, name):
         copy(source, target, name)
         end_sessions(postgres_server)
 
-    monkeypatch.setattr(copying, "copy_campaign", cutting)
+    monkeypatch.setattr(copies, "copy_campaign", cutting)
     with pytest.raises(StoreError, match="cannot be read"):
         store.backup(str(tmp_path / "copy.db"))
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 from tests.live.cheap import Rotation
 from tightrope import Task, open_campaign
 from tightrope.errors import HaltedError
-from tightrope.live import campaign, following
+from tightrope.live import follower, turns
 from tightrope.live.stores.memory import MemoryStore
 
 
@@ -16,7 +16,7 @@ def program(monkeypatch):
     """What makes this process one of another version."""
 
     def become(version):
-        for module in (campaign, following):
+        for module in (turns, follower):
             monkeypatch.setattr(module, "__version__", version)
             monkeypatch.setattr(module, "digest_of", lambda _, version=version: f"of {version}")
 
@@ -82,12 +82,12 @@ def following_saved(opened, core):
 
 
 def test_a_campaign_of_a_newer_version_is_refused(program, monkeypatch):
-    from tightrope.live import opening
+    from tightrope.live import creation
 
     store = MemoryStore()
     program("0.3.0")
-    monkeypatch.setattr(opening, "__version__", "0.3.0")
-    monkeypatch.setattr(opening, "digest_of", lambda _: "of 0.3.0")
+    monkeypatch.setattr(creation, "__version__", "0.3.0")
+    monkeypatch.setattr(creation, "digest_of", lambda _: "of 0.3.0")
     task = Task(["a", "b"], {"bad": 0.4})
     work(open_campaign(store, "new", task=task, budget=100, policy=Rotation()))
     program("0.2.0")
@@ -101,8 +101,8 @@ def test_of_two_builds_of_one_version_the_one_that_started_last_goes_on(
     program("0.4.0.dev0")
     old = open_campaign(store, "x")
     work(old)
-    monkeypatch.setattr(following, "digest_of", lambda _: "another build")
-    monkeypatch.setattr(campaign, "digest_of", lambda _: "another build")
+    monkeypatch.setattr(follower, "digest_of", lambda _: "another build")
+    monkeypatch.setattr(turns, "digest_of", lambda _: "another build")
     work(open_campaign(store, "x"))
     program("0.4.0.dev0")
     for _ in range(2):
@@ -117,7 +117,7 @@ def test_versions_that_decide_alike_work_side_by_side(store, monkeypatch):
     one, other = open_campaign(store, "x"), open_campaign(store, "x")
     for _ in range(3):
         for version, opened in (("0.3.1", one), ("0.4.0", other)):
-            for module in (campaign, following):
+            for module in (turns, follower):
                 monkeypatch.setattr(module, "__version__", version)
             work(opened, 1)
     assert programs(store) == []

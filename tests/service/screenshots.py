@@ -19,7 +19,7 @@ from tests.live.postgres import Server, server_programs
 from tests.service.browser import Said, chromium, missing, serving
 from tests.service.samples import SimulatedClock, samples
 from tightrope.live.stores import open_store
-from tightrope.live.stores.copying import copy_campaign
+from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.service.keys import KeyRing, made_key, write_keys
 

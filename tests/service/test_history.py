@@ -12,11 +12,11 @@ import pytest
 from tests.service.samples import SimulatedClock, routing, samples
 from tightrope import Arm, Bernoulli, Limit, Problem, Scales, Share, Task, open_campaign, oracle
 from tightrope.errors import NotFoundError, ReportError
+from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import Core
-from tightrope.live.describing import state_before
 from tightrope.live.events import event_of
-from tightrope.live.keeping import archive_events
+from tightrope.live.status import state_before
 from tightrope.live.stores import Saved
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore

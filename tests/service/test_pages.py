@@ -19,7 +19,7 @@ from tests.service.test_history import VARIANTS
 from tightrope import Limit, Scales, Task, open_campaign
 from tightrope.live.events import line_of
 from tightrope.live.stores import open_store
-from tightrope.live.stores.copying import copy_campaign
+from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import UniformRandom
 from tightrope.service.keys import KeyRing, made_key, write_keys

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
 from tightrope.kernels.live import NOTHING
+from tightrope.live.live_run import LiveRun
 from tightrope.live.rebuild import Moves, copy_statistics, new_state, rebuilt, reprice_statistics
-from tightrope.live.saving import LiveRun
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
@@ -85,7 +85,7 @@ class MovingRun(LiveRun):
         """Each arm's number, or that of another one where it may not be pulled [K]."""
         if eligible is None and not self._beside.retired:
             return self._themselves
-        given, allowed = None, self._left()
+        given, allowed = None, self.left
         if eligible is not None:
             given = list(eligible)
             chosen = {self.number_of(arm) for arm in given}
@@ -99,13 +99,19 @@ class MovingRun(LiveRun):
             found[arm] = allowed[arm % len(allowed)]
         return found
 
-    def _left(self) -> list[int]:
+    @property
+    def left(self) -> list[int]:
         """The arms that are not retired."""
         return [arm for arm in range(self._count) if arm not in self._beside.retired]
 
+    @property
+    def needed(self) -> int | None:
+        """The arm without which the policy decides nothing, if there is one."""
+        return self.task.safe_arm if isinstance(self.policy, GuardedResolve) else None
+
     def _require_safe(self, allowed: Sequence[int], what: str) -> None:
         """Raise if a promise rests on an arm that is not among those allowed."""
-        if isinstance(self.policy, GuardedResolve) and self.task.safe_arm not in allowed:
+        if self.needed is not None and self.needed not in allowed:
             raise InputError(
                 f"{what}: must leave the safe arm {self.task.safe!r}, on which the promise rests"
             )
@@ -120,7 +126,7 @@ class MovingRun(LiveRun):
     def retire_arm(self, arm: int | str) -> None:
         """Never pull ``arm`` again. Its pulls in flight may still be told, and are charged."""
         number = self.number_of(arm)
-        left = [other for other in self._left() if other != number]
+        left = [other for other in self.left if other != number]
         if not left:
             raise InputError(f"arm = {shown(arm)}: is the last one left; must keep one")
         self._require_safe(left, f"arm = {shown(arm)}")

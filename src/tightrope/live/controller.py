@@ -33,6 +33,8 @@ __all__ = ["Controller"]
 
 PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
 
+WHOLE = (int, np.integer)
+
 Penalty = float | Sequence[float] | Mapping[str, float] | None
 
 
@@ -144,7 +146,7 @@ class Controller(MovingRun):
 
     def _checked(self, arm: Any) -> int:
         """The arm that a policy chose, if it exists."""
-        if not isinstance(arm, int | np.integer) or not 0 <= arm < self._count:
+        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
             raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
         return int(arm)
 
@@ -203,11 +205,11 @@ class Controller(MovingRun):
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Take a report in any form, also one above a scale or its cap: the rest is charged."""
         number, excess = self.number_of(arm), list[float]()
-        given = self._form.in_order(number, cost, reward, penalty)
-        values = self._form.checked(number, given)
+        given = self.form.in_order(number, cost, reward, penalty)
+        values = self.form.checked(number, given)
         if self._growing:
             values, excess = self._make_room(values)
-        penalties = self._form.all_penalties(number, values)
+        penalties = self.form.all_penalties(number, values)
         if not self._learn(number, values[0], values[1], penalties):
             raise AssertionError("a report was refused for no reason")
         if any(excess):
@@ -234,23 +236,6 @@ class Controller(MovingRun):
         cost, reward, *penalties = row.tolist()
         if self._capped or not self._learn(arm, cost, reward, penalties):
             self.tell(arm, cost, reward, [penalties[m] for m in self.task.told])
-
-    def checked(self, arm: int, given: Sequence[Any]) -> tuple[list[float], list[float] | None]:
-        """What ``tell`` would take of a report ``in_order``, with nothing left out.
-
-        Second the penalties of all limits, where some are known or follow from others. Raises as
-        ``tell`` would, and changes nothing.
-        """
-        values = self._form.checked(arm, given)
-        return values, None if self._form.whole else self._form.all_penalties(arm, values)
-
-    def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
-        """A report as a list: cost, reward, told penalties; raises if there are not the right."""
-        return self._form.in_order(arm, cost, reward, penalty)
-
-    def all_penalties(self, arm: int, values: Sequence[float]) -> list[float]:
-        """The penalties of all limits [M] of a report with nothing left out."""
-        return self._form.all_penalties(arm, values)
 
     @property
     def spent(self) -> float:

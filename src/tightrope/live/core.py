@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isclose, isnan
 from numbers import Real
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from tightrope.compatibility import decisions_of
 from tightrope.errors import (
@@ -36,18 +36,15 @@ from tightrope.errors import (
 )
 from tightrope.live.controller import Controller
 from tightrope.live.events import Event, when
-from tightrope.live.kinds import Asked, Stateful
-from tightrope.live.ledger import DAY, Account, Ledger, Open
+from tightrope.live.kinds import Stateful, Told
+from tightrope.live.ledger import DAY, Account, Ledger, Open, moved
 from tightrope.policies.base import Policy
-from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.naming import parse_policy
 from tightrope.problem import Task
 from tightrope.problem.values import LARGEST, shown
 
 __all__ = [
     "CampaignSettings",
-    "CheckedReport",
-    "Choice",
     "Core",
     "digest_of",
     "is_newer",
@@ -56,6 +53,7 @@ __all__ = [
 ]  # fmt: skip
 
 STOPS = ("hard", "paper", "soft")
+PLAIN = frozenset((float, int))  # looked at first: an abstract class takes longer to ask
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
 
 
@@ -75,19 +73,6 @@ class CampaignSettings:
     def reserves(self) -> bool:
         """Whether money is reserved for tickets."""
         return self.stop == "hard" and not self.shadow
-
-
-Choice = tuple[int, tuple[int, ...], tuple[int, ...] | None]
-
-
-class CheckedReport(NamedTuple):
-    """A report that can be taken."""
-
-    values: list[float]  # told: cost, reward, penalties
-    penalties: list[float] | None  # [M], where these are not the told ones
-    kept: list[float]  # the part of the values that is learned from
-    settled: tuple[int, ...]  # ticks, per account
-    over: bool = False  # whether it is above what is possible
 
 
 class Core:
@@ -112,7 +97,7 @@ class Core:
         try:
             closed = self.ledger.follow(event)
             if chosen:  # and has tossed the policy's coins
-                self.controller.launch(cast(Asked, event.body).arm)
+                self.controller.launch(event.body.arm)  # type: ignore[attr-defined]
             else:
                 event.body.learn(self, event, closed)
         except HaltedError:
@@ -173,18 +158,19 @@ class Core:
         task = self.controller.task
         self._hard = [m for m, hard in enumerate(task.hard) if hard]
         self._reserved = reservations(task, self.ledger.accounts, self.settings)
+        self.reserving = [moved(reserved=one) if any(one) else [] for one in self._reserved]
         self._most = [max(column) for column in zip(*self._reserved, strict=True)]
-        paced = self.settings.per_day is not None or self.settings.starts is not None
-        self._plenty = self.settings.reserves and not paced and len(self._most) == 1
+        self._paced = self.settings.per_day is not None or self.settings.starts is not None
         self._caps = _caps(task)
 
     # Choosing.
 
-    def choose(self, now: int, eligible: Sequence[int] | None = None) -> Choice:
+    def choose(
+        self, now: int, eligible: Sequence[int] | None = None
+    ) -> tuple[int, tuple[int, ...] | None]:
         """The next decision at log time ``now``; raises if there is none to be made.
 
-        The arm, what is reserved for it in ticks per account, and the arms among which it was
-        chosen if not all.
+        The arm, and the arms among which it was chosen if not all.
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
@@ -202,48 +188,33 @@ class Core:
                 )
         else:
             arm = controller.choose(allowed)
-        return arm, self._reserved[arm], allowed
+        return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
         """The arms that may be pulled: None for all; raises if there is none."""
         accounts, settings = self.ledger.accounts, self.settings
-        if self._plenty and eligible is None:
-            account = accounts[0]
-            if self._most[0] <= account.budget - account.spent - account.reserved:
-                return None
-        free = [account.free for account in accounts]
         if not settings.reserves:
             if any(account.spent > account.budget for account in accounts):
                 raise self._exhausted()
-            if settings.per_day is None and settings.starts is None:
+            if not self._paced:
                 return None if eligible is None else tuple(eligible)
-        free[0] = min(free[0], self._released(now))
+        free = [one.budget - one.spent - one.reserved for one in accounts]
+        if self._paced:
+            free[0] = min(free[0], self._released(now))
         if eligible is None and all(map(int.__le__, self._most, free)):
             return None
-        left = self._left
+        left = self.controller.left
         arms = left if eligible is None else [arm for arm in eligible if arm in left]
         if not arms:
             named = [self.controller.arm_name(arm) for arm in eligible or ()]
             raise InputError(f"eligible = {shown(named)}: must name an arm that is not retired")
         fits = tuple(arm for arm in arms if all(map(int.__le__, self._reserved[arm], free)))
-        safe = self._safe
+        safe = self.controller.needed
         if safe is not None and safe in arms and safe not in fits:
             raise self._nothing_fits(now, [safe])
         if not fits:
             raise self._nothing_fits(now, arms)
         return fits
-
-    @property
-    def _left(self) -> list[int]:
-        """The arms that are not retired."""
-        retired = self.controller._beside.retired
-        return [arm for arm in range(len(self._reserved)) if arm not in retired]
-
-    @property
-    def _safe(self) -> int | None:
-        """The arm without which the policy decides nothing, if there is one."""
-        guarded = isinstance(self.controller.policy, GuardedResolve)
-        return self.controller.task.safe_arm if guarded else None
 
     def _released(self, now: int) -> int:
         """What may be spent or reserved of the budget by now, beyond what is already."""
@@ -281,7 +252,7 @@ class Core:
         return self._exhausted()
 
     def _exhausted(self) -> ExhaustedError:
-        left = [self._reserved[arm] for arm in self._left]
+        left = [self._reserved[arm] for arm in self.controller.left]
         least = [min(column) for column in zip(*left, strict=True)]
         for account, need in zip(self.ledger.accounts, least, strict=True):
             if account.free < need or account.spent > account.budget:
@@ -299,7 +270,8 @@ class Core:
         if self.ledger.tickets:
             return False
         free = [account.free for account in accounts]
-        arms = self._left if self._safe is None else [self._safe]
+        needed = self.controller.needed
+        arms = self.controller.left if needed is None else [needed]
         return not any(all(map(int.__le__, self._reserved[arm], free)) for arm in arms)
 
     # Reports.
@@ -312,42 +284,42 @@ class Core:
         penalty: Any,
         reserved: Sequence[int] = (),
         asked: int = 0,
-    ) -> CheckedReport:
-        """A report that was checked; raises an ``InputError`` that names what is wrong.
+    ) -> Told:
+        """A report that was checked, which moves no money yet; raises an ``InputError`` otherwise.
 
         A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
         learns from the part that is possible. A known price is the one of the ask: what was
         ``reserved``, or where nothing is, the one at event ``asked``.
         """
         accounts = self.ledger.accounts
-        given = self.controller.in_order(arm, cost, reward, penalty)
-        possible, over = list(given), False
+        form = self.controller.form
+        given = form.in_order(arm, cost, reward, penalty)
+        possible, over, kept = list(given), False, None
         for place, most, known, account in self._caps[arm]:
             value = given[place]
             price = self._price_then(arm, account, reserved, asked) if known else None
             if price is not None and (value is None or _close(value, price)):
                 given[place], possible[place] = price, most
                 continue
-            plain = type(value) is float or isinstance(value, Real)
-            if plain and most < cast(float, value) < LARGEST:
+            plain = type(value) in PLAIN or isinstance(value, Real)
+            if plain and most < value < LARGEST:
                 possible[place] = most
                 if known and _close(value, most):
                     given[place] = most  # the noise of floats is no overrun
                 else:
                     over = True
-        values, penalties = self.controller.checked(arm, possible)
-        kept = values
+        values = form.checked(arm, possible)
         if possible != given:
             kept = list(values)
             for place, (value, taken) in enumerate(zip(given, possible, strict=True)):
                 if value is not taken:
                     values[place] = float(value)
-            if penalties is not None:
-                penalties = self.controller.all_penalties(arm, values)
-        incurred = values[2:] if penalties is None else penalties
-        paid = [values[0], *(incurred[m] for m in self._hard)]
-        settled = tuple(one.ticks(amount) for one, amount in zip(accounts, paid, strict=True))
-        return CheckedReport(values, penalties, kept, settled, over)
+        penalties = None if form.whole else form.all_penalties(arm, values)
+        paid = values[:1]
+        for m in self._hard:
+            paid.append(values[2 + m] if penalties is None else penalties[m])
+        settled = list(map(Account.ticks, accounts, paid))
+        return Told(arm, values, settled, penalties, kept, over=over)
 
     # Snapshots.
 

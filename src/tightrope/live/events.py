@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,7 +48,7 @@ class Row(NamedTuple):
     hash: bytes
 
 
-class Event(NamedTuple):
+class Event(msgspec.Struct, frozen=True):
     """An event as it is followed."""
 
     seq: int
@@ -124,6 +125,7 @@ def _old_body(kind: str, text: str) -> Body:
 # Events outside of stores.
 
 
+@lru_cache(maxsize=16)
 def when(at: int) -> datetime:
     """A log time as a date."""
     return datetime.fromtimestamp(at / 1e6, UTC)

@@ -121,10 +121,13 @@ class Asked(Body):
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         assert event.ticket is not None
-        reserved = tuple(self.moves[2::3]) or (0,) * len(ledger.accounts)
+        ledger.open(event.ticket, self.opened(event, (0,) * len(ledger.accounts)))
+
+    def opened(self, event: Event, nothing: tuple[int, ...] = ()) -> Open:
+        """The ticket that the event puts in flight; ``nothing``: if nothing is reserved."""
         eligible = None if self.eligible is None else tuple(self.eligible)
-        one = Open(event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl)
-        ledger.open(event.ticket, one)
+        reserved = tuple(self.moves[2::3]) or nothing
+        return Open(event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl)
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         if not self.pinned:

@@ -18,7 +18,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from tightrope.errors import InputError
 
@@ -29,6 +33,7 @@ __all__ = ["DAY", "MOST_TICKS", "Account", "Ledger", "Open", "moved", "tick_digi
 
 MOST_TICKS = 2**53
 DAY = 86_400_000_000  # microseconds
+NOTHING = repeat(0)  # for every account
 START_DIGITS = 12  # a first budget has at least 10^12 ticks, and less than 10^13
 
 
@@ -71,7 +76,7 @@ class Account:
         return ticks / self.up * self.down
 
 
-class Open(NamedTuple):
+class Open(Struct):
     """A ticket in flight."""
 
     seq: int  # of its ``asked`` event
@@ -81,6 +86,7 @@ class Open(NamedTuple):
     expires_at: int
     eligible: tuple[int, ...] | None  # as it was asked for
     ttl: int | None  # likewise
+    state: str = "open"  # of one that is past: told, voided, expired, quarantined
 
 
 @dataclass
@@ -115,19 +121,16 @@ class Ledger:
         body, ticket = event.body, event.ticket
         closed = self.tickets.pop(ticket, None) if body.closes and ticket is not None else None
         body.enter(self, event)
-        if event.at // DAY != self.day:
-            self._start_day(event.at // DAY)
         self.at, self.seq = event.at, event.seq
-        if moves := body.moves:
-            for place, account in enumerate(self.accounts):
-                account.budget += moves[3 * place]
-                account.spent += moves[3 * place + 1]
-                account.reserved += moves[3 * place + 2]
+        if (day := event.at // DAY) != self.day:
+            account = self.accounts[0]
+            self.day, self.day_start = day, account.spent + account.reserved
+        moves = iter(body.moves)
+        for account, budget, spent, reserved in zip(self.accounts, moves, moves, moves):  # noqa: B905, there may be none
+            account.budget += budget
+            account.spent += spent
+            account.reserved += reserved
         return closed
-
-    def _start_day(self, day: int) -> None:
-        account = self.accounts[0]
-        self.day, self.day_start = day, account.spent + account.reserved
 
     def open(self, ticket: str, one: Open) -> None:
         """Put a ticket in flight."""
@@ -154,7 +157,7 @@ class Ledger:
         made = {name: value for name, value in vars(self).items() if name != "due"}
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
-        made["tickets"] = [[ticket, *one] for ticket, one in self.tickets.items()]
+        made["tickets"] = [[ticket, *astuple(one)[:-1]] for ticket, one in self.tickets.items()]
         return made
 
     @classmethod
@@ -173,6 +176,10 @@ class Ledger:
         return cls(**made)
 
 
-def moved(triples: Iterable[tuple[int, int, int]]) -> list[int]:
+def moved(
+    budget: Iterable[int] = NOTHING,
+    spent: Iterable[int] = NOTHING,
+    reserved: Iterable[int] = NOTHING,
+) -> list[int]:
     """The money that an event moves, flat: budget, spent, reserved of each account."""
-    return [ticks for triple in triples for ticks in triple]
+    return list(chain.from_iterable(zip(budget, spent, reserved, strict=False)))

@@ -7,6 +7,7 @@ What the task knows of an arm may be left out; if it is reported, it has to agre
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, cast
@@ -29,39 +30,40 @@ class ReportForm:
     def __init__(self, task: Task) -> None:
         self._task, self._names = task, task.told_names
         self.whole = not task.knows_something  # whether everything has to be reported
-        self._places = [0, 1, *(2 + m for m in task.told)]
-        self._unknown = [math.nan] * len(self._places)
         caps = cast(Mapping[str, float], task.scales.grow)
-        # Of each value its name, the largest that is taken, and that of which more is learned.
-        self._channels = [
-            (name, scale * (MOST_GROWTH if name in caps else 1.0), caps.get(name, math.inf))
-            for name, scale in zip(task.told_channels, task.told_scales, strict=True)
-        ]
-
-    def _known(self, arm: int) -> list[float]:
-        """What is known of an arm's values; nan elsewhere."""
-        if self.whole:
-            return self._unknown
-        known: list[float] = self._task.known_outcomes[arm, self._places].tolist()
-        return known
+        channels = []
+        for name, scale in zip(task.told_channels, task.told_scales, strict=True):
+            most = scale * (MOST_GROWTH if name in caps else 1.0)
+            # What is above a cap is cut, however large it is.
+            channels.append(
+                (name, most, sys.float_info.max if caps.get(name, math.inf) <= most else most)
+            )
+        known = task.known_outcomes[:, [0, 1, *(2 + m for m in task.told)]].tolist()
+        # Of each value of an arm [K][2 + told]: name, largest one, bound, and what is known.
+        self._values = [
+            [
+                (*one, None if math.isnan(sure) else sure)
+                for one, sure in zip(channels, row, strict=True)
+            ]
+            for row in (known[:1] if self.whole else known)
+        ] * (task.arm_count if self.whole else 1)
 
     def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
         """A report as a list: cost, reward, penalties; None where a known one is left out.
 
         Raises if there are not the right penalties.
         """
-        penalty, names = _listed(penalty), self._names
+        names = self._names
+        if type(penalty) not in PLAIN:
+            penalty = _listed(penalty)
         named = penalty
         if type(penalty) in PLAIN or not isinstance(penalty, Mapping):
             several = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
             if len(several) == len(names):
                 return [cost, reward, *several]
             named = {"": several} if several else {}  # not as many as there are, or none
-        missing = (
-            math.isnan(known) and name not in named
-            for name, known in zip(names, self._known(arm)[2:], strict=True)
-        )
-        if any(missing) or not set(named) <= set(names):
+        needed = [one[0] for one in self._values[arm][2:] if one[3] is None]
+        if not set(needed) <= set(named) <= set(names):
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(names)}")
         return [cost, reward, *map(named.get, names)]
 
@@ -71,12 +73,11 @@ class ReportForm:
         Raises an error that names what is wrong.
         """
         found = []
-        for value, known, channel in zip(given, self._known(arm), self._channels, strict=True):
-            (name, most, cap), sure = channel, not math.isnan(known)
-            number = known if sure and value is None else _as_number(value)
-            if number is None or not (0.0 <= min(number, cap) <= most and number < math.inf):
+        for value, (name, most, bound, known) in zip(given, self._values[arm], strict=True):
+            number = value if type(value) is float else _as_number(value, known)
+            if number is None or not 0.0 <= number <= bound:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
-            if sure and not math.isclose(number, known, rel_tol=1e-9):
+            if known is not None and not math.isclose(number, known, rel_tol=1e-9):
                 what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
                 raise InputError(f"{what}: must be {known:g}, which is known; or leave it out")
             found.append(number)
@@ -101,8 +102,6 @@ class ReportForm:
 
 def _listed(penalty: Any) -> Any:
     """Several penalties as a list, read once; a mapping or a number as it is."""
-    if type(penalty) in PLAIN:
-        return penalty
     if isinstance(penalty, Mapping | str | bytes) or not isinstance(penalty, Iterable):
         return penalty
     if isinstance(penalty, np.ndarray) and penalty.ndim == 0:
@@ -110,13 +109,13 @@ def _listed(penalty: Any) -> Any:
     return list(penalty)
 
 
-def _as_number(value: Any) -> float | None:
-    """A number as a float; None for anything else."""
-    if type(value) is float:
-        return value
+def _as_number(value: Any, known: float | None) -> float | None:
+    """A number as a float, or what is ``known`` if it is left out; None for anything else."""
+    if value is None:
+        return known
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    if not isinstance(value, Real | np.bool_):
+    if type(value) is not int and not isinstance(value, Real | np.bool_):
         return None
     try:
         return float(value)

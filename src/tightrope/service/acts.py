@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tightrope.errors import HaltedError, InputError, PolicyError, StoreError, TightropeError
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.service import wire
 from tightrope.service.changes import ITEMS, RequestItem
 from tightrope.service.desk import ServiceRequest

@@ -16,7 +16,8 @@ import msgspec
 
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
 from tightrope.live.core import Core, when
-from tightrope.live.describing import (
+from tightrope.live.log import lines_of
+from tightrope.live.status import (
     CampaignStatus,
     Why,
     amounts_of,
@@ -26,7 +27,6 @@ from tightrope.live.describing import (
     ticket_of,
     why_of,
 )
-from tightrope.live.log import lines_of
 from tightrope.live.stores import Store
 from tightrope.service import metrics, wire
 from tightrope.service.changes import CHANGES, Change, require_installed

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from tightrope.errors import InputError, NotFoundError
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.policies.naming import known_policies
 from tightrope.problem.values import shown
 from tightrope.service.wire import DecisionAnswer, ReportAnswer

@@ -27,7 +27,7 @@ from tightrope.errors import HaltedError, NotFoundError, nearest
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
 from tightrope.live.stores import Store, open_store
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.service.metrics import Counts
 from tightrope.service.wire import RefusalError
 

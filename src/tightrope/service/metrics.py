@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from tightrope.live.core import Core
-from tightrope.live.describing import status_of
+from tightrope.live.status import status_of
 
 __all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
 

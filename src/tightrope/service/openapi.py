@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tightrope.live.describing import CampaignStatus
+from tightrope.live.status import CampaignStatus
 from tightrope.service import wire
 from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import TABLE, Route

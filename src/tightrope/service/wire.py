@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError
 from tightrope.formats import finite
-from tightrope.live.describing import AccountAmounts, RefusedReport
+from tightrope.live.status import AccountAmounts, RefusedReport
 from tightrope.names import one_line
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
 from tightrope.service.http.answers import TITLES as HTTP_TITLES

@@ -13,16 +13,21 @@ P9 *Fair turns.* One holder of a campaign's turn at a time; whoever waits is ser
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tightrope.errors import HaltedError, StoreError
 from tightrope.live.events import Row
 
-__all__ = ["DEADLINE", "FORMAT", "Saved", "Store", "Turn"]
+__all__ = [
+    "COLUMNS", "DEADLINE", "FORMAT", "Saved", "Store", "Turn", "as_rows", "require_known_format",
+    "require_next",
+]  # fmt: skip
 
 DEADLINE = 10.0  # seconds that one waits for a turn
 FORMAT = 1  # of the tables; a newer one is not opened
+COLUMNS = ", ".join(Row._fields)
 
 
 class Saved(NamedTuple):
@@ -102,3 +107,27 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of files and connections; what was committed stays."""
+
+
+def as_rows(found: Iterable[tuple[Any, ...]]) -> list[Row]:
+    """Events as a database gives them."""
+    new = tuple.__new__  # half the time of a NamedTuple's own
+    return [new(Row, one) for one in found]
+
+
+def require_next(rows: Sequence[Row], head: int | None) -> None:
+    """Raise unless events follow the last one, which has number ``head``; None: there is none."""
+    for number, row in enumerate(
+        rows, start=rows[0].seq if head is None and rows else (head or 0) + 1
+    ):
+        if row.seq != number:
+            raise StoreError(f"event {row.seq}: must have number {number}")
+
+
+def require_known_format(store: str, version: int) -> None:
+    """Raise if a newer program made a store's tables."""
+    if version > FORMAT:
+        raise HaltedError(
+            f"store {store!r}: its format is {version}; must be at most {FORMAT}: a newer"
+            " program wrote it, so upgrade this one"
+        )

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
-from tightrope.errors import StoreBusyError, StoreError
+from tightrope.errors import StoreBusyError
 from tightrope.live.events import Row
-from tightrope.live.stores.base import Saved, Store, Turn
+from tightrope.live.stores.base import Saved, Store, Turn, require_next
 
 __all__ = ["MemoryStore"]
 
@@ -35,14 +34,14 @@ class MemoryLog:
 class MemoryTurn(Turn):
     """A turn that keeps its events aside until it ends."""
 
-    def __init__(self, log: MemoryLog, clock: Callable[[], int]) -> None:
-        self._log, self._clock = log, clock
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        self._store, self._name, self._log = store, name, store._logs[name]
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
         self.dropped = 0
 
     def now(self) -> int:
-        return self._clock()
+        return self._store.clock()
 
     def read(self, after: int, count: int = 1000) -> list[Row]:
         start = max(after + 1 - self._log.first, 0)
@@ -57,16 +56,25 @@ class MemoryTurn(Turn):
         if rows and not self._log.rows and not self.rows:
             self._log.first = rows[0].seq  # a copy of a log whose beginning was archived
         head = self._log.first + len(self._log.rows) + len(self.rows) - 1
-        for number, row in enumerate(rows, start=head + 1):
-            if row.seq != number:
-                raise StoreError(f"event {row.seq}: must have number {number}")
+        require_next(rows, head)
         self.rows.extend(rows)
         self.notes.update(notes)
 
     def drop(self, upto: int) -> None:
         self.dropped = upto
 
-    def commit(self) -> None:
+    def __enter__(self) -> MemoryTurn:
+        if not self._log.lock.acquire(timeout=self._store.deadline):
+            deadline = self._store.deadline
+            raise StoreBusyError(f"campaign {self._name!r}: no turn within {deadline:g} s")
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        if kind is None:
+            self._commit()
+        self._log.lock.release()
+
+    def _commit(self) -> None:
         """Add what was kept aside to the log."""
         log = self._log
         log.rows.extend(self.rows)
@@ -85,31 +93,22 @@ class MemoryStore(Store):
 
     def __init__(self, clock: Callable[[], int] = wall_clock) -> None:
         self.url, self.clock = "memory:", clock
-        self._logs: dict[str, MemoryLog] = {}
+        self._logs: dict[str, MemoryLog] = defaultdict(MemoryLog)
 
     def names(self) -> list[str]:
         return [name for name, log in self._logs.items() if log.rows]
 
-    @contextmanager
-    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
-        log = self._logs.setdefault(name, MemoryLog())
-        if not log.lock.acquire(timeout=self.deadline):
-            raise StoreBusyError(f"campaign {name!r}: no turn within {self.deadline:g} s")
-        try:
-            turn = MemoryTurn(log, self.clock)
-            yield turn
-            turn.commit()
-        finally:
-            log.lock.release()
+    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> MemoryTurn:
+        return MemoryTurn(self, name)
 
     def read(
         self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
     ) -> list[Row]:
-        turn = MemoryTurn(self._logs.get(name, MemoryLog()), self.clock)
+        turn = MemoryTurn(self, name)
         return turn.read(after, count) if tickets is None else turn.find(tickets)
 
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
-        notes = self._logs.get(name, MemoryLog()).notes
+        notes = self._logs[name].notes
         for seq in forget:
             notes.pop(seq, None)
         return dict(notes)
@@ -119,12 +118,12 @@ class MemoryStore(Store):
         log.saved = sorted([*(one for one in log.saved if one.seq != saved.seq), saved])
 
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
-        found = self._logs.get(name, MemoryLog()).saved
+        found = self._logs[name].saved
         fits = [one for one in found if upto is None or one.seq <= upto]
         return fits[-1] if fits else None
 
     def backup(self, path: str) -> None:
-        from tightrope.live.stores.copying import copy_into_file
+        from tightrope.live.stores.copies import copy_into_file
 
         copy_into_file(self, path)
 

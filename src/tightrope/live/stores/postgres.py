@@ -27,10 +27,19 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError, TightropeError
+from tightrope.errors import InputError, StoreBusyError, StoreError, TightropeError
 from tightrope.live.events import Row
-from tightrope.live.stores.base import FORMAT, Saved, Store, Turn
-from tightrope.live.stores.copying import copy_into_file
+from tightrope.live.stores.base import (
+    COLUMNS,
+    FORMAT,
+    Saved,
+    Store,
+    Turn,
+    as_rows,
+    require_known_format,
+    require_next,
+)
+from tightrope.live.stores.copies import copy_into_file
 
 try:
     import psycopg
@@ -45,7 +54,6 @@ except ImportError as error:
 __all__ = ["PostgresStore"]
 
 KEY = 0x74727065  # "trpe", of the advisory locks: of the tables, and of each campaign's queue
-_new = tuple.__new__  # of a NamedTuple, half the time of its own
 TAIL = 1000  # events that a turn reads as it begins
 CHUNK = 50_000  # events that one statement deletes
 HAS_TRANSACTION_TIMEOUT = 170000  # the first version of the server
@@ -70,7 +78,6 @@ CREATE TABLE tightrope_notes (
 CREATE TABLE tightrope_format (number bigint NOT NULL);
 INSERT INTO tightrope_format VALUES ({FORMAT});
 """
-COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
 MINE = "campaign = (SELECT id FROM tightrope_campaigns WHERE name = $1)"
 GIVEN = MINE.replace("$1", "%(name)s")
 STATEMENTS = f"""
@@ -192,11 +199,6 @@ def parted(values: Sequence[str]) -> str:
     return "\x1f".join(values)
 
 
-def as_rows(found: Sequence[tuple[Any, ...]]) -> list[Row]:
-    """Events as they are read."""
-    return [_new(Row, one) for one in found]
-
-
 class PostgresTurn(Turn):
     """A turn: a transaction that has locked the campaign's row."""
 
@@ -258,10 +260,9 @@ class PostgresTurn(Turn):
         return found_events(self._connection, self._name, tickets)
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
-        for row in rows:
-            if self.head is not None and row.seq != self.head + 1:
-                raise StoreError(f"event {row.seq}: must have number {self.head + 1}")
-            self.head = row.seq
+        require_next(rows, self.head)
+        if rows:
+            self.head = rows[-1].seq
         self._pending.extend(rows)
         self._notes.update(notes)
 
@@ -446,11 +447,7 @@ class PostgresStore(Store):
                 asked(connection, f"{BEGIN} {TABLES} COMMIT")
             asked(connection, f"SELECT pg_advisory_unlock({KEY})")
         version = asked(connection, "SELECT max(number) FROM tightrope_format")[0][0][0]
-        if version is not None and version > FORMAT:
-            raise HaltedError(
-                f"store {self.url!r}: its format is {version}; must be at most {FORMAT}: a newer"
-                " program wrote it, so upgrade this one"
-            )
+        require_known_format(self.url, version or 0)
 
     def _failed(self, what: str, error: psycopg.Error) -> StoreError:
         canceled = what == "begun" and isinstance(error, errors.QueryCanceled)

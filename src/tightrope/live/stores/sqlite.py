@@ -8,7 +8,6 @@ and the last close happen in a turn too. The log is written ahead (WAL) and sync
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import threading
@@ -18,16 +17,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
+from tightrope.errors import InputError, StoreBusyError, StoreError
 from tightrope.live.events import Row
-from tightrope.live.stores.base import FORMAT, Saved, Store, Turn
-from tightrope.live.stores.copying import new_file
+from tightrope.live.stores.base import (
+    COLUMNS,
+    FORMAT,
+    Saved,
+    Store,
+    Turn,
+    as_rows,
+    require_known_format,
+    require_next,
+)
+from tightrope.live.stores.copies import new_file
+from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
 
 __all__ = ["SQLiteStore"]
 
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
-BESIDE = (".queue", ".turn")  # the files of the locks
 CHECKPOINT = 4000  # rows after which the log is moved into the file
 TABLES = """
 CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -46,134 +54,7 @@ CREATE TABLE notes (
     PRIMARY KEY (campaign, seq)
 );
 """
-COLUMNS = "seq, at, kind, ticket, who, version, body, hash"
-THREAD_STAYS = 1.0  # seconds that a thread waits for the next wait in line
-_new = tuple.__new__  # of a NamedTuple, half the time of its own
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
-
-
-def locked() -> threading.Lock:
-    """A lock that is taken."""
-    made = threading.Lock()
-    made.acquire()
-    return made
-
-
-class Locks:
-    """The two locks beside the file; waiting for them ends at a deadline.
-
-    A thread waits in the kernel's order, because nothing ends such a wait in time if a holder was
-    stopped. It stays for a while, for the next wait.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._files = [os.open(path + end, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                       for end in BESIDE]  # fmt: skip
-        self._mutex = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._start = locked()  # open when the thread has to line up again
-        self._next, self._got = locked(), locked()  # open when one is next, and has the turn
-        self._queued = False  # whether the queue's lock was taken before the thread lines up
-        self._in_line = self._wanted = self._given = self._closed = False
-
-    def acquire(self, seconds: float, waiting: Callable[[], object] | None = None) -> bool:
-        """Whether the turn was given in time; ``waiting`` is called when one is the next."""
-        queue, turn = self._files
-        if self._in_line:  # still, from a wait that was given up
-            return self._wait(seconds, None)
-        queued = False
-        with suppress(BlockingIOError):
-            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            queued = True
-            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(queue, fcntl.LOCK_UN)
-            return True
-        self._queued = queued
-        return self._wait(seconds, waiting)
-
-    def _wait(self, seconds: float, waiting: Callable[[], object] | None) -> bool:
-        until = time.monotonic() + seconds
-        with self._mutex:
-            self._wanted = True
-            if not self._in_line:
-                self._send_thread()
-        try:
-            if waiting is not None and self._next.acquire(timeout=seconds):
-                waiting()
-            if self._got.acquire(timeout=max(until - time.monotonic(), 0.0)):
-                return True
-        except BaseException:  # interrupted: the turn must not stay with nobody
-            if not self._given_up():
-                self.release()
-            raise
-        return not self._given_up()
-
-    def _send_thread(self) -> None:
-        """Have a thread line up."""
-        self._in_line, self._given = True, False
-        self._next, self._got = locked(), locked()
-        if self._thread is None:
-            self._start = locked()
-            self._thread = threading.Thread(target=self._keep_lining_up, daemon=True)
-            self._thread.start()
-        else:
-            self._start.release()
-
-    def _given_up(self) -> bool:
-        """Whether a wait ended before the turn was given."""
-        with self._mutex:
-            self._wanted = False
-            return not self._given
-
-    def _keep_lining_up(self) -> None:
-        while True:
-            self._line_up()
-            if not self._closed and not self._start.acquire(timeout=THREAD_STAYS):
-                with self._mutex:
-                    if not self._start.acquire(blocking=False):
-                        self._thread = None
-                        return
-            if self._closed:
-                return
-
-    def _line_up(self) -> None:
-        queue, turn = self._files
-        if not self._queued:
-            fcntl.flock(queue, fcntl.LOCK_EX)
-        self._next.release()
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        fcntl.flock(queue, fcntl.LOCK_UN)
-        with self._mutex:
-            self._in_line = False
-            if self._wanted:
-                self._given = True
-                self._got.release()
-            else:
-                fcntl.flock(turn, fcntl.LOCK_UN)
-            if self._closed:
-                self._close_files()
-
-    def release(self) -> None:
-        fcntl.flock(self._files[1], fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Let go of the files, as soon as no thread waits for them."""
-        with self._mutex:
-            self._wanted, self._closed = False, True
-            if not self._in_line:
-                self._close_files()
-            if self._thread is not None and not self._in_line:
-                self._start.release()
-
-    def close_forked(self) -> None:
-        """Close a parent's files: its locks would outlive its death. Its threads are not here."""
-        self._close_files()
-
-    def _close_files(self) -> None:
-        for file in self._files:
-            with suppress(OSError):
-                os.close(file)
-        self._files = [-1, -1]  # the numbers may be given to other files
 
 
 _stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
@@ -210,10 +91,24 @@ class SQLiteTurn(Turn):
         return int(self._clock())
 
     def read(self, after: int, count: int = 1000) -> list[Row]:
-        return _read(self._connection, self._campaign, after, count)
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
+            (self._campaign, after, count),
+        )
+        return as_rows(found)
 
     def find(self, tickets: Sequence[str]) -> list[Row]:
-        return _find(self._connection, self._campaign, tickets)
+        rows: list[Row] = []
+        wanted = list(dict.fromkeys(tickets))
+        for start in range(0, len(wanted), 500):
+            some = wanted[start : start + 500]
+            found = self._connection.execute(  # or SQLite would look through the whole log
+                f"SELECT {COLUMNS} FROM events INDEXED BY events_of_tickets"
+                f" WHERE campaign = ? AND ticket IN ({', '.join('?' * len(some))})",
+                (self._campaign, *some),
+            )
+            rows += as_rows(found)
+        return sorted(rows)
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
         campaign = self._campaign
@@ -221,9 +116,7 @@ class SQLiteTurn(Turn):
             (head,) = self._connection.execute(
                 "SELECT max(seq) FROM events WHERE campaign = ?", (campaign,)
             ).fetchone()
-            for number, row in enumerate(rows, start=rows[0].seq if head is None else head + 1):
-                if row.seq != number:
-                    raise StoreError(f"event {row.seq}: must have number {number}")
+            require_next(rows, head)
         self._connection.executemany(
             f"INSERT INTO events VALUES ({campaign:d}, ?, ?, ?, ?, ?, ?, ?, ?)", rows
         )
@@ -238,29 +131,6 @@ class SQLiteTurn(Turn):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE campaign = ? AND seq {which} ?", (self._campaign, upto)
             )
-
-
-def _read(connection: sqlite3.Connection, campaign: int, after: int, count: int) -> list[Row]:
-    found = connection.execute(
-        f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
-        (campaign, after, count),
-    )
-    return [_new(Row, one) for one in found]
-
-
-def _find(connection: sqlite3.Connection, campaign: int, tickets: Sequence[str]) -> list[Row]:
-    rows: list[Row] = []
-    wanted = list(dict.fromkeys(tickets))
-    for start in range(0, len(wanted), 500):
-        some = wanted[start : start + 500]
-        marks = ", ".join("?" * len(some))
-        found = connection.execute(  # by itself SQLite would look through the campaign's whole log
-            f"SELECT {COLUMNS} FROM events INDEXED BY events_of_tickets"
-            f" WHERE campaign = ? AND ticket IN ({marks})",
-            (campaign, *some),
-        )
-        rows.extend(map(Row._make, found.fetchall()))
-    return sorted(rows)
 
 
 class SQLiteStore(Store):
@@ -355,11 +225,7 @@ class SQLiteStore(Store):
         tables = one.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and mine != APPLICATION:
             raise InputError(f"store {self._path!r}: must be a file of campaigns, or a new one")
-        if version > FORMAT:
-            raise HaltedError(
-                f"store {self._path!r}: its format is {version}; must be at most {FORMAT}: a newer"
-                " program wrote it, so upgrade this one"
-            )
+        require_known_format(self._path, version)
         if not tables:
             one.execute("PRAGMA journal_mode = WAL")
             one.executescript(
@@ -514,9 +380,8 @@ class SQLiteStore(Store):
             number = self._known_number(connection, name)
             if number is None:
                 return []
-            if tickets is not None:
-                return _find(connection, number, tickets)
-            return _read(connection, number, after, count)
+            log = SQLiteTurn(connection, number, self.clock)
+            return log.read(after, count) if tickets is None else log.find(tickets)
 
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
         if forget:

@@ -19,7 +19,7 @@ The queues are in the policy's scratch: :class:`Queues`.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, limits_of, net_penalty
 from tightrope.policies.choice import ChoicePolicy
@@ -55,8 +55,8 @@ class QueuedPolicy(ChoicePolicy):
     times the multipliers.
     """
 
-    Scratch = Queues
-    carried = ("due", "multiplier")
+    Scratch: ClassVar[type] = Queues
+    carried: ClassVar[tuple[str, ...]] = ("due", "multiplier")
 
     v0: float
     delta0: float

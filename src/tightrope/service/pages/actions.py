@@ -12,7 +12,7 @@ import msgspec
 
 from tightrope.errors import InputError, NotFoundError, nearest
 from tightrope.formats import Money
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 from tightrope.service.changes import Form, FormInput, TurnAct
 from tightrope.service.pages.history import View

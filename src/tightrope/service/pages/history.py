@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 from tightrope.live.controller import Controller
 from tightrope.live.core import CampaignSettings, Core
-from tightrope.live.describing import CampaignStatus, status_of
 from tightrope.live.events import Event, Row, event_of
 from tightrope.live.kinds import Expired, Quarantined, Told
 from tightrope.live.ledger import Account, Open
 from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
+from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
 from tightrope.problem import Task
 

@@ -21,8 +21,8 @@ from starlette.routing import BaseRoute, Route
 from tightrope import formats
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.formats import Money
-from tightrope.live.describing import refused_of, why_of
 from tightrope.live.events import Row, line_of, when, words_of
+from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
 from tightrope.problem.values import shown
 from tightrope.service.changes import FORMS

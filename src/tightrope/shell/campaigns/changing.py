@@ -201,7 +201,7 @@ def backup(at: AtStore, file: str) -> int:
     file: a new file
     """
     from tightrope.files import require_writable
-    from tightrope.live.keeping import backup_store
+    from tightrope.live.archive import backup_store
 
     with stored(at) as store:
         names = store.names()
@@ -217,7 +217,7 @@ def restore(backup: str, store: str, *, json: Json = False) -> int:
     backup: a file that backup wrote
     store: a new one
     """
-    from tightrope.live.keeping import restore_store
+    from tightrope.live.archive import restore_store
 
     with redirect_stdout(sys.stderr):
         found = restore_store(backup, store)
@@ -239,7 +239,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     file: a new file, of JSON lines
     before: move the events with numbers below N
     """
-    from tightrope.live.keeping import archive_events
+    from tightrope.live.archive import archive_events
 
     with opened(at) as campaign:
         try:

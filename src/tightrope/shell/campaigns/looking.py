@@ -169,7 +169,7 @@ def export(at: AtCampaign, *, out: str | None = None) -> int:
 def verify(at: AtCampaign) -> int:
     """Follow the log again, and compare it with every snapshot; status 1 if anything differs."""
     from tightrope.engine.progress import reporting
-    from tightrope.live.verifying import verified
+    from tightrope.live.verification import verified
 
     with stored(at) as store, redirect_stdout(sys.stderr):
         require_campaign(store, at.campaign)

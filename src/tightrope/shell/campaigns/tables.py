@@ -11,8 +11,8 @@ from tightrope.report.model import Column, Table, print_table
 
 if TYPE_CHECKING:
     from tightrope.live import Ticket
-    from tightrope.live.describing import Why
     from tightrope.live.events import Row
+    from tightrope.live.status import Why
     from tightrope.problem import Task
 
 __all__ = [

@@ -21,11 +21,11 @@ from tightrope.live.core import (
     uncapped,
 )
 from tightrope.live.events import START
-from tightrope.live.following import unknown_campaign
+from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.stores import Saved, Store, open_store
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
 from tightrope.policies.resolve import Resolve
 from tightrope.problem import Problem, Task
@@ -165,7 +165,7 @@ def _create(
         program=__version__,
         penalties=known.penalty_count,
         accounts=[(one, tick_digits(total)) for one, total in accounts],
-        moves=moved((total, 0, 0) for total in moves),
+        moves=moved(moves),
     )
     with store.turn(name) as turn:
         if turn.read(0, 1):

@@ -8,9 +8,8 @@ import pytest
 
 from tightrope import Limit, Problem, Task, open_campaign
 from tightrope.errors import CampaignError, HaltedError, InputError, ReportError
-from tightrope.live import Campaign, verifying
-from tightrope.live import campaign as campaigns
-from tightrope.live.keeping import archive_events, backup_store, restore_store
+from tightrope.live import Campaign, turns, verification
+from tightrope.live.archive import archive_events, backup_store, restore_store
 from tightrope.live.log import archived_rows
 from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
@@ -165,7 +164,7 @@ class Gone(FixedArm):
 
 
 def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, monkeypatch):
-    monkeypatch.setattr(campaigns, "SNAPSHOT_EVERY", 4)
+    monkeypatch.setattr(turns, "SNAPSHOT_EVERY", 4)
     policy = Gone("mail")
     with open_campaign(path, "old", task=TASK, budget=100, policy=policy) as campaign:
         for _ in range(4):
@@ -175,7 +174,7 @@ def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, m
             pull(campaign)
         wanted = campaign.verify()
         assert (wanted.good, wanted.learned_from) == (True, 10)
-        monkeypatch.setattr(verifying, "_same", lambda one, other: None)
+        monkeypatch.setattr(verification, "_same", lambda one, other: None)
         others = campaign.verify()
         monkeypatch.undo()
     kept = wanted.to_the_bit
@@ -183,7 +182,7 @@ def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, m
     assert min(kept, wanted.money_only) > 0
     assert (others.money_only, len(others.wrong)) == (wanted.money_only, kept)
     store = open_store(path)
-    found = verifying.verified(store, "old", None)  # the class is not known by its name
+    found = verification.verified(store, "old", None)  # the class is not known by its name
     store.close()
     assert (found.learned_from, found.to_the_bit) == (10, kept)
 

@@ -17,12 +17,12 @@ from tightrope.errors import InputError, StoreError
 from tightrope.files import whole_file
 from tightrope.live.campaign import Campaign
 from tightrope.live.events import line_of
-from tightrope.live.following import state_before
+from tightrope.live.follower import state_before
 from tightrope.live.kinds import Archived, Restored
 from tightrope.live.log import rows_of
 from tightrope.live.stores import Saved, Store, open_store
-from tightrope.live.stores.copying import copy_campaign
-from tightrope.live.writing import Writer
+from tightrope.live.stores.copies import copy_campaign
+from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 
 __all__ = ["archive_events", "backup_store", "restore_store"]

@@ -60,7 +60,7 @@ def verified(
 ) -> Verified:
     """Follow a campaign's log, from its first event in the store to the last one now."""
     found, snapshots = Verified(), _snapshots(store, name)
-    ledger, learning, seen = Ledger(), Learning(policy), START
+    ledger, learning, seen = Ledger(), Learning(policy, found), START
     try:
         first = store.read(name, 0, 1)
         if first and first[0].seq > 1:  # those before are archived
@@ -84,7 +84,7 @@ def verified(
             progress(found.events)
     except TightropeError as error:
         found.wrong.append(str(error))
-    learning.report(found)
+    found.wrong.extend(learning.wrong)
     late = [seq for seq in snapshots if seq >= found.first]
     found.wrong.extend(f"snapshot {seq}: was not reached" for seq in late if not found.wrong)
     return found
@@ -105,23 +105,22 @@ class Learning:
     come out again: with every event that carries the policy's state all of it starts anew.
     """
 
-    def __init__(self, policy: Policy | None) -> None:
-        self.policy, self.core = policy, cast(Core | None, None)
-        self.since, self.unlearned = 1, 0  # the event it started from; snapshots before that
-        self.to_the_bit = self.within_rounding = self.other = 0  # snapshots since
-        self.wrong: list[str] = []
+    def __init__(self, policy: Policy | None, found: Verified) -> None:
+        self.policy, self.found, self.core = policy, found, cast(Core | None, None)
+        self.compared = 0  # snapshots
+        self.wrong: list[str] = []  # since all of it started anew
 
     def start_from(self, base: Saved) -> Ledger:
         """Start from a snapshot, as the events before it are archived."""
-        self.core, self.since = Core.restore(base.body, self.policy), base.seq
+        self.core, self.found.learned_from = Core.restore(base.body, self.policy), base.seq
         return self.core.ledger
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
         """Follow an event that the ledger has followed."""
+        found = self.found
         if isinstance(event.body, Stateful):
-            self.unlearned += self.to_the_bit + self.within_rounding + self.other
-            self.to_the_bit = self.within_rounding = self.other = 0
-            self.wrong, self.since = [], event.seq
+            found.learned_from, found.money_only, self.wrong = event.seq, self.compared, []
+            found.to_the_bit = found.within_rounding = 0
             self.core = Core(self.policy)
             self.core.ledger = ledger
         if self.core is not None:
@@ -133,30 +132,23 @@ class Learning:
 
     def compare(self, saved: Saved) -> None:
         """Compare with a snapshot."""
+        self.compared += 1
         if self.core is None:  # which is said already
-            self.unlearned += 1
+            self.found.money_only += 1
             return
         try:
             kept = Core.restore(saved.body, self.policy)
         except Exception as error:
-            self.other += 1
             self.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
             return
         same = _same(kept.controller, self.core.controller)
         if same is None:
-            self.other += 1
             what = "what was learned is not what the log leads to"
             self.wrong.append(f"snapshot {saved.seq}: {what}")
         elif same:
-            self.to_the_bit += 1
+            self.found.to_the_bit += 1
         else:
-            self.within_rounding += 1
-
-    def report(self, found: Verified) -> None:
-        """Say what was compared since the last event that carries the policy's state."""
-        found.learned_from, found.money_only = self.since, self.unlearned
-        found.to_the_bit, found.within_rounding = self.to_the_bit, self.within_rounding
-        found.wrong.extend(self.wrong)
+            self.found.within_rounding += 1
 
 
 def _snapshots(store: Store, name: str) -> dict[int, Saved]:

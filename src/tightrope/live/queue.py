@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from tightrope.errors import HaltedError, PolicyError, StoreError, TightropeError
-from tightrope.live.writing import Writer
+from tightrope.live.writer import Writer
 
 __all__ = ["Desk", "TurnRequest", "UnexpectedError"]
 
@@ -157,6 +157,8 @@ class Desk:
 
 def call(wake: threading.Lock | None) -> None:
     """Have a waiting thread look again."""
-    if wake is not None:
-        with suppress(RuntimeError):  # it was called already
+    try:
+        if wake is not None:
             wake.release()
+    except RuntimeError:  # it was called already
+        pass

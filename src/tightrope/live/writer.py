@@ -13,12 +13,9 @@ P5 *Expiry.* Due tickets expire by events, at most 256 in one turn, before anyth
 from __future__ import annotations
 
 import json
-import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, NamedTuple
+from operator import neg
+from typing import Any
 
 from tightrope.errors import (
     CampaignError,
@@ -27,9 +24,9 @@ from tightrope.errors import (
     ReportError,
     nearest,
 )
-from tightrope.live.changing import Relearning
-from tightrope.live.core import CampaignSettings, CheckedReport, Core, known_amount, when
-from tightrope.live.events import VERSION, Event, Row, encode, event_of, stored, text_of
+from tightrope.live.change import Relearning
+from tightrope.live.core import CampaignSettings, Core, known_amount
+from tightrope.live.events import VERSION, Event, Row, encode, stored, text_of
 from tightrope.live.kinds import (
     Amended,
     ArmAdded,
@@ -49,102 +46,16 @@ from tightrope.live.kinds import (
     Told,
     Voided,
 )
-from tightrope.live.ledger import MOST_TICKS, Open, moved
+from tightrope.live.ledger import MOST_TICKS, NOTHING, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
+from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
 from tightrope.problem.values import shown
 
-__all__ = ["MOST_EXPIRIES", "OWN_ID", "Past", "Ticket", "Writer", "good_id"]
+__all__ = ["MOST_EXPIRIES", "Writer"]
 
 MOST_EXPIRIES = 256  # in one turn
 LONGEST = 2000  # characters of a refused report that are kept
-OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
-GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
-
-
-def good_id(ticket: object) -> str | None:
-    """An id as plain text; None for what can be none."""
-    return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
-
-
-class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then tell what came of it under ``id``.
-
-    >>> import tempfile
-    >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
-    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
-    >>> ticket = campaign.ask("lead-1")
-    >>> ticket.id, ticket.reserved, ticket.state
-    ('lead-1', 1.0, 'open')
-    >>> campaign.disconnect()
-    """
-
-    id: str
-    arm: str  # its name
-    number: int  # the arm's number, from 0
-    reserved: float  # of the budget, until it is told
-    expires_at: datetime
-    state: str = "open"  # or told, voided, expired, quarantined
-
-    def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
-        return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
-
-
-@dataclass
-class Past:
-    """A ticket as its events in the log tell it."""
-
-    seq: int  # of its ``asked`` event
-    id: str
-    state: str
-    arm: int
-    reserved: tuple[int, ...]
-    expires_at: int
-    eligible: tuple[int, ...] | None
-    ttl: int | None
-    told: Told | None = None  # the report that was taken
-    settled: tuple[int, ...] = ()  # ticks spent on it, per account
-    incurred: tuple[float, ...] = ()  # its penalties [M]
-    refused: tuple[int, ...] = ()  # events of its quarantined reports
-
-    @classmethod
-    def of_rows(cls, rows: Sequence[Row]) -> Past | None:
-        """From all events of a ticket, in order; None without any decision."""
-        past: Past | None = None
-        for row in rows:
-            body = event_of(row).body
-            if isinstance(body, Asked):
-                past = cls(
-                    row.seq,
-                    row.ticket or "",
-                    "open",
-                    body.arm,
-                    tuple(body.moves[2::3]),
-                    body.expires_at,
-                    None if body.eligible is None else tuple(body.eligible),
-                    body.ttl,
-                )
-            elif past is not None:
-                past._follow(row.seq, body)
-        return past
-
-    def _follow(self, seq: int, body: Body) -> None:
-        if isinstance(body, Told):
-            self.state, self.told, self.arm = "told", body, body.arm
-            self.settled, self.incurred = tuple(body.settled), tuple(body.incurred)
-        elif isinstance(body, Amended):
-            self.settled = tuple(map(int.__add__, self.settled, body.moves[1::3]))
-            self.incurred = tuple(
-                was + body.shifts.get(m, 0.0) for m, was in enumerate(self.incurred)
-            )
-        elif isinstance(body, Quarantined):
-            self.refused += (seq,)
-            if self.state == "open":
-                self.state = "quarantined"
-        elif isinstance(body, Voided | Expired):
-            self.state = body.kind
 
 
 class Writer:
@@ -166,9 +77,8 @@ class Writer:
             self._known = {ticket: [] for ticket in past}
             for row in turn.find(past):
                 self._known[row.ticket or ""].append(row)
-        self._mine: dict[str, list[Row]] = defaultdict(list)  # this turn's rows by ticket
+        self._mine: dict[str, list[Row]] = {}  # this turn's rows by ticket
         self._sorted = 0  # how many of them are there
-        self._date = 0, when(0)  # the last expiry that was made a date
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -182,7 +92,8 @@ class Writer:
         """Follow an event, then keep it for the log; returns its number."""
         seq, text = self.ledger.seq + 1, text_of(body)
         row = stored(self.hash, seq, self.now, body.kind, ticket, self.who, VERSION, text)
-        self.core.follow(Event(*row[:6], body, row.hash), chosen)
+        event = Event(seq, self.now, body.kind, ticket, self.who, VERSION, body, row.hash)
+        self.core.follow(event, chosen)
         self.rows.append(row)
         self.hash = row.hash
         if note:
@@ -199,7 +110,7 @@ class Writer:
 
     def _charged(self, one: Open) -> list[int]:
         """The money moved when a reservation is charged in full."""
-        return moved((0, amount, -amount) for amount in one.reserved)
+        return moved(spent=one.reserved, reserved=map(neg, one.reserved))
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
@@ -209,7 +120,7 @@ class Writer:
             self._known[ticket] = self.turn.find([ticket])
         for row in self.rows[self._sorted :]:
             if row.ticket is not None:
-                self._mine[row.ticket].append(row)
+                self._mine.setdefault(row.ticket, []).append(row)
         self._sorted = len(self.rows)
         return Past.of_rows([*self._known[ticket], *self._mine.get(ticket, ())])
 
@@ -232,7 +143,7 @@ class Writer:
                 return found
             ticket = str(ticket)
         core, ledger = self.core, self.ledger
-        arm, reserved, among = core.choose(self.now, allowed)
+        arm, among = core.choose(self.now, allowed)
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
@@ -243,10 +154,10 @@ class Writer:
             None if allowed is None else list(allowed),
             None if among is None or among == allowed else list(among),
             ledger.pinned is not None,
-            moves=moved((0, 0, amount) for amount in reserved) if any(reserved) else [],
+            moves=core.reserving[arm],
         )
         self.emit(body, ticket, chosen=not body.pinned)
-        return self._ticket(ticket, arm, reserved, expires, "open")
+        return Ticket.of(core, ticket, ledger.tickets[ticket])
 
     def _repeated(
         self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
@@ -255,7 +166,7 @@ class Writer:
         if not good_id(ticket):
             allowed_ids = "1 to 128 visible ASCII characters"
             raise InputError(f"id = {shown(ticket)}: must be {allowed_ids}")
-        found: Open | Past | None = self.ledger.tickets.get(ticket) or self.past(ticket)
+        found = self.ledger.tickets.get(ticket) or self.past(ticket)
         if found is None:
             if OWN_ID.fullmatch(ticket):
                 raise InputError(f"id = {ticket!r}: must not look like an id that is given here")
@@ -264,8 +175,7 @@ class Writer:
             raise ConflictError(f"id = {ticket!r}: was asked for with other eligible arms")
         if found.ttl != ttl:
             raise ConflictError(f"id = {ticket!r}: was asked for with another expiry")
-        state = "open" if isinstance(found, Open) else found.state
-        return self._ticket(ticket, found.arm, found.reserved, found.expires_at, state)
+        return Ticket.of(self.core, ticket, found)
 
     def check_ids(
         self,
@@ -284,15 +194,6 @@ class Writer:
             raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
         return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
 
-    def _ticket(
-        self, ticket: str, arm: int, reserved: Sequence[int], expires: int, state: str
-    ) -> Ticket:
-        amount = self.ledger.accounts[0].amount(reserved[0]) if reserved else 0.0
-        if self._date[0] != expires:
-            self._date = expires, when(expires)
-        name = self.core.controller.task.names[arm]
-        return Ticket(ticket, name, arm, amount, self._date[1], state)
-
     # Reports.
 
     def tell(
@@ -302,7 +203,7 @@ class Writer:
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
         past = None if one is not None else self.past(ticket)
-        found: Open | Past | None = one or past
+        found = one or past
         if found is None:
             hint = f"; {nearest(ticket, ledger.tickets)}" if len(ledger.tickets) < 100 else ""
             error = f"ticket = {shown(given)}: is unknown{hint if 'mean' in hint else ''}"
@@ -310,7 +211,7 @@ class Writer:
         try:
             number = found.arm if arm is None else self._acted(arm, found.arm)
             reserved = found.reserved if number == found.arm else ()
-            outcome = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
+            body = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
         except InputError as error:
             if past is not None and past.state == "told":
                 error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")
@@ -320,9 +221,9 @@ class Writer:
             text = f"ticket {ticket!r}: {error}"
             raise self._refused(ReportError, one, text, ticket, cost, reward, penalty) from None
         if past is not None and past.state == "told":
-            self._told_again(ticket, past, number, outcome, (cost, reward, penalty))
-            return
-        self._take(ticket, number, found, past, outcome)
+            self._told_again(ticket, past, body, (cost, reward, penalty))
+        else:
+            self._take(ticket, found, body)
 
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
@@ -332,37 +233,32 @@ class Writer:
             raise InputError(f"arm = {shown(arm)}: must be {name!r}, which was decided")
         return number
 
-    def _told_again(
-        self, ticket: str, past: Past, number: int, outcome: CheckedReport, report: tuple[Any, ...]
-    ) -> None:
+    def _told_again(self, ticket: str, past: Past, body: Told, report: tuple[Any, ...]) -> None:
         assert past.told is not None
-        if past.told.values == outcome.values and past.arm == number:
+        if past.told.values == body.values and past.arm == body.arm:
             return
-        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(outcome.values)}"
+        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
-    def _take(
-        self, ticket: str, arm: int, found: Open | Past, past: Past | None, outcome: CheckedReport
-    ) -> None:
-        reserved = found.reserved or (0,) * len(outcome.settled)
-        free_again, charged = reserved, (0,) * len(reserved)
-        state = None if past is None else past.state
-        body = Told(arm, outcome.values, list(outcome.settled), outcome.penalties, was=state)
-        if outcome.kept is not outcome.values:
-            body.kept = outcome.kept
-        if past is not None:
-            free_again = charged
-            if state in ("expired", "quarantined"):
-                charged = reserved
-                body.undone, body.corrected = list(charged), list(past.refused)
-        moves = zip(outcome.settled, charged, free_again, strict=True)
-        body.moves = moved((0, s - c, -r) for s, c, r in moves)
-        above = self.core.settings.reserves and any(map(int.__gt__, outcome.settled, reserved))
-        body.over = state == "voided" or above or outcome.over
+    def _take(self, ticket: str, found: Open, body: Told) -> None:
+        settled = body.settled
+        reserved = found.reserved or [0] * len(settled)
+        if isinstance(found, Past):
+            body.was = found.state
+            if found.state in ("expired", "quarantined"):
+                body.undone, body.corrected = list(reserved), list(found.refused)
+        moves: list[int] = []
+        for spent, held, undone in zip(settled, reserved, body.undone or NOTHING, strict=False):
+            moves += (0, spent - undone, 0 if body.was else -held)
+            if spent > held and self.core.settings.reserves:
+                body.over = True
+        body.moves = moves
+        voided = body.was == "voided"
+        body.over = body.over or voided
         self.emit(body, ticket)
         if body.over and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
-            if state != "voided" or short:
+            if short or not voided:
                 self.emit(Paused("overrun"), ticket)
 
     def _refused(
@@ -414,7 +310,7 @@ class Writer:
             if past.state == "voided":
                 return
             raise ConflictError(f"ticket {ticket!r}: is {past.state}; must be open to be voided")
-        self.emit(Voided(moves=moved((0, 0, -amount) for amount in one.reserved)), ticket)
+        self.emit(Voided(moves=moved(reserved=map(neg, one.reserved))), ticket)
 
     def amend(
         self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
@@ -452,7 +348,7 @@ class Writer:
         }
         if not any(changes) and not any(shifts.values()):
             return None
-        return Amended(shifts, moves=moved((0, change, 0) for change in changes))
+        return Amended(shifts, moves=moved(spent=changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""

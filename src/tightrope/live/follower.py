@@ -119,7 +119,8 @@ class Follower:
                 f"campaign {self.name!r}: event {seq}, which was followed here, is not in the"
                 " store any more; was it restored from a backup? Open the campaign again"
             )
-        self.follow(rows[1:])
+        if len(rows) > 1:
+            self.follow(rows[1:])
         while len(rows) >= MANY:
             rows = turn.read(core.ledger.seq)
             self.follow(rows)

@@ -10,11 +10,11 @@ from typing import Any, TypedDict, cast
 from tightrope.errors import InputError
 from tightrope.live.core import Core, when
 from tightrope.live.events import Row, event_of
-from tightrope.live.following import state_before
+from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
 from tightrope.live.ledger import Account
 from tightrope.live.stores import Store
-from tightrope.live.writing import Past, Ticket, good_id
+from tightrope.live.tickets import Past, Ticket, good_id
 from tightrope.policies.base import Policy
 from tightrope.problem import Task
 from tightrope.problem.values import shown
@@ -181,15 +181,11 @@ def events_of(store: Store, name: str, ticket: str) -> list[Row]:
 
 def ticket_of(core: Core, ticket: str, rows: Sequence[Row]) -> Ticket:
     """A ticket and its state; ``rows``: its events, for one that is not in flight."""
-    controller, account = core.controller, core.ledger.accounts[0]
     flying = core.ledger.tickets.get(ticket) if good_id(ticket) else None
     found = flying or Past.of_rows(rows)
     if found is None:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
-    state = found.state if isinstance(found, Past) else "open"
-    reserved = account.amount(found.reserved[0]) if found.reserved else 0.0
-    arm = found.arm
-    return Ticket(ticket, controller.arm_name(arm), arm, reserved, when(found.expires_at), state)
+    return Ticket.of(core, ticket, found)
 
 
 def refused_of(

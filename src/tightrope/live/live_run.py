@@ -60,9 +60,9 @@ class LiveRun:
     def _look_at_reports(self, task: Task) -> None:
         """What reports look like, and which of them go to compiled code as they are."""
         caps = cast(Mapping[str, float], task.scales.grow)
-        self._form, self._growing = ReportForm(task), bool(caps)
+        self.form, self._growing = ReportForm(task), bool(caps)
         self._capped = any(cap < math.inf for cap in caps.values())
-        self._usual = len(task.told) == 1 and self._form.whole and not self._capped
+        self._usual = len(task.told) == 1 and self.form.whole and not self._capped
 
     def _set_calls(self, made: Any) -> None:
         """Decide and learn by compiled functions, or in plain Python if there are none."""

@@ -1,0 +1,139 @@
+"""Who writes to a SQLite file next: two locks of the kernel beside it, taken in order."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+__all__ = ["BESIDE", "Locks"]
+
+BESIDE = (".queue", ".turn")  # the files of the locks
+THREAD_STAYS = 1.0  # seconds that a thread waits for the next wait in line
+
+
+def locked() -> threading.Lock:
+    """A lock that is taken."""
+    made = threading.Lock()
+    made.acquire()
+    return made
+
+
+class Locks:
+    """The two locks beside the file; waiting for them ends at a deadline.
+
+    A thread waits in the kernel's order, because nothing ends such a wait in time if a holder was
+    stopped. It stays for a while, for the next wait.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._files = [os.open(path + end, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                       for end in BESIDE]  # fmt: skip
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._start = locked()  # open when the thread has to line up again
+        self._next, self._got = locked(), locked()  # open when one is next, and has the turn
+        self._queued = False  # whether the queue's lock was taken before the thread lines up
+        self._in_line = self._wanted = self._given = self._closed = False
+
+    def acquire(self, seconds: float, waiting: Callable[[], object] | None = None) -> bool:
+        """Whether the turn was given in time; ``waiting`` is called when one is the next."""
+        queue, turn = self._files
+        if self._in_line:  # still, from a wait that was given up
+            return self._wait(seconds, None)
+        queued = False
+        with suppress(BlockingIOError):
+            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            queued = True
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(queue, fcntl.LOCK_UN)
+            return True
+        self._queued = queued
+        return self._wait(seconds, waiting)
+
+    def _wait(self, seconds: float, waiting: Callable[[], object] | None) -> bool:
+        until = time.monotonic() + seconds
+        with self._mutex:
+            self._wanted = True
+            if not self._in_line:
+                self._send_thread()
+        try:
+            if waiting is not None and self._next.acquire(timeout=seconds):
+                waiting()
+            if self._got.acquire(timeout=max(until - time.monotonic(), 0.0)):
+                return True
+        except BaseException:  # interrupted: the turn must not stay with nobody
+            if not self._given_up():
+                self.release()
+            raise
+        return not self._given_up()
+
+    def _send_thread(self) -> None:
+        """Have a thread line up."""
+        self._in_line, self._given = True, False
+        self._next, self._got = locked(), locked()
+        if self._thread is None:
+            self._start = locked()
+            self._thread = threading.Thread(target=self._keep_lining_up, daemon=True)
+            self._thread.start()
+        else:
+            self._start.release()
+
+    def _given_up(self) -> bool:
+        """Whether a wait ended before the turn was given."""
+        with self._mutex:
+            self._wanted = False
+            return not self._given
+
+    def _keep_lining_up(self) -> None:
+        while True:
+            self._line_up()
+            if not self._closed and not self._start.acquire(timeout=THREAD_STAYS):
+                with self._mutex:
+                    if not self._start.acquire(blocking=False):
+                        self._thread = None
+                        return
+            if self._closed:
+                return
+
+    def _line_up(self) -> None:
+        queue, turn = self._files
+        if not self._queued:
+            fcntl.flock(queue, fcntl.LOCK_EX)
+        self._next.release()
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        with self._mutex:
+            self._in_line = False
+            if self._wanted:
+                self._given = True
+                self._got.release()
+            else:
+                fcntl.flock(turn, fcntl.LOCK_UN)
+            if self._closed:
+                self._close_files()
+
+    def release(self) -> None:
+        fcntl.flock(self._files[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the files, as soon as no thread waits for them."""
+        with self._mutex:
+            self._wanted, self._closed = False, True
+            if not self._in_line:
+                self._close_files()
+            if self._thread is not None and not self._in_line:
+                self._start.release()
+
+    def close_forked(self) -> None:
+        """Close a parent's files: its locks would outlive its death. Its threads are not here."""
+        self._close_files()
+
+    def _close_files(self) -> None:
+        for file in self._files:
+            with suppress(OSError):
+                os.close(file)
+        self._files = [-1, -1]  # the numbers may be given to other files

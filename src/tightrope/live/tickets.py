@@ -1,0 +1,94 @@
+"""Tickets: their ids, what a caller is given, what the log says of those not in flight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec.structs import astuple
+
+from tightrope.live.core import Core
+from tightrope.live.events import Row, event_of, when
+from tightrope.live.kinds import Amended, Asked, Body, Expired, Quarantined, Told, Voided
+from tightrope.live.ledger import Open
+
+__all__ = ["OWN_ID", "Past", "Ticket", "good_id"]
+
+OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
+GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
+
+
+def good_id(ticket: object) -> str | None:
+    """An id as plain text; None for what can be none."""
+    return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
+
+
+class Ticket(NamedTuple):
+    """A decision: pull ``arm``, then tell what came of it under ``id``.
+
+    >>> import tempfile
+    >>> from tightrope import Task, open_campaign
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
+    >>> ticket = campaign.ask("lead-1")
+    >>> ticket.id, ticket.reserved, ticket.state
+    ('lead-1', 1.0, 'open')
+    >>> campaign.disconnect()
+    """
+
+    id: str
+    arm: str  # its name
+    number: int  # the arm's number, from 0
+    reserved: float  # of the budget, until it is told
+    expires_at: datetime
+    state: str = "open"  # or told, voided, expired, quarantined
+
+    @classmethod
+    def of(cls, core: Core, id: str, found: Open) -> Ticket:
+        """The ticket of this id, in flight or past."""
+        reserved = core.ledger.accounts[0].amount(found.reserved[0]) if found.reserved else 0.0
+        name, state = core.controller.arm_name(found.arm), found.state
+        return cls(id, name, found.arm, reserved, when(found.expires_at), state)
+
+    def table(self) -> dict[str, Any]:
+        """As a JSON object has it."""
+        return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
+
+
+class Past(Open, kw_only=True):
+    """A ticket as its events in the log tell it."""
+
+    told: Told | None = None  # the report that was taken
+    settled: tuple[int, ...] = ()  # ticks spent on it, per account
+    incurred: tuple[float, ...] = ()  # its penalties [M]
+    refused: tuple[int, ...] = ()  # events of its quarantined reports
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row]) -> Past | None:
+        """From all events of a ticket, in order; None without any decision."""
+        past: Past | None = None
+        for row in rows:
+            event = event_of(row)
+            if isinstance(event.body, Asked):
+                past = cls(*astuple(event.body.opened(event)))
+            elif past is not None:
+                past._follow(row.seq, event.body)
+        return past
+
+    def _follow(self, seq: int, body: Body) -> None:
+        if isinstance(body, Told):
+            self.state, self.told, self.arm = "told", body, body.arm
+            self.settled, self.incurred = tuple(body.settled), tuple(body.incurred)
+        elif isinstance(body, Amended):
+            self.settled = tuple(map(int.__add__, self.settled, body.moves[1::3]))
+            self.incurred = tuple(
+                was + body.shifts.get(m, 0.0) for m, was in enumerate(self.incurred)
+            )
+        elif isinstance(body, Quarantined):
+            self.refused += (seq,)
+            if self.state == "open":
+                self.state = "quarantined"
+        elif isinstance(body, Voided | Expired):
+            self.state = body.kind
