@@ -16,8 +16,6 @@ from tightrope.shell.saying import answer, say
 if TYPE_CHECKING:
     from tightrope.problem import Kind
 
-__all__ = ["fit", "limits_of", "number_or_column"]
-
 
 def number_or_column(text: str) -> str | float:
     """A number for all rows, or the name of a column."""

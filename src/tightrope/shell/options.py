@@ -10,23 +10,6 @@ from typing import Annotated, Any
 from tightrope.errors import TightropeError
 from tightrope.shell.commands import Argument
 
-__all__ = [
-    "Backend",
-    "Budget",
-    "Budgets",
-    "CampaignName",
-    "Folder",
-    "Fresh",
-    "Json",
-    "PolicyName",
-    "PolicyNames",
-    "ProblemName",
-    "ProblemNames",
-    "Quiet",
-    "StoreName",
-    "Threads",
-]
-
 
 def _problems(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter

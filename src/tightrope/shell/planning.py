@@ -11,8 +11,6 @@ from tightrope.shell.named import by_name
 from tightrope.shell.options import Backend, Budgets, Json, PolicyNames, ProblemName, Quiet
 from tightrope.shell.saying import answer, say
 
-__all__ = ["plan"]
-
 
 def plan(
     problem: ProblemName,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
     from tightrope.statistics import Estimate
 
-__all__ = ["replay"]
-
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
 
 

@@ -14,8 +14,6 @@ from tightrope.shell.saying import say
 if TYPE_CHECKING:
     from tightrope.results import Results
 
-__all__ = ["after_the_work", "interrupted_name", "keep"]
-
 
 def keep(results: Results, wanted: str) -> bool:
     """Write the runs to the file; returns whether that worked. If not, print where they are.

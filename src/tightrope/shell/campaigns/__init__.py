@@ -22,10 +22,7 @@ command reports as done survives a crash.
       --penalty bad=0
   tightrope campaign status router.db november
 """,
-    *(deciding.create, deciding.ask, deciding.tell, deciding.void, deciding.amend),
-    *(deciding.quarantine, looking.status, looking.tickets, looking.why, looking.outlook),
-    *(looking.events, looking.export, looking.verify, looking.list_),
-    *(changing.pause, changing.resume, changing.close, changing.pin, changing.add_arm),
-    *(changing.retire_arm, changing.reprice, changing.add_budget, changing.notes),
-    *(changing.change, changing.backup, changing.restore, changing.archive),
+    *deciding.COMMANDS,
+    *looking.COMMANDS,
+    *changing.COMMANDS,
 )

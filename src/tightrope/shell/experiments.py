@@ -1,0 +1,174 @@
+"""``tightrope reproduce | tune | arena``: many simulations, with a page about them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tightrope.shell.commands import Argument
+from tightrope.shell.options import (
+    Backend,
+    Budget,
+    Folder,
+    Fresh,
+    Json,
+    PolicyName,
+    PolicyNames,
+    ProblemName,
+    ProblemNames,
+    Quiet,
+    Threads,
+)
+from tightrope.shell.saying import aligned, answer, print_lines, print_rows, say, warn
+
+if TYPE_CHECKING:
+    from tightrope.paper import Reproduction
+
+
+def _experiments(**_: Any) -> list[str]:
+    return ["all", "fig1", "fig2", "fig3", "fig4", "fig5", "erratum"]
+
+
+def reproduce(
+    experiment: Annotated[str, Argument(completer=_experiments)] = "all",
+    *,
+    json: Json = False,
+    runs: int = 1000,
+    seed: int = 0,
+    quiet: Quiet = False,
+    backend: Backend = "auto",
+    out: Folder = "out",
+    fresh: Fresh = False,
+) -> int:
+    """Run the paper's experiments and write figures, tables and one page about them.
+
+    experiment: fig1 to fig5 or erratum
+    """
+    from tightrope.paper import reproduce as run
+
+    report = run(
+        experiment,
+        runs=runs,
+        seed=seed,
+        out=out,
+        progress=False if quiet else None,
+        fresh=fresh,
+        backend=backend,
+    )
+    answer(json, report.rows, lambda: _print_report(report))
+    shown = [str(path) for path in report.files]
+    few = shown if len(report.findings) == 1 else [shown[-1], f"{len(shown) - 1} files beside it"]
+    say(f"wrote {', '.join(few)}")
+    return 0
+
+
+def tune(
+    problem: ProblemName,
+    *,
+    json: Json = False,
+    budget: Budget,
+    policy: PolicyName = "lyon",
+    max_violation: float = 0.0,
+    runs: int = 1000,
+    seed: int = 0,
+    quiet: Quiet = False,
+    out: str = "frontier",
+    fresh: Fresh = False,
+) -> int:
+    """Find v0 and delta0 for a problem and a budget, and draw reward against violation.
+
+    policy: one with v0 and delta0
+    max_violation D: in penalty per unit of budget above the limit
+    out NAME: write figures NAME.png and NAME.svg
+    """
+    from tightrope.arena.tuning import tune as search
+    from tightrope.engine.checkpoint import Checkpoint
+    from tightrope.files import require_writable
+    from tightrope.policies import parse_policy
+    from tightrope.problem.ready import load_problem
+    from tightrope.report.figures import draw, save
+    from tightrope.shell.saving import after_the_work
+
+    for kind in ("png", "svg"):
+        require_writable(f"{out}.{kind}")
+    found = search(
+        load_problem(problem),
+        parse_policy(policy),
+        budget=budget,
+        max_violation=max_violation,
+        runs=runs,
+        seed=seed,
+        progress=False if quiet else None,
+        checkpoint=f"{out}.parts",
+        fresh=fresh,
+    )
+    row = {**found.chosen.as_dict(), "feasible": found.feasible, "settings": len(found.rows)}
+    print_rows([row], json)
+    with after_the_work():
+        files = save(draw(found.panels(), columns=2), out)
+    if not found.feasible:
+        say(f"no setting keeps the violation at or below {max_violation:g}; this one is nearest")
+    with Checkpoint(f"{out}.parts", fresh=True):  # delete what is left there
+        pass
+    say(f"wrote {', '.join(str(path) for path in files)}")
+    return 0 if found.feasible else 1
+
+
+def arena(
+    *,
+    json: Json = False,
+    problem: ProblemNames = (),
+    policy: PolicyNames = (),
+    budget: Sequence[float] = (),
+    runs: int = 75,
+    seed: int = 0,
+    quiet: Quiet = False,
+    backend: Backend = "auto",
+    threads: Threads = None,
+    processes: Annotated[int | None, Argument(hidden=True)] = None,
+    out: Folder = "out",
+    fresh: Fresh = False,
+) -> int:
+    """Rank policies against each other on many problems, and write a page about it.
+
+    problem: a ready problem's name or a TOML file; default all of them
+    policy: default all that take part
+    budget B: in units of the largest cost of one pull; default 100, 10^3, 10^4
+    """
+    from tightrope.arena.contest import arena as run
+
+    if processes is not None:
+        warn("--processes means --threads now, and goes with version 0.4")
+    with redirect_stdout(sys.stderr):  # a user's policy may print
+        found = run(
+            problem,
+            policy,
+            budget,
+            runs=runs,
+            seed=seed,
+            out=out,
+            progress=False if quiet else None,
+            backend=backend,
+            fresh=fresh,
+            threads=processes if threads is None else threads,
+        )
+    title = f"at a budget of {found.budget:,g} times the largest cost of one pull:"
+    answer(json, found.summary(), [title, *aligned(found.verdicts.items())])
+    say(f"wrote {', '.join(str(path) for path in found.files)}")
+    return 0
+
+
+def _print_report(report: Reproduction) -> None:
+    """Print one experiment's rows, or a line per experiment; then the claims."""
+    from tightrope.report.table import print_rows
+    from tightrope.report.verdicts import print_verdicts
+
+    if len(report.findings) == 1:
+        print_rows(report.findings[0].evidence.rows)
+    else:
+        titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
+        print_lines(aligned(titles))
+    if report.claims:
+        print_verdicts(report.claims)
