@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.options import Json, PolicyName, ProblemName
 from tightrope.shell.saying import aligned, answer
@@ -15,12 +16,12 @@ def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
     name NAME: show this one as TOML
     """
     from tightrope.problem import table_of
-    from tightrope.problem.ready import load_problem, ready_names
 
     if name:
-        text = load_problem(name).outline
+        text = tightrope.load_problem(name).outline
         return answer(json, table_of(text), lambda: print(text, end=""))
-    return answer(json, dict(ready_names()), aligned(ready_names().items()))
+    names = tightrope.ready_names()
+    return answer(json, dict(names), aligned(names.items()))
 
 
 def policies(name: PolicyName | None = None, *, json: Json = False) -> int:

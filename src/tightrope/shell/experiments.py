@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tightrope
 from tightrope.shell.commands import Argument
 from tightrope.shell.options import (
-    Backend,
     Budget,
+    Effort,
     Folder,
     Fresh,
     Json,
@@ -21,6 +23,7 @@ from tightrope.shell.options import (
     Quiet,
     Threads,
 )
+from tightrope.shell.saving import after_the_work
 from tightrope.shell.saying import aligned, answer, print_lines, print_rows, say, warn
 
 if TYPE_CHECKING:
@@ -35,10 +38,7 @@ def reproduce(
     experiment: Annotated[str, Argument(completer=_experiments)] = "all",
     *,
     json: Json = False,
-    runs: int = 1000,
-    seed: int = 0,
-    quiet: Quiet = False,
-    backend: Backend = "auto",
+    effort: Effort,
     out: Folder = "out",
     fresh: Fresh = False,
 ) -> int:
@@ -48,15 +48,7 @@ def reproduce(
     """
     from tightrope.paper import reproduce as run
 
-    report = run(
-        experiment,
-        runs=runs,
-        seed=seed,
-        out=out,
-        progress=False if quiet else None,
-        fresh=fresh,
-        backend=backend,
-    )
+    report = run(experiment, **effort.given, out=out, fresh=fresh)
     answer(json, report.rows, lambda: _print_report(report))
     shown = [str(path) for path in report.files]
     few = shown if len(report.findings) == 1 else [shown[-1], f"{len(shown) - 1} files beside it"]
@@ -83,19 +75,15 @@ def tune(
     max_violation D: in penalty per unit of budget above the limit
     out NAME: write figures NAME.png and NAME.svg
     """
-    from tightrope.arena.tuning import tune as search
     from tightrope.engine.checkpoint import Checkpoint
     from tightrope.files import require_writable
-    from tightrope.policies import parse_policy
-    from tightrope.problem.ready import load_problem
     from tightrope.report.figures import draw, save
-    from tightrope.shell.saving import after_the_work
 
     for kind in ("png", "svg"):
         require_writable(f"{out}.{kind}")
-    found = search(
-        load_problem(problem),
-        parse_policy(policy),
+    found = tightrope.tune(
+        tightrope.load_problem(problem),
+        tightrope.parse_policy(policy),
         budget=budget,
         max_violation=max_violation,
         runs=runs,
@@ -116,16 +104,20 @@ def tune(
     return 0 if found.feasible else 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class FewRuns(Effort):
+    """How much an arena simulates by default, of each policy on each problem."""
+
+    runs: int = 75
+
+
 def arena(
     *,
     json: Json = False,
     problem: ProblemNames = (),
     policy: PolicyNames = (),
     budget: Sequence[float] = (),
-    runs: int = 75,
-    seed: int = 0,
-    quiet: Quiet = False,
-    backend: Backend = "auto",
+    effort: FewRuns,
     threads: Threads = None,
     processes: Annotated[int | None, Argument(hidden=True)] = None,
     out: Folder = "out",
@@ -137,20 +129,15 @@ def arena(
     policy: default all that take part
     budget B: in units of the largest cost of one pull; default 100, 10^3, 10^4
     """
-    from tightrope.arena.contest import arena as run
-
     if processes is not None:
         warn("--processes means --threads now, and goes with version 0.4")
     with redirect_stdout(sys.stderr):  # a user's policy may print
-        found = run(
+        found = tightrope.arena(
             problem,
             policy,
             budget,
-            runs=runs,
-            seed=seed,
+            **effort.given,
             out=out,
-            progress=False if quiet else None,
-            backend=backend,
             fresh=fresh,
             threads=processes if threads is None else threads,
         )
@@ -162,11 +149,10 @@ def arena(
 
 def _print_report(report: Reproduction) -> None:
     """Print one experiment's rows, or a line per experiment; then the claims."""
-    from tightrope.report.table import print_rows
     from tightrope.report.verdicts import print_verdicts
 
     if len(report.findings) == 1:
-        print_rows(report.findings[0].evidence.rows)
+        tightrope.print_rows(report.findings[0].evidence.rows)
     else:
         titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
         print_lines(aligned(titles))

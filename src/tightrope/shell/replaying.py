@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.fitting import limits_of, number_or_column
@@ -15,10 +16,8 @@ from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.saying import print_json, say
 
 if TYPE_CHECKING:
-    from tightrope.data.log import Log
     from tightrope.data.offpolicy import MixtureEstimates
     from tightrope.data.replays import Replay
-    from tightrope.data.tables import FullTable
     from tightrope.statistics import Estimate
 
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
@@ -72,7 +71,6 @@ def replay(
     least N: the smallest effective sample size of a mixture
     """
     from tightrope.data.offpolicy import evaluate_mixture
-    from tightrope.data.replays import replay as run
 
     mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
     limits = limits_of(limit)
@@ -87,7 +85,7 @@ def replay(
     found = None
     if policy and budget is not None:
         with redirect_stdout(sys.stderr):  # a user's policy may print
-            found = run(
+            found = tightrope.replay(
                 data,
                 limits,
                 policy,
@@ -126,18 +124,16 @@ def _read(
     propensity: str | None,
     uniform: bool,
     drop_missing: bool,
-) -> Log | FullTable:
+) -> tightrope.Log | tightrope.FullTable:
     """The log, or the table, in the file."""
     import numpy as np
 
     from tightrope.data.offpolicy import equally_likely
-    from tightrope.data.reading import read_log
-    from tightrope.data.tables import FullTable
 
-    log = read_log(path, **columns, propensity=propensity, drop_missing=drop_missing)
+    log = tightrope.read_log(path, **columns, propensity=propensity, drop_missing=drop_missing)
     if row is not None:
-        rows = read_log(path, arm=row, cost=0, reward=0)
-        return FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
+        rows = tightrope.read_log(path, arm=row, cost=0, reward=0)
+        return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
     return equally_likely(log) if uniform else log
 
 
@@ -145,13 +141,14 @@ def _read(
 
 
 def _described(
-    data: Log | FullTable, found: Replay | None, estimates: Sequence[MixtureEstimates]
+    data: tightrope.Log | tightrope.FullTable,
+    found: Replay | None,
+    estimates: Sequence[MixtureEstimates],
 ) -> dict[str, Any]:
-    from tightrope.data.tables import FullTable
 
     return {
         "data": {
-            "kind": "table" if isinstance(data, FullTable) else "log",
+            "kind": "table" if isinstance(data, tightrope.FullTable) else "log",
             "rows": len(data),
             "arms": list(data.arms),
             "penalties": list(data.penalties),
@@ -163,8 +160,7 @@ def _described(
     }
 
 
-def _print_replay(data: Log | FullTable, found: Replay) -> None:
-    from tightrope.data.tables import FullTable
+def _print_replay(data: tightrope.Log | tightrope.FullTable, found: Replay) -> None:
     from tightrope.formats import number, odds
     from tightrope.report.model import Column, Table, names, print_table
 
@@ -180,7 +176,7 @@ def _print_replay(data: Log | FullTable, found: Replay) -> None:
         columns.append(Column(f"violation of {name}", violations, lambda one: _estimate(one, "+")))
         columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
     columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
-    if not isinstance(data, FullTable):
+    if not isinstance(data, tightrope.FullTable):
         columns.append(Column("rows used", [row.rows_used for row in rows], "{:.1%}".format))
     most = [_most_pulled(data.arms, row.pull_share) for row in rows]
     columns.append(names("most pulled", most))

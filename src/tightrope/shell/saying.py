@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import tightrope
 from tightrope.names import in_text, one_line
 
 
@@ -57,10 +58,4 @@ def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> int:
     """Print rows of a simulation, as JSON or as a table."""
-
-    def shown() -> None:
-        from tightrope.report.table import print_rows
-
-        print_rows(rows)
-
-    return answer(as_json, rows, shown)
+    return answer(as_json, rows, lambda: tightrope.print_rows(rows))

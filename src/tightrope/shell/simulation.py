@@ -7,23 +7,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+import tightrope
 from tightrope.errors import InputError
 from tightrope.interrupts import stopped_status
 from tightrope.shell.options import (
-    Backend,
     Budgets,
+    Effort,
     Fresh,
     Json,
     PolicyNames,
     ProblemNames,
-    Quiet,
     Threads,
 )
+from tightrope.shell.saving import keep
 from tightrope.shell.saying import print_rows, say
 
 if TYPE_CHECKING:
     from tightrope.engine.checkpoint import Checkpoint
-    from tightrope.results import Results
 
 POLICIES = ("lyoff", "lyon", "stationary")  # those that simulate takes by default
 
@@ -34,10 +34,7 @@ def simulate(
     json: Json = False,
     policy: PolicyNames = (),
     budget: Budgets,
-    runs: int = 1000,
-    seed: int = 0,
-    quiet: Quiet = False,
-    backend: Backend = "auto",
+    effort: Effort,
     delay: str = "0",
     lost: float = 0.0,
     address: str | None = None,
@@ -56,19 +53,14 @@ def simulate(
     save FILE: also write the runs to a file
     checkpoint FOLDER: keep finished runs here during the work; default FILE.parts
     """
-    from tightrope.engine.simulation import simulate as run
-
     folder = _folder(problem, save, checkpoint, fresh)
     with _keeping(folder), _store(folder, fresh) as store:
         with redirect_stdout(sys.stderr):  # a user's policy may print
-            found = run(
+            found = tightrope.simulate(
                 problem,
                 policy or POLICIES,
                 budgets=budget,
-                runs=runs,
-                seed=seed,
-                backend=backend,
-                progress=False if quiet else None,
+                **effort.given,
                 threads=threads,
                 address=address,
                 checkpoint=store,
@@ -83,7 +75,7 @@ def simulate(
         for row in results.summary()
     ]
     print_rows(rows, json)
-    status = _status(list(found.values()), runs, folder)
+    status = _status(list(found.values()), effort.runs, folder)
     return status if saved else 1
 
 
@@ -103,10 +95,8 @@ def _folder(
     return folder
 
 
-def _saved(results: Results, path: str, store: Checkpoint | None, kept: bool) -> bool:
+def _saved(results: tightrope.Results, path: str, store: Checkpoint | None, kept: bool) -> bool:
     """Write the runs to the file; ``kept``: the store stays. Returns whether that worked."""
-    from tightrope.shell.saving import keep
-
     if store and store.keeps and not results.complete:
         return True  # the same command continues from there
     saved = keep(results, path)
@@ -149,7 +139,7 @@ def _delay(text: str) -> Any:
             return outcome_from_toml(table_of(f"delay = {text}")["delay"])
 
 
-def _status(found: Sequence[Results], wanted: int, folder: str | None) -> int:
+def _status(found: Sequence[tightrope.Results], wanted: int, folder: str | None) -> int:
     if all(results.complete for results in found):
         return 0
     where = f"; kept in {folder}, run the same command again to continue" if folder else ""

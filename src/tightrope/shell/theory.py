@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tightrope.shell.options import Budget, Json, ProblemName
+import tightrope
+from tightrope.formats import finite
+from tightrope.shell.options import Budget, Json
 from tightrope.shell.saying import answer, print_lines
 
 if TYPE_CHECKING:
     from tightrope.optimum.pi_star import Oracle
-    from tightrope.problem import Problem
 
 
-def oracle(problem: ProblemName, *, json: Json = False, budget: float | None = None) -> int:
+def oracle(
+    problem: tightrope.ProblemName, *, json: Json = False, budget: float | None = None
+) -> int:
     """Print pi*, the best stationary policy, and the exact optimum over all policies.
 
     budget B: print the exact optimum too
     """
-    from tightrope.optimum.exact import optimum
-    from tightrope.optimum.pi_star import oracle as solve
     from tightrope.optimum.pi_star import oracle_of_phases
-    from tightrope.problem.ready import load_problem
 
-    loaded = load_problem(problem)
+    loaded = tightrope.load_problem(problem)
 
     if loaded.changes:
         row = _over_phases(loaded, [_described(one) for one in oracle_of_phases(loaded)])
     else:
-        row = _described(solve(loaded, budget))
+        row = _described(tightrope.oracle(loaded, budget))
     if budget is not None:
-        row["optimum"] = optimum(loaded, budget)
+        row["optimum"] = tightrope.optimum(loaded, budget)
     return answer(json, row, lambda: _print_oracle(loaded, row, budget))
 
 
-def _print_oracle(problem: Problem, row: Mapping[str, Any], budget: float | None) -> None:
+def _print_oracle(problem: tightrope.Problem, row: Mapping[str, Any], budget: float | None) -> None:
     from tightrope.report.table import print_oracle
 
     print_oracle(problem, row, budget)
@@ -50,7 +51,7 @@ def _described(best: Oracle) -> dict[str, Any]:
     return row | {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
 
 
-def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _over_phases(problem: tightrope.Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The best mixture of each phase of a problem whose arms change, and the overall rates."""
 
     def mean(rates: Sequence[Any]) -> Any:
@@ -70,7 +71,7 @@ def _over_phases(problem: Problem, best: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def theory(
-    problem: ProblemName,
+    problem: tightrope.ProblemName,
     *,
     json: Json = False,
     budget: Budget,
@@ -79,14 +80,10 @@ def theory(
     alpha: float = 2.0,
 ) -> int:
     """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
-    from dataclasses import asdict
-
-    from tightrope.formats import finite
     from tightrope.optimum.pi_star import at_budget
-    from tightrope.problem.ready import load_problem
     from tightrope.theory.bounds import bounds, learning_bounds
 
-    loaded = at_budget(load_problem(problem), budget)
+    loaded = at_budget(tightrope.load_problem(problem), budget)
     if loaded.penalty_count == 1 and not loaded.not_per_cost:
         found = bounds(loaded, budget, v0, delta0, alpha)
     else:
@@ -95,7 +92,9 @@ def theory(
     return answer(json, rows, lambda: _print_theory(loaded, rows, budget))
 
 
-def _print_theory(problem: Problem, rows: Sequence[Mapping[str, Any]], budget: float) -> None:
+def _print_theory(
+    problem: tightrope.Problem, rows: Sequence[Mapping[str, Any]], budget: float
+) -> None:
     from tightrope.report.table import print_theory
 
     print_theory(rows, budget)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import tightrope
 from tightrope.errors import InputError
 from tightrope.formats import counted
 from tightrope.shell.campaigns.opening import (
@@ -29,11 +30,8 @@ from tightrope.shell.named import by_name
 from tightrope.shell.options import Json, PolicyName
 from tightrope.shell.saying import answer
 
-if TYPE_CHECKING:
-    from tightrope.live import Campaign
 
-
-def changed(at: AtCampaign, change: Callable[[Campaign], object], what: str = "") -> int:
+def changed(at: AtCampaign, change: Callable[[tightrope.Campaign], object], what: str = "") -> int:
     """Change a campaign, and say how it stands then."""
     with opened(at) as campaign:
         change(campaign)
@@ -87,7 +85,7 @@ def add_arm(
     penalty: one that the task knows; X alone if there is one limit
     """
 
-    def change(campaign: Campaign) -> None:
+    def change(campaign: tightrope.Campaign) -> None:
         given: dict[str, Any] = {"weight": weight, **_prices(campaign, cost, penalty)}
         if like is not None:
             given["like"] = arm_of(campaign, like)
@@ -118,7 +116,9 @@ def reprice(
     )
 
 
-def _prices(campaign: Campaign, cost: float | None, penalty: Sequence[str]) -> dict[str, Any]:
+def _prices(
+    campaign: tightrope.Campaign, cost: float | None, penalty: Sequence[str]
+) -> dict[str, Any]:
     found: dict[str, Any] = {} if cost is None else {"cost": cost}
     if penalty:
         found["penalty"] = by_name(penalty, "--penalty", task_of(campaign).limit_names)
@@ -166,7 +166,7 @@ def change(
     if not wanted and not limit:
         raise InputError("change: must have --limit, --policy, --expire-after or --per-day")
 
-    def act(campaign: Campaign) -> None:
+    def act(campaign: tightrope.Campaign) -> None:
         if limit:
             wanted["limits"] = by_name(limit, "--limit", task_of(campaign).limit_names)
         campaign.change(**wanted, archives=archive)

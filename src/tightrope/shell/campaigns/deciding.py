@@ -7,9 +7,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+import tightrope
 from tightrope.errors import InputError, nearest
 from tightrope.formats import counted
 from tightrope.shell.campaigns import tables
@@ -34,11 +35,8 @@ from tightrope.shell.named import by_name
 from tightrope.shell.options import PolicyName, ProblemName
 from tightrope.shell.saying import answer, say
 
-if TYPE_CHECKING:
-    from tightrope.live import Campaign
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """How a campaign decides, apart from its task, budget and policy.
 
@@ -52,7 +50,6 @@ class Terms:
     shadow: decide only: another system acts, tells train
     """
 
-    _: KW_ONLY
     stop: Literal["hard", "paper"] = "hard"
     seed: int = 0
     expire_after: float = 86400.0
@@ -77,7 +74,6 @@ def create(
     budget B: in the task's cost units
     policy: default resolve
     """
-    from tightrope.live import open_campaign
     from tightrope.problem.ready import load_task
 
     wanted = {"task": load_task(task), "budget": budget, "policy": lasting(policy), **vars(terms)}
@@ -85,12 +81,14 @@ def create(
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            open_campaign("memory:", name, **wanted)  # so that a mistake leaves no file behind
+            tightrope.open_campaign(
+                "memory:", name, **wanted
+            )  # so that a mistake leaves no file behind
         with stored(at, create=True) as store:
             exists = f"campaign {name!r}: exists already; must be a new name"
             if store.read(name, 0, 1) or store.saved(name):
                 raise InputError(exists)
-            campaign = open_campaign(store, name, **wanted)
+            campaign = tightrope.open_campaign(store, name, **wanted)
             if next(campaign.events(0, 1)).who != campaign.who:
                 raise InputError(exists)  # another process was faster
             status = campaign.status()
@@ -150,7 +148,7 @@ def tell(
     arm: the arm that was pulled, in a campaign with --shadow
     """
 
-    def act(campaign: Campaign) -> None:
+    def act(campaign: tightrope.Campaign) -> None:
         pulled = None if arm is None else arm_of(campaign, arm)
         campaign.tell(id, cost, reward, penalty_of(penalty), arm=pulled)
 
@@ -186,7 +184,7 @@ def amend(
         raise InputError("amend: must have --cost or --penalty beside the ticket's ID")
     if id is not None:
 
-        def act(campaign: Campaign) -> None:
+        def act(campaign: tightrope.Campaign) -> None:
             found = by_name(penalty, "--penalty", task_of(campaign).limit_names)
             campaign.amend(id, cost, found, note=note)
 

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import tightrope
 from tightrope.errors import HaltedError, InputError, PolicyError
 from tightrope.formats import counted, finite
 from tightrope.shell.campaigns import tables
@@ -26,7 +27,6 @@ from tightrope.shell.saying import answer, print_lines, say
 
 if TYPE_CHECKING:
     from tightrope.live.stores import Store
-    from tightrope.problem import Task
 
 
 AT_ONCE = 1000  # events that are read at once
@@ -92,13 +92,11 @@ def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
     return 0
 
 
-def _task_of(store: Store, name: str) -> Task | None:
+def _task_of(store: Store, name: str) -> tightrope.Task | None:
     """The campaign's task, for the names of its arms; None if it cannot be followed here."""
-    from tightrope.live import open_campaign
-
     try:
         with redirect_stdout(sys.stderr), brief():
-            return task_of(open_campaign(store, name))
+            return task_of(tightrope.open_campaign(store, name))
     except (HaltedError, PolicyError) as error:
         say(f"warning: {error}")
         return None
@@ -175,13 +173,11 @@ def _verified_words(found: Any) -> str:
 
 def list_(at: AtStore) -> int:
     """List the campaigns of a store."""
-    from tightrope.live import open_campaign
-
     found: list[Mapping[str, Any]] = []
     with stored(at) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:
-                found.append(open_campaign(store, name).status())
+                found.append(tightrope.open_campaign(store, name).status())
             except (HaltedError, PolicyError) as error:  # the others can be listed
                 found.append({"name": name, "state": "halted", "why": str(error)})
     return answer(at.json, found, lambda: tables.print_list(found))

@@ -12,17 +12,16 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, named
-from tightrope.shell.options import CampaignName, Json, StoreName
+from tightrope.shell.options import Json, StoreName
 from tightrope.shell.saying import answer
 
 if TYPE_CHECKING:
-    from tightrope.live import Campaign
     from tightrope.live.stores import Store
-    from tightrope.problem import Task
 
 ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
 Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
@@ -47,7 +46,7 @@ class AtStore:
 class AtCampaign(AtStore):
     """Which campaign a command is about, and how it answers."""
 
-    campaign: CampaignName
+    campaign: tightrope.CampaignName
 
 
 @contextmanager
@@ -70,12 +69,10 @@ def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
 
 
 @contextmanager
-def opened(at: AtCampaign) -> Iterator[Campaign]:
+def opened(at: AtCampaign) -> Iterator[tightrope.Campaign]:
     """The campaign that a command names."""
-    from tightrope.live import open_campaign
-
     with stored(at) as store, redirect_stdout(sys.stderr), brief():
-        yield open_campaign(store, at.campaign)
+        yield tightrope.open_campaign(store, at.campaign)
 
 
 @contextmanager
@@ -99,12 +96,12 @@ def require_campaign(store: Store, name: str) -> None:
         raise unknown_campaign(store, name)
 
 
-def task_of(campaign: Campaign) -> Task:
+def task_of(campaign: tightrope.Campaign) -> tightrope.Task:
     """The campaign's task as it is now."""
     return campaign.refreshed().controller.task
 
 
-def arm_of(campaign: Campaign, text: str) -> int | str:
+def arm_of(campaign: tightrope.Campaign, text: str) -> int | str:
     """An arm by its name, or by its number where no arm has that name."""
     names = task_of(campaign).names
     return int(text) if text.isdecimal() and text not in names else text
@@ -130,7 +127,9 @@ def status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> i
     return answer(at.json, status, [f"{status['name']!r}: {told}"])
 
 
-def ticket_after(at: AtCampaign, id: str, act: Callable[[Campaign], object], what: str = "") -> int:
+def ticket_after(
+    at: AtCampaign, id: str, act: Callable[[tightrope.Campaign], object], what: str = ""
+) -> int:
     """Do something about a ticket; print what became of it, and what the campaign has left."""
     with opened(at) as campaign:
         act(campaign)

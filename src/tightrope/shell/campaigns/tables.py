@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import tightrope
 from tightrope.formats import NOTHING, amounts, counted, number
 from tightrope.names import in_table, in_text
 from tightrope.shell.saying import print_lines
 
 if TYPE_CHECKING:
-    from tightrope.live import Ticket
     from tightrope.live.describing import Why
     from tightrope.live.events import Row
-    from tightrope.problem import Task
 
 MOST_ARMS = 20  # rows of a table of arms
 COLOURS = {"open": "green", "paused": "yellow", "halted": "red"}
@@ -40,7 +39,7 @@ def _print(
     print_table(Table(columns, notes=lines), spare=headings[:left:-1])
 
 
-def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
+def print_status(status: Mapping[str, Any], task: tightrope.Task, means: Means) -> None:
     """A campaign's money, tickets, limits and arms."""
     from rich.console import Console
     from rich.text import Text
@@ -92,7 +91,7 @@ def _troubles(status: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _print_limits(status: Mapping[str, Any], task: Task) -> None:
+def _print_limits(status: Mapping[str, Any], task: tightrope.Task) -> None:
     """Each limit, and the rate so far of what it is on."""
     if not task.limit_names:
         return
@@ -186,7 +185,7 @@ def money_words(status: Mapping[str, Any]) -> str:
     return free_words(status) + stopped
 
 
-def ticket_words(ticket: Ticket) -> str:
+def ticket_words(ticket: tightrope.Ticket) -> str:
     """A ticket in a line."""
     if ticket.state != "open":
         return f"{ticket.id}: was {ticket.arm!r}, and is {ticket.state}"
@@ -198,7 +197,7 @@ def ticket_words(ticket: Ticket) -> str:
 # Lines of the log.
 
 
-def event_words(row: Row, task: Task | None) -> str:
+def event_words(row: Row, task: tightrope.Task | None) -> str:
     """An event in a line; ``task``: where the names of arms are."""
     from tightrope.live.events import when, words_of
 
