@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import tightrope
 from tightrope.formats import finite
-from tightrope.shell.options import Budget, Json
+from tightrope.shell.options import Budget, Json, ProblemName
 from tightrope.shell.saying import answer, print_lines
 
 if TYPE_CHECKING:
     from tightrope.optimum.pi_star import Oracle
 
 
-def oracle(
-    problem: tightrope.ProblemName, *, json: Json = False, budget: float | None = None
-) -> int:
+def oracle(problem: ProblemName, *, json: Json = False, budget: float | None = None) -> int:
     """Print pi*, the best stationary policy, and the exact optimum over all policies.
 
     budget B: print the exact optimum too
@@ -71,7 +69,7 @@ def _over_phases(problem: tightrope.Problem, best: Sequence[dict[str, Any]]) -> 
 
 
 def theory(
-    problem: tightrope.ProblemName,
+    problem: ProblemName,
     *,
     json: Json = False,
     budget: Budget,

@@ -17,7 +17,7 @@ from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, named
-from tightrope.shell.options import Json, StoreName
+from tightrope.shell.options import CampaignName, Json, StoreName
 from tightrope.shell.saying import answer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class AtStore:
 class AtCampaign(AtStore):
     """Which campaign a command is about, and how it answers."""
 
-    campaign: tightrope.CampaignName
+    campaign: CampaignName
 
 
 @contextmanager
