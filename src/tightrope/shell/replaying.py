@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import tightrope
 from tightrope.errors import InputError
@@ -13,28 +14,62 @@ from tightrope.shell.commands import Argument
 from tightrope.shell.fitting import limits_of, number_or_column
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Json, PolicyNames
-from tightrope.shell.saying import print_json, say
-
-if TYPE_CHECKING:
-    from tightrope.data.offpolicy import MixtureEstimates
-    from tightrope.data.replays import Replay
-    from tightrope.statistics import Estimate
+from tightrope.shell.saying import answer, say
 
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What the columns of a file are.
+
+    arm COLUMN: which arm was pulled
+    cost: of a pull; a number is for all
+    penalty COLUMN:
+    propensity COLUMN: how likely the logged choice was, in (0, 1]
+    uniform: every arm was equally likely
+    drop_missing: leave out lines with a missing value
+    row COLUMN: LOG is a table: a line for every row and arm; names rows
+    """
+
+    arm: str
+    cost: Column
+    reward: Column
+    penalty: Sequence[str] = ()
+    propensity: str | None = None
+    uniform: bool = False
+    drop_missing: bool = False
+    row: str | None = None
+
+    def require_one_way(self) -> None:
+        """Raise if options contradict each other on what the log is."""
+        if self.uniform and self.propensity is not None:
+            raise InputError("--uniform: must not come with --propensity, which says how likely")
+        if self.row is not None and (self.uniform or self.propensity is not None):
+            raise InputError("--row: a table has every arm's outcome; must have no propensities")
+        if self.row is not None and self.drop_missing:
+            raise InputError("--drop-missing: must not come with --row; a table has no gaps")
+
+    def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
+        """The log, or the table, in the file."""
+        import numpy as np
+
+        from tightrope.data.offpolicy import equally_likely
+
+        self.require_one_way()
+        columns = {key: value for key, value in vars(self).items() if key not in ("row", "uniform")}
+        log = tightrope.read_log(path, **columns)
+        if self.row is not None:
+            rows = tightrope.read_log(path, arm=self.row, cost=0, reward=0)
+            return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
+        return equally_likely(log) if self.uniform else log
 
 
 def replay(
     log: str,
     *,
     json: Json = False,
-    arm: str,
-    cost: Column,
-    reward: Column,
-    penalty: Sequence[str] = (),
-    propensity: str | None = None,
-    uniform: bool = False,
-    drop_missing: bool = False,
-    row: str | None = None,
+    recorded: Recorded,
     limit: Sequence[str] = (),
     policy: PolicyNames = (),
     budget: float | None = None,
@@ -55,13 +90,6 @@ def replay(
           --mixture haiku=0.3,sonnet=0.7
 
     log: a CSV or Parquet file
-    arm COLUMN: which arm was pulled
-    cost: of a pull; a number is for all
-    penalty COLUMN:
-    propensity COLUMN: how likely the logged choice was, in (0, 1]
-    uniform: every arm was equally likely
-    drop_missing: leave out lines with a missing value
-    row COLUMN: LOG is a table: a line for every row and arm; names rows
     limit NAME=X[/PER]: on a penalty, per cost (default), pull or reward, or in total
     budget B: of the policies, in units of cost
     mixture ARM=SHARE,...: shares of the pulls, which sum to 1
@@ -71,6 +99,7 @@ def replay(
     least N: the smallest effective sample size of a mixture
     """
     from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.report.replay import describe_replay, print_replay
 
     mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
     limits = limits_of(limit)
@@ -78,9 +107,7 @@ def replay(
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
     if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
-    _require_one_way(row, propensity, uniform, drop_missing)
-    columns = {"arm": arm, "cost": cost, "reward": reward, "penalty": penalty}
-    data = _read(log, columns, row, propensity, uniform, drop_missing)
+    data = recorded.read(log)
     estimates = [evaluate_mixture(data, one, least=least) for one in mixtures]
     found = None
     if policy and budget is not None:
@@ -95,125 +122,8 @@ def replay(
                 method=method,
                 with_replacement=with_replacement,
             )
-    if json:
-        print_json(_described(data, found, estimates))
-        return 0
-    if found is not None:
-        _print_replay(data, found)
-    for one in estimates:
-        _print_mixture(one)
-    return 0
-
-
-def _require_one_way(
-    row: str | None, propensity: str | None, uniform: bool, drop_missing: bool
-) -> None:
-    """Raise if options contradict each other on what the log is."""
-    if uniform and propensity is not None:
-        raise InputError("--uniform: must not come with --propensity, which says how likely")
-    if row is not None and (uniform or propensity is not None):
-        raise InputError("--row: a table has every arm's outcome; must have no propensities")
-    if row is not None and drop_missing:
-        raise InputError("--drop-missing: must not come with --row; a table has no gaps")
-
-
-def _read(
-    path: str,
-    columns: Mapping[str, Any],
-    row: str | None,
-    propensity: str | None,
-    uniform: bool,
-    drop_missing: bool,
-) -> tightrope.Log | tightrope.FullTable:
-    """The log, or the table, in the file."""
-    import numpy as np
-
-    from tightrope.data.offpolicy import equally_likely
-
-    log = tightrope.read_log(path, **columns, propensity=propensity, drop_missing=drop_missing)
-    if row is not None:
-        rows = tightrope.read_log(path, arm=row, cost=0, reward=0)
-        return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
-    return equally_likely(log) if uniform else log
-
-
-# What is printed.
-
-
-def _described(
-    data: tightrope.Log | tightrope.FullTable,
-    found: Replay | None,
-    estimates: Sequence[MixtureEstimates],
-) -> dict[str, Any]:
-
-    return {
-        "data": {
-            "kind": "table" if isinstance(data, tightrope.FullTable) else "log",
-            "rows": len(data),
-            "arms": list(data.arms),
-            "penalties": list(data.penalties),
-        },
-        "budget": None if found is None else found.budget,
-        "planned_budget": None if found is None else found.planned,
-        "policies": [] if found is None else found.summary(),
-        "mixtures": [one.summary() for one in estimates],
-    }
-
-
-def _print_replay(data: tightrope.Log | tightrope.FullTable, found: Replay) -> None:
-    from tightrope.formats import number, odds
-    from tightrope.report.model import Column, Table, names, print_table
-
-    rows = found.rows
-    spread = [(row.reward_quantiles[0], row.reward_quantiles[-1]) for row in rows]
-    columns = [
-        names("policy", [row.policy for row in rows]),
-        Column("reward rate", [row.reward_rate for row in rows], _estimate),
-        Column("5 % to 95 %", [f"{number(low)} to {number(high)}" for low, high in spread]),
-    ]
-    for m, name in enumerate(rows[0].limit_names):
-        violations, broken = [row.violation[m] for row in rows], [row.broken[m] for row in rows]
-        columns.append(Column(f"violation of {name}", violations, lambda one: _estimate(one, "+")))
-        columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
-    columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
-    if not isinstance(data, tightrope.FullTable):
-        columns.append(Column("rows used", [row.rows_used for row in rows], "{:.1%}".format))
-    most = [_most_pulled(data.arms, row.pull_share) for row in rows]
-    columns.append(names("most pulled", most))
-    orders = f"{rows[0].orders:,} orders of" if rows[0].orders > 1 else "one pass over"
-    notes = [
-        f"{orders} {found.count:,} rows, at a budget of {number(found.budget, 6)}",
-        "± is half of the 95 % interval over orders of these rows",
-    ]
-    print_table(Table(columns, notes=notes[: 1 + (rows[0].orders > 1)]))
-    if found.remark:
+    described = describe_replay(data, found, estimates)
+    answer(json, described, lambda: print_replay(data, found, estimates))
+    if found is not None and found.remark and not json:
         say(found.remark)
-
-
-def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
-    first = sorted(range(len(arms)), key=lambda arm: -shares[arm])[:3]
-    return ", ".join(f"{arms[arm]} {shares[arm]:.0%}" for arm in first if shares[arm] >= 0.005)
-
-
-def _print_mixture(found: MixtureEstimates) -> None:
-    from tightrope.report.model import Column, Table, names, print_table
-
-    methods = list(dict.fromkeys(row.method for row in found.rows))
-    quantities = list(dict.fromkeys((row.of, row.per) for row in found.rows))
-    columns = [names("mixture", [f"{of} per {per}" for of, per in quantities])]
-    for method in methods:
-        values = [found.value(of, per, method) for of, per in quantities]
-        columns.append(Column(method, values, _estimate))
-    shares = [f"{name} {share:.3g}" for name, share in found.shares.items()]
-    more = f" and {len(shares) - 6} more" if len(shares) > 6 else ""
-    notes = [
-        f"{', '.join(shares[:6])}{more}; ± is half of the 95 % interval",
-        f"{found.used:,} of {found.count:,} rows, effective sample size {found.effective:,.0f}",
-    ]
-    print_table(Table(columns, notes=notes[: 1 + (len(methods) > 1)]))
-
-
-def _estimate(value: Estimate, sign: str = "") -> str:
-    from tightrope.formats import with_reach
-
-    return with_reach(value.mean, value.reach, sign)
+    return 0
