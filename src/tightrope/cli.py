@@ -20,11 +20,11 @@ from tightrope.shell.campaigns import CAMPAIGN
 from tightrope.shell.catalogue import completion, policies, problems
 from tightrope.shell.commands import Group, called, complete
 from tightrope.shell.experiments import arena, reproduce, tune
-from tightrope.shell.fitting import fit
-from tightrope.shell.planning import plan
-from tightrope.shell.replaying import replay
-from tightrope.shell.saying import fail, warn
-from tightrope.shell.serving import KEYS, demo, serve
+from tightrope.shell.fits import fit
+from tightrope.shell.output import fail, warn
+from tightrope.shell.plans import plan
+from tightrope.shell.replays import replay
+from tightrope.shell.service import KEYS, demo, serve
 from tightrope.shell.simulation import simulate
 from tightrope.shell.theory import oracle, theory
 

@@ -7,7 +7,7 @@ from typing import Literal
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.options import Json, PolicyName, ProblemName
-from tightrope.shell.saying import aligned, answer
+from tightrope.shell.output import aligned, answer
 
 
 def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
@@ -31,7 +31,7 @@ def policies(name: PolicyName | None = None, *, json: Json = False) -> int:
     """
     from tightrope.policies import POLICIES
     from tightrope.policies.naming import policy_class
-    from tightrope.shell.describing import describe, facts_of, lines, list_lines
+    from tightrope.shell.policies import describe, facts_of, lines, list_lines
 
     if name:
         kind = policy_class(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tightrope
 from tightrope.shell.commands import Argument
+from tightrope.shell.files import after_the_work
 from tightrope.shell.options import (
     Budget,
     Effort,
@@ -23,8 +24,7 @@ from tightrope.shell.options import (
     Quiet,
     Threads,
 )
-from tightrope.shell.saving import after_the_work
-from tightrope.shell.saying import aligned, answer, print_lines, print_rows, say, warn
+from tightrope.shell.output import aligned, answer, print_lines, print_rows, say, warn
 
 if TYPE_CHECKING:
     from tightrope.paper import Reproduction

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.interrupts import stopped_status
+from tightrope.shell.files import keep
 from tightrope.shell.options import (
     Budgets,
     Effort,
@@ -19,8 +20,7 @@ from tightrope.shell.options import (
     ProblemNames,
     Threads,
 )
-from tightrope.shell.saving import keep
-from tightrope.shell.saying import print_rows, say
+from tightrope.shell.output import print_rows, say
 
 if TYPE_CHECKING:
     from tightrope.engine.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tightrope
 from tightrope.formats import finite
 from tightrope.shell.options import Budget, Json, ProblemName
-from tightrope.shell.saying import answer, print_lines
+from tightrope.shell.output import answer, print_lines
 
 if TYPE_CHECKING:
     from tightrope.optimum.pi_star import Oracle

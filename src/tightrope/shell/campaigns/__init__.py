@@ -1,10 +1,10 @@
 """``tightrope campaign``: a command opens the campaign, does one thing and prints what came of it.
 
-``deciding``, ``looking`` and ``changing`` have the commands, with what is common to them in
-``opening``; ``tables`` are what people see.
+``tickets``, ``views`` and ``changes`` have the commands, with what is common to them in ``access``;
+``tables`` are what people see.
 """
 
-from tightrope.shell.campaigns import changing, deciding, looking
+from tightrope.shell.campaigns import changes, tickets, views
 from tightrope.shell.commands import Group
 
 __all__ = ["CAMPAIGN"]
@@ -22,7 +22,7 @@ command reports as done survives a crash.
       --penalty bad=0
   tightrope campaign status router.db november
 """,
-    *deciding.COMMANDS,
-    *looking.COMMANDS,
-    *changing.COMMANDS,
+    *tickets.COMMANDS,
+    *views.COMMANDS,
+    *changes.COMMANDS,
 )

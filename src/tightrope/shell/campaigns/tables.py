@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import tightrope
 from tightrope.formats import NOTHING, amounts, counted, number
 from tightrope.names import in_table, in_text
-from tightrope.shell.saying import print_lines
+from tightrope.shell.output import print_lines
 
 if TYPE_CHECKING:
     from tightrope.live.describing import Why

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.formats import counted
-from tightrope.shell.campaigns.opening import (
+from tightrope.shell.campaigns.access import (
     ArmName,
     AtCampaign,
     AtStore,
@@ -28,7 +28,7 @@ from tightrope.shell.campaigns.opening import (
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Json, PolicyName
-from tightrope.shell.saying import answer
+from tightrope.shell.output import answer
 
 
 def changed(at: AtCampaign, change: Callable[[tightrope.Campaign], object], what: str = "") -> int:

@@ -8,10 +8,10 @@ from contextlib import redirect_stdout
 
 import tightrope
 from tightrope.errors import InputError
+from tightrope.shell.files import after_the_work
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName
-from tightrope.shell.saving import after_the_work
-from tightrope.shell.saying import answer, say
+from tightrope.shell.output import answer, say
 
 
 def plan(

@@ -13,7 +13,7 @@ import tightrope
 from tightrope.errors import HaltedError, InputError, PolicyError
 from tightrope.formats import counted, finite
 from tightrope.shell.campaigns import tables
-from tightrope.shell.campaigns.opening import (
+from tightrope.shell.campaigns.access import (
     AtCampaign,
     AtStore,
     TicketId,
@@ -23,7 +23,7 @@ from tightrope.shell.campaigns.opening import (
     stored,
     task_of,
 )
-from tightrope.shell.saying import answer, print_lines, say
+from tightrope.shell.output import answer, print_lines, say
 
 if TYPE_CHECKING:
     from tightrope.live.stores import Store

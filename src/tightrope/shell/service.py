@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tightrope.errors import InputError, nearest
 from tightrope.shell.commands import Argument, Group
 from tightrope.shell.options import Json, StoreName
-from tightrope.shell.saying import answer, say
+from tightrope.shell.output import answer, say
 
 if TYPE_CHECKING:
     from tightrope.service.keys import Key

@@ -18,7 +18,7 @@ from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, named
 from tightrope.shell.options import CampaignName, Json, StoreName
-from tightrope.shell.saying import answer
+from tightrope.shell.output import answer
 
 if TYPE_CHECKING:
     from tightrope.live.stores import Store

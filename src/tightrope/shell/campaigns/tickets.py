@@ -14,7 +14,7 @@ import tightrope
 from tightrope.errors import InputError, nearest
 from tightrope.formats import counted
 from tightrope.shell.campaigns import tables
-from tightrope.shell.campaigns.opening import (
+from tightrope.shell.campaigns.access import (
     AtCampaign,
     Note,
     Penalties,
@@ -33,7 +33,7 @@ from tightrope.shell.campaigns.opening import (
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
 from tightrope.shell.options import PolicyName, ProblemName
-from tightrope.shell.saying import answer, say
+from tightrope.shell.output import answer, say
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from typing import Annotated
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.fitting import limits_of, number_or_column
+from tightrope.shell.fits import limits_of, number_or_column
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Json, PolicyNames
-from tightrope.shell.saying import answer, say
+from tightrope.shell.output import answer, say
 
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
 

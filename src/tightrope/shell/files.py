@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import tightrope
 from tightrope.errors import InputError, OutputError, TightropeError
-from tightrope.shell.saying import say
+from tightrope.shell.output import say
 
 
 def keep(results: tightrope.Results, wanted: str) -> bool:
