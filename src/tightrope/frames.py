@@ -32,8 +32,7 @@ def summary_columns(rows: Sequence[SummaryRow], limits: Mapping[str, float]) -> 
     """Columns with a row per policy, budget and limit; if M = 0, per policy and budget."""
     lines = [line for row in rows for line in _lines(row, limits)]
     return {
-        name: (TYPES.get(name, float), [line[name] for line in lines])
-        for name in _line(rows[0], None, None, None, None)
+        name: (TYPES.get(name, float), [line[name] for line in lines]) for name in _line(rows[0])
     }
 
 
@@ -45,17 +44,17 @@ TYPES = {
 
 def _lines(row: SummaryRow, limits: Mapping[str, float]) -> list[dict[str, Any]]:
     if not limits:
-        return [_line(row, None, None, None, None)]
+        return [_line(row)]
     of_limits = zip(limits, limits.values(), row.violation, row.queue_max, strict=True)
     return [_line(row, *one) for one in of_limits]
 
 
 def _line(
     row: SummaryRow,
-    name: str | None,
-    limit: float | None,
-    violation: Estimate | None,
-    queue: float | None,
+    name: str | None = None,
+    limit: float | None = None,
+    violation: Estimate | None = None,
+    queue: float | None = None,
 ) -> dict[str, Any]:
     """A line of a row, with what belongs to one limit; None if there is none."""
     rate = None if limit is None or violation is None else limit + violation.mean

@@ -104,7 +104,7 @@ def tune(
     return 0 if found.feasible else 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class FewRuns(Effort):
     """How much an arena simulates by default, of each policy on each problem."""
 

@@ -73,7 +73,7 @@ Budget = Annotated[float, BUDGET]
 Budgets = Annotated[Sequence[float], BUDGET]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Effort:
     """How much is simulated, and on what."""
 

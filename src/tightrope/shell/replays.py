@@ -19,7 +19,7 @@ from tightrope.shell.output import answer, say
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Recorded:
     """What the columns of a file are.
 

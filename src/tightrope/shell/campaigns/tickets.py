@@ -36,7 +36,7 @@ from tightrope.shell.options import PolicyName, ProblemName
 from tightrope.shell.output import answer, say
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Terms:
     """How a campaign decides, apart from its task, budget and policy.
 
