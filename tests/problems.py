@@ -12,7 +12,7 @@ from tests.conftest import bernoulli_problem
 from tightrope import Arm, Change, ChoicePolicy, LyOn, Policy, Problem, Results, Uniform
 from tightrope.policies.base import Setup, limits_of
 from tightrope.results import Runs
-from tightrope.testing import _dollars
+from tightrope.testing.policies import _dollars
 
 BEFORE = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.3, 0.2)]
 AFTER = [(0.6, 0.2, 0.5), (0.5, 0.3, 0.2), (0.4, 0.9, 0.5)]

@@ -42,7 +42,7 @@ from tightrope.service.pages.curves import charts_of
 from tightrope.service.pages.facts import Facts, best_of
 from tightrope.service.pages.history import History
 from tightrope.shell.campaigns.tables import print_status
-from tightrope.shell.fitting import limits_of
+from tightrope.shell.fits import limits_of
 
 SIZE = 64.0
 PULL = Limit(0.4, per="pull")

@@ -20,7 +20,7 @@ from tightrope.paper.claims import CLAIMS
 from tightrope.policies import POLICIES
 from tightrope.problem.ready import ready_problem
 from tightrope.shell.commands import Argument, Group, called, parameters
-from tightrope.shell.describing import describe
+from tightrope.shell.policies import describe
 from tightrope.theory.bounds import bounds
 from tightrope.theory.citations import CITED, cited
 

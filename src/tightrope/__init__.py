@@ -120,7 +120,7 @@ _MOVED = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def _found(name: str) -> Any:
     if name in _MOVED:
         place = f"tightrope.{_MOVED[name]}"
         text = f"tightrope.{name} has moved to {place}; version 0.4 has it there alone"
@@ -133,6 +133,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tightrope' has no attribute {name!r}")
     found = globals()[name] = getattr(importlib.import_module(f"tightrope.{module}"), name)
     return found
+
+
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
+    __getattr__ = _found
 
 
 def __dir__() -> list[str]:
@@ -148,14 +152,14 @@ class _Package(types.ModuleType):
 
     @property
     def optimum(self) -> Any:
-        return __getattr__("optimum")
+        return _found("optimum")
 
     @optimum.setter
     def optimum(self, package: object) -> None: ...
 
     @property
     def arena(self) -> Any:
-        return __getattr__("arena")
+        return _found("arena")
 
     @arena.setter
     def arena(self, package: object) -> None: ...

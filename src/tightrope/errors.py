@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from difflib import get_close_matches
 from typing import ClassVar
 
 __all__ = [
@@ -180,6 +179,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     >>> nearest("x", ["lyon", "lyoff"])
     'known: lyon, lyoff'
     """
+    from difflib import get_close_matches  # only a mistake needs it
+
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1)
     return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)

@@ -12,7 +12,6 @@ import io
 import json
 import math
 import os
-import re
 import secrets
 import stat
 import zipfile
@@ -23,6 +22,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
 from tightrope.errors import InputError, OutputError, ResultsError
 
@@ -137,17 +137,17 @@ def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
     return target, old
 
 
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
 def _kind(mode: int) -> str:
-    for test, kind in (
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    ):
-        if test(mode):
-            return kind
-    return "not a plain file"
+    return KINDS.get(stat.S_IFMT(mode), "not a plain file")
 
 
 def _cannot(path: PathLike, reason: str) -> str:
@@ -189,10 +189,6 @@ SEAL = b"sha256:"  # the zip's comment is this and 64 hex digits
 DIGITS = 64
 DEFLATE = 1032  # largest expansion factor of deflate
 HEADER = "header"
-NPY = re.compile(
-    rb"\{'descr': '([<>|=]?[biufU]\d{1,9})', 'fortran_order': (True|False),"
-    rb" 'shape': \(((?:\d{1,18},? ?)*)\), \} *\n"
-)
 LONGEST_NPY_HEADER = 4096
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -231,7 +227,7 @@ def read_arrays(path: PathLike, check: Check | None = None) -> tuple[dict[str, A
     Older archives without a checksum are read too.
     """
     with _opened(path) as (archive, header, members):
-        said = {name: _declared(archive, member)[0] for name, member in members.items()}
+        said = {name: _declared(archive, member) for name, member in members.items()}
         if check is not None:
             check(header, said)
         return header, {name: _array(archive, member) for name, member in members.items()}
@@ -270,7 +266,7 @@ def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], M
 
 
 def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> dict[str, Any]:
-    said, _, _ = _declared(archive, member)
+    said = _declared(archive, member)
     if said.dtype.kind != "U" or said.shape != ():
         raise ValueError("its header is not text")
     header = json.loads(str(_array(archive, member)))
@@ -322,31 +318,20 @@ def _members(archive: zipfile.ZipFile, size: int) -> Members:
     return members
 
 
-def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> tuple[Declared, int, bool]:
-    """A member's declared array, where its data begin, and whether it is in Fortran order."""
+def _declared(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Declared:
+    """A member's array as its header declares it; raises unless its data have that size."""
     with archive.open(member) as file:
-        magic = file.read(8)
-        if magic[:6] != b"\x93NUMPY" or magic[6] not in (1, 2, 3):
-            raise ValueError(f"{member.filename!r} is not an array")
-        digits = 2 if magic[6] == 1 else 4
-        length = int.from_bytes(file.read(digits), "little")
-        if length > LONGEST_NPY_HEADER:
-            raise ValueError(f"{member.filename!r}: its header is too long")
-        found = NPY.fullmatch(file.read(length))
-    if found is None:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, dtype = read(file, max_header_size=LONGEST_NPY_HEADER)
+        start = file.tell()
+    if dtype.kind not in "biufU":
         raise ValueError(f"{member.filename!r}: not an array of plain numbers or text")
-    dtype = np.dtype(found[1].decode())
-    shape = tuple(int(part) for part in found[3].replace(b" ", b"").split(b",") if part)
-    start = 8 + digits + length
     if start + math.prod(shape) * dtype.itemsize != member.file_size:
         raise ValueError(f"{member.filename!r}: {shape} values are not what the file holds")
-    return Declared(dtype, shape), start, found[2] == b"True"
+    return Declared(dtype, shape)
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    said, start, by_columns = _declared(archive, member)
     with archive.open(member) as file:
-        file.read(start)
-        data = bytearray(file.read())
-    order: Any = "F" if by_columns else "C"
-    return np.ndarray(said.shape, said.dtype, data, order=order)
+        return npy.read_array(file, allow_pickle=False)

@@ -32,57 +32,49 @@ def summary_columns(rows: Sequence[SummaryRow], limits: Mapping[str, float]) -> 
     """Columns with a row per policy, budget and limit; if M = 0, per policy and budget."""
     lines = [line for row in rows for line in _lines(row, limits)]
     return {
-        name: (kind, [line[name] for line in lines])
-        for name, kind in (LIMIT_COLUMNS | POLICY_COLUMNS).items()
+        name: (TYPES.get(name, float), [line[name] for line in lines]) for name in _line(rows[0])
     }
 
 
-def _ends(name: str) -> dict[str, type]:
-    return {f"{name}{end}": float for end in ("", "_se", "_low", "_high")}
-
-
-LIMIT_COLUMNS: dict[str, type] = {
-    **{"policy": str, "knows": str, "budget": float, "runs": int},
-    **{"limit_name": str, "limit": float, "penalty_rate": float},
-    **_ends("violation"),
-    "queue_max": float,
-}
-POLICY_COLUMNS: dict[str, type] = {
-    **_ends("reward_rate"),
-    **_ends("regret"),
-    **{"pulls": float, "steps": int},
-    **{"seconds": float, "compile_seconds": float, "backend": str},
+TYPES = {
+    **dict.fromkeys(("policy", "knows", "limit_name", "backend"), str),
+    **dict.fromkeys(("runs", "steps"), int),
 }
 
 
 def _lines(row: SummaryRow, limits: Mapping[str, float]) -> list[dict[str, Any]]:
-    whole = {name: getattr(row, name, None) for name in ("policy", *LIMIT_COLUMNS, *POLICY_COLUMNS)}
-    whole |= dict.fromkeys(("limit_name", "limit", "penalty_rate", "queue_max"))
-    whole |= _numbers("violation", None) | _numbers("regret", row.regret)
-    whole |= _numbers("reward_rate", row.reward_rate)
     if not limits:
-        return [whole]
-    return [
-        {
-            **whole,
-            "limit_name": name,
-            "limit": limit,
-            "penalty_rate": limit + one.mean,
-            **_numbers("violation", one),
-            "queue_max": queue,
-        }
-        for (name, limit), one, queue in zip(
-            limits.items(), row.violation, row.queue_max, strict=True
-        )
-    ]
+        return [_line(row)]
+    of_limits = zip(limits, limits.values(), row.violation, row.queue_max, strict=True)
+    return [_line(row, *one) for one in of_limits]
+
+
+def _line(
+    row: SummaryRow,
+    name: str | None = None,
+    limit: float | None = None,
+    violation: Estimate | None = None,
+    queue: float | None = None,
+) -> dict[str, Any]:
+    """A line of a row, with what belongs to one limit; None if there is none."""
+    rate = None if limit is None or violation is None else limit + violation.mean
+    return {
+        **{key: getattr(row, key) for key in ("policy", "knows", "budget", "runs")},
+        **{"limit_name": name, "limit": limit, "penalty_rate": rate},
+        **_numbers("violation", violation),
+        "queue_max": queue,
+        **_numbers("reward_rate", row.reward_rate),
+        **_numbers("regret", row.regret),
+        **{key: getattr(row, key) for key in ("pulls", "steps")},
+        **{key: getattr(row, key) for key in ("seconds", "compile_seconds", "backend")},
+    }
 
 
 def _numbers(name: str, value: Estimate | None) -> dict[str, float | None]:
     """An estimate's columns."""
-    if value is None:
-        return dict.fromkeys(_ends(name))
-    low, high = value.interval or (None, None)
-    return dict(zip(_ends(name), (value.mean, value.error, low, high), strict=True))
+    low, high = (value and value.interval) or (None, None)
+    mean, error = (value.mean, value.error) if value else (None, None)
+    return {name: mean, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
 
 
 def run_columns(

@@ -1,4 +1,4 @@
-"""Ctrl-C that Python would drop: kept, and raised again where it can be.
+"""Signals that stop a command: SIGTERM as Ctrl-C, and a Ctrl-C that Python would drop.
 
 A KeyboardInterrupt that is raised inside a callback from C (LLVM's, while numba compiles), a
 finaliser or the callback of a weak reference cannot leave it: Python prints it and goes on.
@@ -6,13 +6,14 @@ finaliser or the callback of a weak reference cannot leave it: Python prints it 
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["not_dropped"]
+__all__ = ["not_dropped", "stopped_status", "terminable"]
 
 _dropped: list[BaseException | None] = []  # in the blocks that are open now
 
@@ -51,3 +52,31 @@ def not_dropped(message: str = "") -> Iterator[Callable[[], None]]:
     finally:
         sys.unraisablehook = before
         _dropped.clear()
+
+
+_signals: list[int] = []  # received signals that stop this process
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that finished runs are kept and reported."""
+
+    def stop(number: int, frame: object) -> None:
+        _signals.append(number)
+        raise KeyboardInterrupt
+
+    _signals.clear()
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def stopped_status() -> int:
+    """The status of a command that was stopped: 128 plus the signal's number."""
+    return 128 + (_signals[0] if _signals else signal.SIGINT)

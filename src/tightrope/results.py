@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,7 @@ Floats = npt.NDArray[np.float64]
 FORMAT = 1  # version of the file format; files of other versions are refused
 NORMALISED = Scales()
 ROWS, WEIGHTS = "observed_rows", "observed_weights"  # arrays of a problem with very many rows
+FACTS = ("version", "seed", "budgets", "complete", "delay", "lost")  # in a file's header
 NOT_IN_HEADER = ("normalised_runs", "scales")  # fields of a record that a file's header leaves out
 
 
@@ -59,23 +60,26 @@ class Runs:
     queue_max: Floats  # [G, R, M]
 
     @classmethod
+    def of(cls, values: Callable[[str], npt.NDArray[Any]]) -> Runs:
+        """Runs from a function that has the array of each field.
+
+        In C order, as after reading a file: sums depend on the order in the last bit.
+        """
+        return cls(*(np.asarray(values(field.name), order="C") for field in fields(cls)))
+
+    @classmethod
     def join(cls, parts: Sequence[Runs], axis: int) -> Runs:
         """The parts concatenated along ``axis``."""
-        return cls(
-            *(
-                _packed(np.concatenate([getattr(p, f.name) for p in parts], axis))
-                for f in fields(cls)
-            )
-        )
+        return cls.of(lambda name: np.concatenate([getattr(p, name) for p in parts], axis))
 
     @classmethod
     def stack(cls, parts: Sequence[Runs]) -> Runs:
         """Parts at G budgets, stacked along a new first dimension."""
-        return cls(*(_packed(np.stack([getattr(p, f.name) for p in parts])) for f in fields(cls)))
+        return cls.of(lambda name: np.stack([getattr(part, name) for part in parts]))
 
     def __getitem__(self, key: Any) -> Runs:
         """The runs at a numpy index of the first dimensions (budgets, runs)."""
-        return Runs(*(_packed(getattr(self, f.name)[key]) for f in fields(self)))
+        return Runs.of(lambda name: getattr(self, name)[key])
 
     def in_units(self, scales: Scales) -> Runs:
         """These normalised runs in the user's units, given the ``scales`` of these units."""
@@ -91,11 +95,6 @@ class Runs:
             queue=self.queue * penalties,
             queue_max=self.queue_max * penalties,
         )
-
-
-def _packed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The values in C order, as after reading a file: sums depend on the order in the last bit."""
-    return np.asarray(values, order="C")
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,6 +118,11 @@ class Record:
     def runs(self) -> Runs:
         """The runs [G, R] in the user's units."""
         return self.normalised_runs.in_units(self.scales)
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The normalised runs by field."""
+        return dict(vars(self.normalised_runs))
 
     def __repr__(self) -> str:
         budgets, runs = self.normalised_runs.reward.shape
@@ -161,11 +165,9 @@ class Results:
             and all(getattr(self, one) == getattr(other, one) for one in facts)
             and np.array_equal(self.run_numbers, other.run_numbers)
             and all(
-                np.array_equal(
-                    getattr(a.normalised_runs, f.name), getattr(b.normalised_runs, f.name)
-                )
+                np.array_equal(mine, theirs)
                 for a, b in zip(self.records, other.records, strict=True)
-                for f in fields(Runs)
+                for mine, theirs in zip(a.arrays.values(), b.arrays.values(), strict=True)
             )
         )
 
@@ -293,24 +295,17 @@ class Results:
                 f"{os.fspath(path)} holds complete results, these were interrupted; name another"
                 " file, or overwrite=True"
             )
+        kept = [f.name for f in fields(Record) if f.name not in NOT_IN_HEADER]
         header = {
             "format": FORMAT,
-            "version": self.version,
-            "seed": self.seed,
-            "budgets": self.budgets,
-            "complete": self.complete,
-            "delay": self.delay,
-            "lost": self.lost,
+            **{name: getattr(self, name) for name in FACTS},
             "problem": self.problem.outline,
-            "records": [
-                {f.name: getattr(r, f.name) for f in fields(Record) if f.name not in NOT_IN_HEADER}
-                for r in self.records
-            ],
+            "records": [{name: getattr(one, name) for name in kept} for one in self.records],
         }
         arrays = {
-            f"{i}.{f.name}": getattr(record.normalised_runs, f.name)
+            f"{i}.{name}": array
             for i, record in enumerate(self.records)
-            for f in fields(Runs)
+            for name, array in record.arrays.items()
         }
         if self.problem.row_count > MOST_INLINE:
             rows = self.problem.observed_rows()
@@ -328,21 +323,16 @@ class Results:
             raise ResultsError(f"{os.fspath(path)}: its problem cannot be read: {error}") from error
         records = []
         for i, facts in enumerate(header["records"]):
-            known = {f.name: facts[f.name] for f in fields(Record) if f.name in facts}
+            known = {f.name: _hashed(facts[f.name]) for f in fields(Record) if f.name in facts}
             runs = Runs(*(arrays[f"{i}.{f.name}"] for f in fields(Runs)))
-            known |= {"normalised_runs": runs, "seconds": tuple(facts["seconds"])}
-            records.append(Record(**known))
-        return cls(
-            problem=problem,
-            budgets=tuple(header["budgets"]),
-            seed=header["seed"],
-            run_numbers=arrays["run_numbers"],
-            records=tuple(records),
-            version=header["version"],
-            complete=header["complete"],
-            delay=tuple(header.get("delay", (0,))),  # not in older files
-            lost=header.get("lost", 0.0),
-        )
+            records.append(Record(normalised_runs=runs, **known))
+        known = {name: _hashed(header[name]) for name in FACTS if name in header}
+        return cls(problem, run_numbers=arrays["run_numbers"], records=tuple(records), **known)
+
+
+def _hashed(value: Any) -> Any:
+    """A list of a file's header as the tuple that it was."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _holds_complete(path: str | os.PathLike[str]) -> bool:
@@ -443,9 +433,8 @@ def net_penalties(problem: Problem, runs: Runs) -> Floats:
     if not problem.not_per_cost:
         return runs.penalty
     cost, pulls = runs.arm_cost.sum(axis=1), runs.pulls.sum(axis=1)
-    totals = np.stack(
-        [k.unit.pick(cost, pulls, runs.reward) for k in problem.limit_kinds]
-    )  # [M, R]
+    kinds = problem.limit_kinds
+    totals = np.stack([kind.unit.pick(cost, pulls, runs.reward) for kind in kinds])  # [M, R]
     return np.asarray(runs.penalty - problem.moments.limits * (totals - cost).T)
 
 

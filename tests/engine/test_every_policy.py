@@ -21,7 +21,7 @@ from tightrope import Controller, IndexPolicy, parse_policy, ready_problem
 from tightrope.engine import cpu, gpu, python, single
 from tightrope.engine.planning import plan_jobs
 from tightrope.policies import POLICIES
-from tightrope.testing import _dollars
+from tightrope.testing.policies import _dollars
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 EVERY_POLICY = [

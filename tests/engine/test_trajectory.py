@@ -10,7 +10,7 @@ from tests.problems import Astray, LeastPulled, Speller, changing, turning
 from tightrope import LyOn, parse_policy, simulate, trajectory
 from tightrope.errors import InputError, NotCompiledWarning, PolicyError
 from tightrope.policies import POLICIES
-from tightrope.testing import _dollars
+from tightrope.testing.policies import _dollars
 
 EVERY_POLICY = [
     *POLICIES,

@@ -24,7 +24,7 @@ from tightrope.live.background import Background
 from tightrope.live.calls import NativeCalls
 from tightrope.live.rebuild import new_state, with_record
 from tightrope.policies import POLICIES
-from tightrope.testing import _dollars
+from tightrope.testing.policies import _dollars
 
 MEANS = [(0.4, 0.8, 0.6, 0.5), (0.6, 0.6, 0.3, 0.2), (0.5, 0.3, 0.1, 0.4)]
 

@@ -20,7 +20,7 @@ from tightrope.kernels.run_state import (
 from tightrope.kernels.spec import spec_of
 from tightrope.policies.base import set_up
 from tightrope.policies.state import State
-from tightrope.testing import _dollars
+from tightrope.testing.policies import _dollars
 
 TEXTS = ["lyon", "lyoff", "lyon:window0=1", "resolve", "resolve:discount0=1", "uniform-random"]
 

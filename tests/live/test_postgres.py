@@ -21,7 +21,7 @@ from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
 from tightrope.live import archive
 from tightrope.live.archive import backup_store, restore_store
 from tightrope.live.stores import base, copies, open_store, postgres
-from tightrope.testing import _in_threads, _rows
+from tightrope.testing.stores import _in_threads, _rows
 
 TASK = Task(["mail", "call"], {"complaints": 0.5})
 
@@ -288,7 +288,7 @@ HOLDER = """
 import sys
 from tightrope.errors import StoreError
 from tightrope.live.stores import open_store
-from tightrope.testing import _rows
+from tightrope.testing.stores import _rows
 
 store = open_store(sys.argv[1])
 store.deadline = float(sys.argv[2])
@@ -338,7 +338,7 @@ BUSY = """
 import sys
 from tightrope.errors import StoreError
 from tightrope.live.stores import open_store
-from tightrope.testing import _rows
+from tightrope.testing.stores import _rows
 
 store = open_store(sys.argv[1])
 store.deadline, head = float(sys.argv[2]), 0

@@ -23,7 +23,7 @@ from tightrope.report.figures import draw, save
 from tightrope.report.html import block
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill, illustrated
-from tightrope.report.panels import Panel, PolicyCurve, Reference
+from tightrope.report.panels import WIDE, Panel, PolicyCurve, Reference
 from tightrope.report.rows import of_limits
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import NORMAL_95
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["figure", "page", "panels", "print_plan", "require_report", "sentences", "tables"]
 
 TEMPLATE = "plan.html.j2"
-WIDE = 20.0  # budgets that span this factor get a logarithmic axis
 BAND = "5 % to 95 %, and darker 25 % to 75 %, of the runs"
 MOST_SOURCE = 20_000  # characters of the problem's TOML on the page
 MOST_COLUMNS = 4  # panels side by side in the picture

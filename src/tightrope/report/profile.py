@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import TYPE_CHECKING
 
 from tightrope.data.profile import MOST_ARMS, MOST_CHANNELS, ArmProfile, Profile
-from tightrope.formats import NOTHING, estimates, number
+from tightrope.formats import estimates, number
 from tightrope.names import in_table, in_text
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill
@@ -76,36 +77,21 @@ def _verdict(found: Profile) -> list[str]:
 
 def profile_page(found: Profile, title: str) -> str:
     """The page as HTML; every text is escaped."""
-    arms = found.arms[:MOST_ARMS]
-    means = [_means(found, place) for place in range(len(found.channels))]
-    tops = [
-        max(scale, *(one.largest[place] for one in found.arms))
-        for place, scale in enumerate(found.scales)
-    ]
+    arms, few = found.arms[:MOST_ARMS], found.channels[:MOST_CHANNELS]
     return fill(
         TEMPLATE,
         title=f"Profile of {in_table(title)}",
         found=found,
         facts=_facts(found),
-        arms=[
-            {
-                "arm": one,
-                "cells": [
-                    {
-                        "channel": channel,
-                        "text": means[place][k],
-                        "bars": _bars(one, place),
-                        "label": _bars_label(one, channel, place),
-                    }
-                    for place, channel in enumerate(found.channels)
-                ],
-            }
-            for k, one in enumerate(arms)
-        ],
+        arms=arms,
+        means=[_means(found, place) for place in range(len(found.channels))],
+        bars=_bars,
         left=len(found.arms) - len(arms),
-        tops=tops,
-        pairs=_pairs(found),
-        correlations=[_correlations(found, one) for one in arms],
+        tops=[
+            max(scale, *(one.largest[place] for one in found.arms))
+            for place, scale in enumerate(found.scales)
+        ],
+        pairs=[f"{one}, {two}" for one, two in combinations(few, 2)],
         limits=_limits(found),
     )
 
@@ -158,26 +144,3 @@ def _bars(one: ArmProfile, place: int) -> Markup:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
         f"{drawn}</svg>"
     )
-
-
-def _bars_label(one: ArmProfile, channel: str, place: int) -> str:
-    return (
-        f"{channel} of {one.name}: mean {one.means[place].mean:.4g}, up to {one.largest[place]:.4g}"
-    )
-
-
-def _pairs(found: Profile) -> list[str]:
-    """The pairs of outcomes whose correlations are shown."""
-    few = found.channels[:MOST_CHANNELS]
-    return [f"{one}, {two}" for i, one in enumerate(few) for two in few[i + 1 :]]
-
-
-def _correlations(found: Profile, one: ArmProfile) -> list[dict[str, Any]]:
-    return [
-        {
-            "text": NOTHING if value is None else f"{value:+z.2f}",
-            "strength": 0 if value is None else round(100 * abs(value)),
-            "negative": value is not None and value < 0.0,
-        }
-        for value in (one.correlations[pair] for pair in _pairs(found))
-    ]

@@ -62,27 +62,18 @@ class ReportRow(SummaryRow):
             "outside_theory": self.outside_theory,
         }
 
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> ReportRow:
-        """The row from a dictionary, without the intervals of the shares."""
-        return cls(
-            **vars(SummaryRow.from_dict(row)),
-            problem=row.get("problem", ""),
-            outside_theory=bool(row.get("outside_theory", False)),
-        )
-
 
 def typed(rows: Sequence[AnyRow]) -> list[ReportRow]:
-    """Rows of any kind as :class:`ReportRow`."""
-    return [_typed(row) for row in rows]
+    """Rows of any kind as :class:`ReportRow`; dictionaries have no intervals of the shares."""
+    return [row if isinstance(row, ReportRow) else _typed(row) for row in rows]
 
 
 def _typed(row: AnyRow) -> ReportRow:
-    if isinstance(row, ReportRow):
-        return row
-    if isinstance(row, SummaryRow):
-        return ReportRow(**{one.name: getattr(row, one.name) for one in fields(SummaryRow)})
-    return ReportRow.from_dict(row)
+    own: dict[str, Any] = {}
+    if not isinstance(row, SummaryRow):
+        own = {key: row[key] for key in ("problem", "outside_theory") if key in row}
+        row = SummaryRow.from_dict(row)
+    return ReportRow(**{one.name: getattr(row, one.name) for one in fields(SummaryRow)}, **own)
 
 
 def entries(row: AnyRow) -> Mapping[str, Any]:

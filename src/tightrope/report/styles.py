@@ -19,13 +19,7 @@ INK = "#1a1b1e"
 PAPER = "#fefefd"
 QUIET = "#8d9096"
 
-OTHER_COLOURS = (
-    "#882255",
-    "#44aa99",
-    "#999933",
-    "#7a5195",
-    "#8c564b",
-)  # for policies without a colour of their own
+OTHER_COLOURS = ("#882255", "#44aa99", "#999933", "#7a5195", "#8c564b")  # for policies without one
 GRADES = ("#4cb07a", "#26828e", "#3e4989", "#440154")  # viridis, light to dark
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (4, 1.4, 1, 1.4)), (0, (1.2, 1.2)))

@@ -33,8 +33,6 @@ from typing import (
 from tightrope.errors import InputError, nearest
 from tightrope.version import __version__
 
-__all__ = ["Argument", "Group", "called", "complete", "parameters"]
-
 TOLD = re.compile(r"(\w+)(?: (\S+))?:(?: (.*))?")  # name METAVAR: help
 Command = Callable[..., int]
 

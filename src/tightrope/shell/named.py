@@ -8,8 +8,6 @@ from typing import Any
 
 from tightrope.errors import InputError
 
-__all__ = ["by_name", "named"]
-
 
 def named(text: str) -> str:
     """``NAME=X``, or a number alone, as it was written: for options that are read later."""

@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
+import tightrope
 from tightrope.errors import TightropeError
 from tightrope.shell.commands import Argument
-
-__all__ = [
-    "Backend",
-    "Budget",
-    "Budgets",
-    "CampaignName",
-    "Folder",
-    "Fresh",
-    "Json",
-    "PolicyName",
-    "PolicyNames",
-    "ProblemName",
-    "ProblemNames",
-    "Quiet",
-    "StoreName",
-    "Threads",
-]
 
 
 def _problems(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
-    from tightrope.problem.ready import ready_names
-
-    return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
+    return [*tightrope.ready_names(), *FilesCompleter(("toml",))(prefix)]
 
 
 def _policies(prefix: str, **_: Any) -> list[str]:
@@ -89,3 +71,19 @@ PolicyNames = Annotated[Sequence[str], POLICY]
 BUDGET = Argument("B", "in the problem's cost units")
 Budget = Annotated[float, BUDGET]
 Budgets = Annotated[Sequence[float], BUDGET]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Effort:
+    """How much is simulated, and on what."""
+
+    runs: int = 1000
+    seed: int = 0
+    quiet: Quiet = False
+    backend: Backend = "auto"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments of a function that simulates."""
+        kept = {"runs": self.runs, "seed": self.seed, "backend": self.backend}
+        return {**kept, "progress": False if self.quiet else None}

@@ -1,10 +1,10 @@
 """``tightrope campaign``: a command opens the campaign, does one thing and prints what came of it.
 
-``deciding``, ``looking`` and ``changing`` have the commands, with what is common to them in
-``opening``; ``tables`` are what people see.
+``tickets``, ``views`` and ``changes`` have the commands, with what is common to them in ``access``;
+``tables`` are what people see.
 """
 
-from tightrope.shell.campaigns import changing, deciding, looking
+from tightrope.shell.campaigns import changes, tickets, views
 from tightrope.shell.commands import Group
 
 __all__ = ["CAMPAIGN"]
@@ -22,10 +22,7 @@ command reports as done survives a crash.
       --penalty bad=0
   tightrope campaign status router.db november
 """,
-    *(deciding.create, deciding.ask, deciding.tell, deciding.void, deciding.amend),
-    *(deciding.quarantine, looking.status, looking.tickets, looking.why, looking.outlook),
-    *(looking.events, looking.export, looking.verify, looking.list_),
-    *(changing.pause, changing.resume, changing.close, changing.pin, changing.add_arm),
-    *(changing.retire_arm, changing.reprice, changing.add_budget, changing.notes),
-    *(changing.change, changing.backup, changing.restore, changing.archive),
+    *tickets.COMMANDS,
+    *views.COMMANDS,
+    *changes.COMMANDS,
 )

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tightrope.formats import NOTHING, amounts, number
+import tightrope
+from tightrope.formats import NOTHING, amounts, counted, number
 from tightrope.names import in_table, in_text
-from tightrope.report.model import Column, Table, print_table
+from tightrope.shell.output import print_lines
 
 if TYPE_CHECKING:
-    from tightrope.live import Ticket
     from tightrope.live.events import Row
     from tightrope.live.status import Why
-    from tightrope.problem import Task
-
-__all__ = [
-    "event_words",
-    "print_list",
-    "print_quarantine",
-    "print_status",
-    "print_why",
-    "ticket_words",
-]
 
 MOST_ARMS = 20  # rows of a table of arms
 COLOURS = {"open": "green", "paused": "yellow", "halted": "red"}
@@ -40,6 +30,8 @@ def _print(
 
     On a narrow terminal its last columns are left out, and a line names them.
     """
+    from tightrope.report.model import Column, Table, print_table
+
     columns = [
         Column(heading, [row[at] for row in rows], number=at >= left)
         for at, heading in enumerate(headings)
@@ -47,19 +39,18 @@ def _print(
     print_table(Table(columns, notes=lines), spare=headings[:left:-1])
 
 
-def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
+def print_status(status: Mapping[str, Any], task: tightrope.Task, means: Means) -> None:
     """A campaign's money, tickets, limits and arms."""
     from rich.console import Console
     from rich.text import Text
 
-    why = f" ({status['why']})" if status["why"] else ""
     head = Text(in_text(f"{status['name']}: "), "bold")
-    head.append(in_text(f"{status['state']}{why}"), COLOURS.get(status["state"], "red"))
+    head.append(in_text(state_words(status)), COLOURS.get(status["state"], "red"))
     Console(highlight=False, soft_wrap=True).print(head)
-    shadow = ", shadow: another system acts" if status["shadow"] else ""
-    print(in_text(f"policy {status['policy']}, stop {status['stop']}{shadow}"))
+    shadow = ", shadow: another system acts" * status["shadow"]
+    print_lines([f"policy {status['policy']}, stop {status['stop']}{shadow}"])
     if status["pinned"] is not None:
-        print(in_text(f"arm {status['pinned']!r} is pinned"))
+        print_lines([f"arm {status['pinned']!r} is pinned"])
     accounts = {"budget": status, **status["hard"]}
     rows = []
     for name, one in accounts.items():
@@ -68,9 +59,7 @@ def print_status(status: Mapping[str, Any], task: Task, means: Means) -> None:
         rows.append([name, *numbers, f"{100.0 * used:.1f} %"])
     _print(["", *MONEY, "used"], rows)
     print(_ticket_counts(status))
-    print(f"reward {number(status['reward'], 6)}")
-    for line in _troubles(status):
-        print(in_text(line))
+    print_lines([f"reward {number(status['reward'], 6)}", *_troubles(status)])
     _print_limits(status, task)
     _print_arms(status["arms"], task.channels, means)
 
@@ -80,28 +69,20 @@ def _ticket_counts(status: Mapping[str, Any]) -> str:
     held = status["asked"] - sum(status[key] for key in COUNTS)
     counts = [f"{status[key]:,} {word}" for key, word in COUNTS.items() if status[key]]
     counts += [f"{held:,} charged after a refused report"] if held else []
-    asked = "1 ticket" if status["asked"] == 1 else f"{status['asked']:,} tickets"
-    return f"{asked}: {', '.join(counts)}" if counts else asked
+    return ": ".join([counted(status["asked"], "ticket"), *filter(None, [", ".join(counts)])])
 
 
-COUNTS = {
-    "in_flight": "in flight",
-    "told": "told",
-    "voided": "voided",
-    "expired": "expired",
+COUNTS = {key: key.replace("_", " ") for key in ("in_flight", "told", "voided", "expired")}
+TROUBLES = {
+    "quarantined": "reports in quarantine",
+    "late": "told late, after they had expired",
+    "overruns": "told above what was reserved or possible",
+    "refused": "reports refused and not kept: the quarantine was full",
 }
 
 
 def _troubles(status: Mapping[str, Any]) -> list[str]:
-    found = []
-    if status["quarantined"]:
-        found.append(f"{status['quarantined']:,} reports in quarantine")
-    if status["late"]:
-        found.append(f"{status['late']:,} told late, after they had expired")
-    if status["overruns"]:
-        found.append(f"{status['overruns']:,} told above what was reserved or possible")
-    if status["refused"]:
-        found.append(f"{status['refused']:,} reports refused and not kept: the quarantine was full")
+    found = [f"{status[key]:,} {words}" for key, words in TROUBLES.items() if status[key]]
     if status["doubtful"]:
         found.append(
             f"restored from a backup; {len(status['doubtful']):,} tickets in doubt:"
@@ -110,7 +91,7 @@ def _troubles(status: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _print_limits(status: Mapping[str, Any], task: Task) -> None:
+def _print_limits(status: Mapping[str, Any], task: tightrope.Task) -> None:
     """Each limit, and the rate so far of what it is on."""
     if not task.limit_names:
         return
@@ -151,10 +132,14 @@ def print_why(why: Why) -> None:
     """What was known when an arm was chosen."""
     at = why.at.strftime("%Y-%m-%d %H:%M:%S UTC")
     by = "because it was pinned" if why.pinned else f"by {why.policy}"
-    print(in_text(f"{why.id}: {why.arm!r} was chosen {by}, {at}, event {why.event:,}"))
     others = [f"{name!r}" for name in why.among[:MOST_ARMS]]
     more = f" and {len(why.among) - MOST_ARMS:,} more" * (len(why.among) > MOST_ARMS)
-    print(in_text(f"among {', '.join(others)}{more}, with {why.free:,.9g} of the budget free"))
+    print_lines(
+        [
+            f"{why.id}: {why.arm!r} was chosen {by}, {at}, event {why.event:,}",
+            f"among {', '.join(others)}{more}, with {why.free:,.9g} of the budget free",
+        ]
+    )
     channels = [key for key in why.arms[0] if key not in ("arm", "pulls", "in_flight")]
     means = [[one[channel] for channel in channels] for one in why.arms]
     _print_arms(why.arms, channels, means, why.arm)
@@ -162,6 +147,9 @@ def print_why(why: Why) -> None:
 
 def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
     """Campaigns in a line each."""
+    if not campaigns:
+        print("there is no campaign yet")
+        return
     rows, halted = [], []
     for one in campaigns:
         if one["state"] == "halted":
@@ -174,14 +162,30 @@ def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
     _print(["campaign", "state", *MONEY, "in flight", "policy"], rows, left=2, lines=halted)
 
 
-def print_quarantine(reports: Sequence[Mapping[str, Any]]) -> None:
-    """Refused reports, each with why."""
-    for one in reports:
-        at = one["at"].partition(".")[0].replace("T", " ")
-        print(in_text(f"{one['number']}: {at} UTC: {one['why']}"))
+def refused_words(report: Mapping[str, Any]) -> str:
+    """A refused report in a line, with why."""
+    at = report["at"].partition(".")[0].replace("T", " ")
+    return f"{report['number']}: {at} UTC: {report['why']}"
 
 
-def ticket_words(ticket: Ticket) -> str:
+def state_words(status: Mapping[str, Any]) -> str:
+    """A campaign's state, with why it is paused."""
+    why = f" ({status['why']})" if status["why"] else ""
+    return f"{status['state']}{why}"
+
+
+def free_words(status: Mapping[str, Any]) -> str:
+    """What is left of a campaign's budget."""
+    return f"{status['free']:,.9g} of {status['budget']:,.9g} is free"
+
+
+def money_words(status: Mapping[str, Any]) -> str:
+    """What is left of a campaign's budget, and whether it has stopped."""
+    stopped = "" if status["state"] == "open" else f"; the campaign is {state_words(status)}"
+    return free_words(status) + stopped
+
+
+def ticket_words(ticket: tightrope.Ticket) -> str:
     """A ticket in a line."""
     if ticket.state != "open":
         return f"{ticket.id}: was {ticket.arm!r}, and is {ticket.state}"
@@ -193,7 +197,7 @@ def ticket_words(ticket: Ticket) -> str:
 # Lines of the log.
 
 
-def event_words(row: Row, task: Task | None) -> str:
+def event_words(row: Row, task: tightrope.Task | None) -> str:
     """An event in a line; ``task``: where the names of arms are."""
     from tightrope.live.events import when, words_of
 

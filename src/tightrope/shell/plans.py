@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 
+import tightrope
 from tightrope.errors import InputError
+from tightrope.shell.files import after_the_work
 from tightrope.shell.named import by_name
-from tightrope.shell.options import Backend, Budgets, Json, PolicyNames, ProblemName, Quiet
-from tightrope.shell.saying import answer, say
-
-__all__ = ["plan"]
+from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName
+from tightrope.shell.output import answer, say
 
 
 def plan(
@@ -25,11 +25,8 @@ def plan(
     chance: float = 0.9,
     promise: float | None = None,
     limit_name: str | None = None,
-    runs: int = 1000,
+    effort: Effort,
     draws: int = 50,
-    seed: int = 0,
-    quiet: Quiet = False,
-    backend: Backend = "auto",
     out: str | None = None,
 ) -> int:
     """Say what a budget earns, how often limits are broken, and what more is worth.
@@ -43,30 +40,24 @@ def plan(
     draws: of the bootstrap over a log's rows; 0 takes the log as the truth
     out FOLDER: write a page with fan charts, and its numbers, here
     """
-    from tightrope.data.planning import plan as make
-    from tightrope.problem.ready import load_problem
     from tightrope.report.plan import print_plan, require_report
-    from tightrope.shell.saving import after_the_work
 
-    loaded = load_problem(problem)
+    loaded = tightrope.load_problem(problem)
     if limit_name is not None and promise is None:
         raise InputError(f"--limit-name {limit_name}: must come with --promise RISK")
     if out is not None:
         require_report(out)
     with redirect_stdout(sys.stderr):  # a user's policy may print
-        found = make(
+        found = tightrope.plan(
             loaded.with_limits(by_name(limit, "--limit", loaded.limit_names)),
             policy or None,
             budgets=budget,
-            runs=runs,
+            **effort.given,
             draws=draws,
-            seed=seed,
             earn=earn,
             chance=chance,
             promise=promise,
             limit_name=limit_name,
-            backend=backend,
-            progress=False if quiet else None,
             fan=json or out is not None,
         )
     answer(json, found.summary(), lambda: print_plan(found))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+import tightrope
 from tightrope.errors import InputError, nearest
-from tightrope.names import in_text
-from tightrope.shell.campaigns.opening import (
+from tightrope.formats import counted
+from tightrope.shell.campaigns import tables
+from tightrope.shell.campaigns.access import (
     AtCampaign,
     Note,
     Penalties,
@@ -20,51 +23,23 @@ from tightrope.shell.campaigns.opening import (
     arm_of,
     brief,
     lasting,
-    money,
     opened,
     penalty_of,
-    print_status_after,
+    status_after,
     stored,
+    task_of,
+    ticket_after,
 )
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
 from tightrope.shell.options import PolicyName, ProblemName
-from tightrope.shell.saying import answer, say
-
-if TYPE_CHECKING:
-    from tightrope.live import Ticket
+from tightrope.shell.output import answer, say
 
 
-__all__ = [
-    "amend",
-    "ask",
-    "create",
-    "quarantine",
-    "tell",
-    "void",
-]
+@dataclass(kw_only=True, eq=False, repr=False)
+class Terms:
+    """How a campaign decides, apart from its task, budget and policy.
 
-
-def create(
-    at: AtCampaign,
-    *,
-    task: ProblemName,
-    budget: float,
-    policy: PolicyName | None = None,
-    stop: Literal["hard", "paper"] = "hard",
-    seed: int = 0,
-    expire_after: float = 86400.0,
-    release: Literal["even"] | None = None,
-    starts: str | None = None,
-    ends: str | None = None,
-    per_day: PerDay = None,
-    shadow: bool = False,
-) -> int:
-    """Make a campaign from a task, a budget and a policy.
-
-    task FILE: a task's TOML file, or a problem's, or a ready problem's name: its task is taken
-    budget B: in the task's cost units
-    policy: default resolve
     stop hard|paper: hard reserves each arm's largest cost and never overspends; paper ends
         after the first crossing
     seed: for policies that toss coins
@@ -74,38 +49,52 @@ def create(
     ends DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
     shadow: decide only: another system acts, tells train
     """
-    from tightrope.live import open_campaign
+
+    stop: Literal["hard", "paper"] = "hard"
+    seed: int = 0
+    expire_after: float = 86400.0
+    release: Literal["even"] | None = None
+    starts: str | None = None
+    ends: str | None = None
+    per_day: PerDay = None
+    shadow: bool = False
+
+
+def create(
+    at: AtCampaign,
+    *,
+    task: ProblemName,
+    budget: float,
+    policy: PolicyName | None = None,
+    terms: Terms,
+) -> int:
+    """Make a campaign from a task, a budget and a policy.
+
+    task FILE: a task's TOML file, or a problem's, or a ready problem's name: its task is taken
+    budget B: in the task's cost units
+    policy: default resolve
+    """
     from tightrope.problem.ready import load_task
 
-    wanted: dict[str, Any] = {
-        "task": load_task(task),
-        "budget": budget,
-        "policy": lasting(policy),
-        "seed": seed,
-        "stop": stop,
-        "expire_after": expire_after,
-        "release": release,
-        "starts": starts,
-        "ends": ends,
-        "per_day": per_day,
-        "shadow": shadow,
-    }
+    wanted = {"task": load_task(task), "budget": budget, "policy": lasting(policy), **vars(terms)}
     name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            open_campaign("memory:", name, **wanted)  # so that a mistake leaves no file behind
+            tightrope.open_campaign(
+                "memory:", name, **wanted
+            )  # so that a mistake leaves no file behind
         with stored(at, create=True) as store:
             exists = f"campaign {name!r}: exists already; must be a new name"
             if store.read(name, 0, 1) or store.saved(name):
                 raise InputError(exists)
-            campaign = open_campaign(store, name, **wanted)
+            campaign = tightrope.open_campaign(store, name, **wanted)
             if next(campaign.events(0, 1)).who != campaign.who:
                 raise InputError(exists)  # another process was faster
             status = campaign.status()
-    arms = "1 arm" if len(status["arms"]) == 1 else f"{len(status['arms']):,} arms"
+    arms = counted(len(status["arms"]), "arm")
     what = f"created with {arms}, policy {status['policy']}, stop {status['stop']}"
-    return print_status_after(at, status, what)
+    return status_after(at, status, what)
 
 
 def ask(
@@ -134,20 +123,13 @@ def ask(
         else:
             tickets = campaign.ask_many(count, **wanted)
         with redirect_stdout(out):  # before anything else can go wrong
-            tables = [one.table() for one in tickets]
-            printed = tables[0] if count is None else tables
-            answer(at.json, printed, lambda: _print_tickets(tickets))
+            rows = [one.table() for one in tickets]
+            printed = rows[0] if count is None else rows
+            answer(at.json, printed, map(tables.ticket_words, tickets))
             sys.stdout.flush()
         if count is not None and len(tickets) < count:
-            say(f"only {len(tickets):,} of {count:,}: {money(campaign.status())}")
+            say(f"only {len(tickets):,} of {count:,}: {tables.money_words(campaign.status())}")
     return 0
-
-
-def _print_tickets(tickets: Sequence[Ticket]) -> None:
-    from tightrope.shell.campaigns.tables import ticket_words
-
-    for one in tickets:
-        print(in_text(ticket_words(one)))
 
 
 def tell(
@@ -165,26 +147,17 @@ def tell(
     reward: what it earned
     arm: the arm that was pulled, in a campaign with --shadow
     """
-    with opened(at) as campaign:
+
+    def act(campaign: tightrope.Campaign) -> None:
         pulled = None if arm is None else arm_of(campaign, arm)
         campaign.tell(id, cost, reward, penalty_of(penalty), arm=pulled)
-        ticket, status = campaign.ticket(id), campaign.status()
-    return _print_ticket_after(at, ticket, status)
+
+    return ticket_after(at, id, act)
 
 
 def void(at: AtCampaign, id: TicketId) -> int:
     """Take back a ticket for which nothing was done; its reservation is free again."""
-    with opened(at) as campaign:
-        campaign.void(id)
-        ticket, status = campaign.ticket(id), campaign.status()
-    return _print_ticket_after(at, ticket, status)
-
-
-def _print_ticket_after(
-    at: AtCampaign, ticket: Ticket, status: Mapping[str, Any], what: str = ""
-) -> int:
-    words = f"{ticket.id}: {what or ticket.state}; {money(status)}"
-    return answer(at.json, ticket.table(), lambda: print(in_text(words)))
+    return ticket_after(at, id, lambda c: c.void(id))
 
 
 def amend(
@@ -209,17 +182,17 @@ def amend(
         raise InputError("--bill: must come without --cost and --penalty, which it has in columns")
     if id is not None and cost is None and not penalty:
         raise InputError("amend: must have --cost or --penalty beside the ticket's ID")
+    if id is not None:
+
+        def act(campaign: tightrope.Campaign) -> None:
+            found = by_name(penalty, "--penalty", task_of(campaign).limit_names)
+            campaign.amend(id, cost, found, note=note)
+
+        return ticket_after(at, id, act, "amended")
     with opened(at) as campaign:
-        names = campaign.refreshed().controller.task.limit_names
-        if id is None:
-            count = campaign.amend_many(_bill(str(bill), names), note=note)
-        else:
-            campaign.amend(id, cost, by_name(penalty, "--penalty", names), note=note)
-            ticket = campaign.ticket(id)
-        status = campaign.status()
-    if id is None:
-        return print_status_after(at, status, f"{count:,} tickets amended")
-    return _print_ticket_after(at, ticket, status, "amended")
+        rows = _bill(str(bill), task_of(campaign).limit_names)
+        count, status = campaign.amend_many(rows, note=note), campaign.status()
+    return status_after(at, status, f"{count:,} tickets amended")
 
 
 def _bill(path: str, limits: Sequence[str]) -> list[dict[str, Any]]:
@@ -300,16 +273,10 @@ def quarantine(
             campaign.discard(number, note=note)
         kept, status = campaign.quarantine(), campaign.status()
     if action != "list":
-        return print_status_after(at, status, f"report {number} {DONE[action]}")
-    return answer(at.json, kept, lambda: _print_quarantine(kept))
-
-
-def _print_quarantine(kept: Sequence[Mapping[str, Any]]) -> None:
-    from tightrope.shell.campaigns.tables import print_quarantine
-
-    print_quarantine(kept)
-    if not kept:
-        print("no report is in quarantine")
+        return status_after(at, status, f"report {number} {DONE[action]}")
+    lines = [tables.refused_words(one) for one in kept] or ["no report is in quarantine"]
+    return answer(at.json, kept, lines)
 
 
 DONE = {"correct": "taken as corrected", "discard": "discarded"}
+COMMANDS = (create, ask, tell, void, amend, quarantine)

@@ -1,20 +1,18 @@
-"""``tightrope serve``: campaigns behind HTTP. ``tightrope keys``: who may use them."""
+"""``tightrope serve | keys | demo``: campaigns behind HTTP, who may use them, a simulated one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError, nearest
-from tightrope.names import in_text
 from tightrope.shell.commands import Argument, Group
 from tightrope.shell.options import Json, StoreName
-from tightrope.shell.saying import answer, print_json, say
+from tightrope.shell.output import answer, say
 
 if TYPE_CHECKING:
     from tightrope.service.keys import Key
-
-__all__ = ["KEYS", "serve"]
 
 
 def serve(
@@ -74,6 +72,23 @@ def serve(
     return 0
 
 
+def demo(*, port: int | None = None, no_browser: bool = False, speed: float = 1.0) -> int:
+    """Show the service and its page with a simulated campaign; Ctrl-C ends it.
+
+    port: default 8321, or any that is free
+    no_browser: print the address only
+    speed: from 0.1 to 20
+    """
+    from tightrope.service import require_extra
+
+    require_extra()
+    from tightrope.service.demo import run_demo
+
+    show = partial(print, flush=True)
+    run_demo(port, browser=not no_browser, speed=speed, show=show, say=say)
+    return 0
+
+
 # Keys.
 
 
@@ -101,7 +116,7 @@ def add(
         raise InputError(f"key {name!r}: exists; rotate it, or take another name")
     secret, key = made_key(name, role, campaign)
     write_keys(file, [*keys, key])
-    return answer(json, {**_row(key), "key": secret}, lambda: print(secret))
+    return answer(json, {**_row(key), "key": secret}, [secret])
 
 
 def rotate(file: KeysFile, name: KeyName, *, json: Json = False) -> int:
@@ -113,7 +128,7 @@ def rotate(file: KeysFile, name: KeyName, *, json: Json = False) -> int:
     secret, key = made_key(newest.name, newest.roles, newest.campaigns)
     write_keys(file, [*keys, key])
     say(f"the old key stays valid until: tightrope keys remove {file} {key.name} --older")
-    return answer(json, {**_row(key), "key": secret}, lambda: print(secret))
+    return answer(json, {**_row(key), "key": secret}, [secret])
 
 
 def remove(file: KeysFile, name: KeyName, *, json: Json = False, older: bool = False) -> int:
@@ -131,9 +146,7 @@ def remove(file: KeysFile, name: KeyName, *, json: Json = False, older: bool = F
     left = [key for key in keys if key not in gone]
     write_keys(file, left)
     say(f"removed {len(gone)} of {len(keys)} keys; a running service follows within a second")
-    if json:
-        print_json([_row(key) for key in left])
-    return 0
+    return answer(json, [_row(key) for key in left], [])
 
 
 def list_(file: KeysFile, *, json: Json = False) -> int:
@@ -141,14 +154,7 @@ def list_(file: KeysFile, *, json: Json = False) -> int:
     from tightrope.service.keys import read_keys
 
     keys = read_keys(file)
-    if json:
-        print_json([_row(key) for key in keys])
-        return 0
-    for key in keys:
-        where = "every campaign" if key.campaigns is None else ", ".join(key.campaigns)
-        line = f"{key.name}: {', '.join(key.roles)}; {where}; made {key.made or '?'}"
-        print(in_text(f"{line}; sha256 {key.sha256[:12]}..."))
-    return 0
+    return answer(json, [_row(key) for key in keys], map(_words, keys))
 
 
 KEYS = Group(
@@ -175,6 +181,12 @@ def _named(keys: Sequence[Key], name: str) -> list[Key]:
         hint = nearest(name, known) if known else "there is none"
         raise InputError(f"key {name!r}: is unknown; {hint}")
     return found
+
+
+def _words(key: Key) -> str:
+    where = "every campaign" if key.campaigns is None else ", ".join(key.campaigns)
+    line = f"{key.name}: {', '.join(key.roles)}; {where}; made {key.made or '?'}"
+    return f"{line}; sha256 {key.sha256[:12]}..."
 
 
 def _row(key: Key) -> dict[str, Any]:

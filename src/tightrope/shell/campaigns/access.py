@@ -7,42 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import tightrope
 from tightrope.errors import InputError
-from tightrope.names import in_text
+from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, named
 from tightrope.shell.options import CampaignName, Json, StoreName
-from tightrope.shell.saying import answer
+from tightrope.shell.output import answer
 
 if TYPE_CHECKING:
-    from tightrope.live import Campaign
     from tightrope.live.stores import Store
-
-__all__ = [
-    "ArmName",
-    "AtCampaign",
-    "AtStore",
-    "Note",
-    "Penalties",
-    "PerDay",
-    "TicketId",
-    "arm_of",
-    "brief",
-    "free",
-    "lasting",
-    "money",
-    "opened",
-    "penalty_of",
-    "print_status_after",
-    "require_campaign",
-    "state",
-    "stored",
-]
 
 ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
 Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
@@ -90,12 +69,10 @@ def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
 
 
 @contextmanager
-def opened(at: AtCampaign) -> Iterator[Campaign]:
+def opened(at: AtCampaign) -> Iterator[tightrope.Campaign]:
     """The campaign that a command names."""
-    from tightrope.live import open_campaign
-
     with stored(at) as store, redirect_stdout(sys.stderr), brief():
-        yield open_campaign(store, at.campaign)
+        yield tightrope.open_campaign(store, at.campaign)
 
 
 @contextmanager
@@ -119,9 +96,14 @@ def require_campaign(store: Store, name: str) -> None:
         raise unknown_campaign(store, name)
 
 
-def arm_of(campaign: Campaign, text: str) -> int | str:
+def task_of(campaign: tightrope.Campaign) -> tightrope.Task:
+    """The campaign's task as it is now."""
+    return campaign.refreshed().controller.task
+
+
+def arm_of(campaign: tightrope.Campaign, text: str) -> int | str:
     """An arm by its name, or by its number where no arm has that name."""
-    names = campaign.refreshed().controller.task.names
+    names = task_of(campaign).names
     return int(text) if text.isdecimal() and text not in names else text
 
 
@@ -138,24 +120,19 @@ def lasting(policy: str | None) -> str | None:
     return f"{os.path.abspath(place)}.py:{rest}" if found else policy
 
 
-def print_status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> int:
-    """Say what was done to a campaign, and what it has left."""
-    told = f"{what}; {money(status)}" if what else f"{state(status)}; {free(status)}"
-    return answer(at.json, status, lambda: print(in_text(f"{status['name']!r}: {told}")))
+def status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> int:
+    """Print what was done to a campaign, and what it has left."""
+    state = f"{tables.state_words(status)}; {tables.free_words(status)}"
+    told = f"{what}; {tables.money_words(status)}" if what else state
+    return answer(at.json, status, [f"{status['name']!r}: {told}"])
 
 
-def state(status: Mapping[str, Any]) -> str:
-    """A campaign's state, with why it is paused."""
-    why = f" ({status['why']})" if status["why"] else ""
-    return f"{status['state']}{why}"
-
-
-def free(status: Mapping[str, Any]) -> str:
-    """What is left of a campaign's budget."""
-    return f"{status['free']:,.9g} of {status['budget']:,.9g} is free"
-
-
-def money(status: Mapping[str, Any]) -> str:
-    """What is left of a campaign's budget, and whether it has stopped."""
-    stopped = "" if status["state"] == "open" else f"; the campaign is {state(status)}"
-    return free(status) + stopped
+def ticket_after(
+    at: AtCampaign, id: str, act: Callable[[tightrope.Campaign], object], what: str = ""
+) -> int:
+    """Do something about a ticket; print what became of it, and what the campaign has left."""
+    with opened(at) as campaign:
+        act(campaign)
+        ticket, status = campaign.ticket(id), campaign.status()
+    words = f"{ticket.id}: {what or ticket.state}; {tables.money_words(status)}"
+    return answer(at.json, ticket.table(), [words])

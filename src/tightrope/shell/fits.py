@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from tightrope.errors import InputError, ProblemError
 from tightrope.shell.commands import Argument
+from tightrope.shell.files import after_the_work
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Json
-from tightrope.shell.saving import after_the_work
-from tightrope.shell.saying import answer, say
+from tightrope.shell.output import answer, say
 
 if TYPE_CHECKING:
     from tightrope.problem import Kind
-
-__all__ = ["fit", "limits_of", "number_or_column"]
 
 
 def number_or_column(text: str) -> str | float:

@@ -9,10 +9,11 @@ from contextlib import redirect_stdout
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import tightrope
 from tightrope.errors import HaltedError, InputError, PolicyError
-from tightrope.formats import finite
-from tightrope.names import in_text
-from tightrope.shell.campaigns.opening import (
+from tightrope.formats import counted, finite
+from tightrope.shell.campaigns import tables
+from tightrope.shell.campaigns.access import (
     AtCampaign,
     AtStore,
     TicketId,
@@ -20,24 +21,14 @@ from tightrope.shell.campaigns.opening import (
     opened,
     require_campaign,
     stored,
+    task_of,
 )
-from tightrope.shell.saying import print_json, say
+from tightrope.shell.output import answer, print_lines, say
 
 if TYPE_CHECKING:
     from tightrope.live.stores import Store
-    from tightrope.problem import Task
 
 
-__all__ = [
-    "events",
-    "export",
-    "list_",
-    "outlook",
-    "status",
-    "tickets",
-    "verify",
-    "why",
-]
 AT_ONCE = 1000  # events that are read at once
 
 
@@ -46,42 +37,22 @@ def status(at: AtCampaign) -> int:
     with opened(at) as campaign:
         found, controller = campaign.status(), campaign.refreshed().controller
         task, means = controller.task, controller.means
-    if at.json:
-        print_json(found)
-    else:
-        from tightrope.shell.campaigns.tables import print_status
-
-        print_status(found, task, means)
-    return 0
+    return answer(at.json, found, lambda: tables.print_status(found, task, means))
 
 
 def tickets(at: AtCampaign) -> int:
     """List the tickets in flight, the oldest first."""
     with opened(at) as campaign:
         found = [campaign.ticket(one) for one in list(campaign.refreshed().ledger.tickets)]
-    if at.json:
-        print_json([one.table() for one in found])
-        return 0
-    from tightrope.shell.campaigns.tables import ticket_words
-
-    for one in found:
-        print(in_text(ticket_words(one)))
-    if not found:
-        print("no ticket is in flight")
-    return 0
+    lines = [tables.ticket_words(one) for one in found] or ["no ticket is in flight"]
+    return answer(at.json, [one.table() for one in found], lines)
 
 
 def why(at: AtCampaign, id: TicketId) -> int:
     """Show what was known when a ticket's arm was chosen."""
     with opened(at) as campaign:
         found = campaign.why(id)
-    if at.json:
-        print_json(found.table())
-    else:
-        from tightrope.shell.campaigns.tables import print_why
-
-        print_why(found)
-    return 0
+    return answer(at.json, found.table(), lambda: tables.print_why(found))
 
 
 def outlook(at: AtCampaign, *, doubt: float = 0.01) -> int:
@@ -91,13 +62,9 @@ def outlook(at: AtCampaign, *, doubt: float = 0.01) -> int:
     """
     with opened(at) as campaign:
         found = campaign.outlook(doubt)
-    if at.json:
-        limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
-        print_json(finite({**asdict(found), "limits": limits, "facts": found.facts()}))
-    else:
-        for line in str(found).splitlines():
-            print(in_text(line))
-    return 0
+    limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
+    table = finite({**asdict(found), "limits": limits, "facts": found.facts()})
+    return answer(at.json, table, lambda: print_lines(str(found).splitlines()))
 
 
 def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
@@ -120,21 +87,16 @@ def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
                 before = ",\n"
             print("[]" if before == "[\n" else "\n]")
         else:
-            from tightrope.shell.campaigns.tables import event_words
-
             task = _task_of(store, at.campaign)
-            for row in rows_of(*part):
-                print(in_text(event_words(row, task)))
+            print_lines(tables.event_words(row, task) for row in rows_of(*part))
     return 0
 
 
-def _task_of(store: Store, name: str) -> Task | None:
+def _task_of(store: Store, name: str) -> tightrope.Task | None:
     """The campaign's task, for the names of its arms; None if it cannot be followed here."""
-    from tightrope.live import open_campaign
-
     try:
         with redirect_stdout(sys.stderr), brief():
-            return open_campaign(store, name).refreshed().controller.task
+            return task_of(tightrope.open_campaign(store, name))
     except (HaltedError, PolicyError) as error:
         say(f"warning: {error}")
         return None
@@ -182,13 +144,8 @@ def verify(at: AtCampaign) -> int:
                 done = events
 
             found = verified(store, at.campaign, None, progress)
-    if at.json:
-        print_json(found.table())
-    else:
-        for line in found.wrong:
-            print(in_text(line))
-        if found.good:
-            print(_verified_words(found))
+    lines = [*found.wrong, *[_verified_words(found)] * found.good]
+    answer(at.json, found.table(), lines)
     return 0 if found.good else 1
 
 
@@ -210,27 +167,20 @@ def _verified_words(found: Any) -> str:
         "as to money, from before the last change of version": found.money_only,
     }
     told = ", ".join(f"{count:,} {words}" for words, count in how.items() if count)
-    snapshots = "1 snapshot" if found.snapshots == 1 else f"{found.snapshots:,} snapshots"
+    snapshots = counted(found.snapshots, "snapshot")
     return f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
 
 
 def list_(at: AtStore) -> int:
     """List the campaigns of a store."""
-    from tightrope.live import open_campaign
-
     found: list[Mapping[str, Any]] = []
     with stored(at) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
             try:
-                found.append(open_campaign(store, name).status())
+                found.append(tightrope.open_campaign(store, name).status())
             except (HaltedError, PolicyError) as error:  # the others can be listed
                 found.append({"name": name, "state": "halted", "why": str(error)})
-    if at.json:
-        print_json(found)
-    elif found:
-        from tightrope.shell.campaigns.tables import print_list
+    return answer(at.json, found, lambda: tables.print_list(found))
 
-        print_list(found)
-    else:
-        print("there is no campaign yet")
-    return 0
+
+COMMANDS = (status, tickets, why, outlook, events, export, verify, list_)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
 from tightrope.errors import PolicyError
 from tightrope.policies import POLICIES, Policy
 from tightrope.theory.citations import cited
-
-__all__ = ["describe", "lines"]
 
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 ELSEWHERE = re.compile(r"as in :class:`~tightrope\.policies\.(\w+)`")
@@ -30,20 +28,32 @@ WRONG: tuple[Any, ...] = (float("nan"), -1.5, 1e9, "?")  # wrong values that pro
 
 def describe(kind: type[Policy]) -> dict[str, Any]:
     """A policy's summary, docstring, what it knows, and its parameters by name."""
-    return {
-        "name": kind.name,
-        "summary": kind.summary,
-        "meaning": _plain(_sentences(kind)[0]),
-        "knows": _knows(kind),
-        "parameters": {
-            field.name: {
-                "default": None if field.default is MISSING else field.default,
-                "allowed": allowed(kind, field.name),
-                "meaning": meaning(kind, field.name),
-            }
-            for field in fields(kind)  # type: ignore[arg-type]
-        },
+    facts = facts_of(kind)
+    parameters = {
+        name: {"default": default, "allowed": allowed(kind, name), "meaning": meaning(kind, name)}
+        for name, default in facts["parameters"].items()
     }
+    about = {"name": kind.name, "summary": kind.summary, "meaning": _plain(_sentences(kind)[0])}
+    return {**about, "knows": facts["knows"], "parameters": parameters}
+
+
+def facts_of(kind: type[Policy]) -> dict[str, Any]:
+    """A policy's summary, what it knows, and the defaults of its parameters, None if required."""
+    parameters = {
+        field.name: None if field.default is MISSING else field.default
+        for field in fields(kind)  # type: ignore[arg-type]
+    }
+    return {"summary": kind.summary, "knows": _knows(kind), "parameters": parameters}
+
+
+def list_lines(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The facts of several policies as lines of text."""
+    for name, facts in policies.items():
+        yield f"{name}: {facts['summary']}"
+        if facts["knows"]:
+            yield f"    knows the {facts['knows']}"
+        for parameter, default in facts["parameters"].items():
+            yield f"    {parameter} = {'none' if default is None else default}"
 
 
 def lines(kind: type[Policy]) -> Iterator[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import tightrope
 from tightrope.errors import InputError
-from tightrope.names import in_text
-from tightrope.shell.campaigns.opening import (
+from tightrope.formats import counted
+from tightrope.shell.campaigns.access import (
     ArmName,
     AtCampaign,
     AtStore,
@@ -19,42 +20,23 @@ from tightrope.shell.campaigns.opening import (
     arm_of,
     lasting,
     opened,
-    print_status_after,
     require_campaign,
+    status_after,
     stored,
+    task_of,
 )
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
 from tightrope.shell.options import Json, PolicyName
-from tightrope.shell.saying import answer, print_json
-
-if TYPE_CHECKING:
-    from tightrope.live import Campaign
+from tightrope.shell.output import answer
 
 
-__all__ = [
-    "add_arm",
-    "add_budget",
-    "archive",
-    "backup",
-    "change",
-    "close",
-    "notes",
-    "pause",
-    "pin",
-    "reprice",
-    "restore",
-    "resume",
-    "retire_arm",
-]
-
-
-def changed(at: AtCampaign, change: Callable[[Campaign], object], what: str = "") -> int:
+def changed(at: AtCampaign, change: Callable[[tightrope.Campaign], object], what: str = "") -> int:
     """Change a campaign, and say how it stands then."""
     with opened(at) as campaign:
         change(campaign)
         found = campaign.status()
-    return print_status_after(at, found, what)
+    return status_after(at, found, what)
 
 
 def pause(at: AtCampaign, *, why: str = "by hand", note: Note = None) -> int:
@@ -103,7 +85,7 @@ def add_arm(
     penalty: one that the task knows; X alone if there is one limit
     """
 
-    def change(campaign: Campaign) -> None:
+    def change(campaign: tightrope.Campaign) -> None:
         given: dict[str, Any] = {"weight": weight, **_prices(campaign, cost, penalty)}
         if like is not None:
             given["like"] = arm_of(campaign, like)
@@ -134,11 +116,12 @@ def reprice(
     )
 
 
-def _prices(campaign: Campaign, cost: float | None, penalty: Sequence[str]) -> dict[str, Any]:
+def _prices(
+    campaign: tightrope.Campaign, cost: float | None, penalty: Sequence[str]
+) -> dict[str, Any]:
     found: dict[str, Any] = {} if cost is None else {"cost": cost}
     if penalty:
-        names = campaign.refreshed().controller.task.limit_names
-        found["penalty"] = by_name(penalty, "--penalty", names)
+        found["penalty"] = by_name(penalty, "--penalty", task_of(campaign).limit_names)
     return found
 
 
@@ -150,8 +133,8 @@ def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True
     with stored(at) as store:
         require_campaign(store, at.campaign)
         found = store.notes(at.campaign, forget)
-    lines = [in_text(f"{number}: {text}") for number, text in found.items()]
-    return answer(at.json, found, lambda: print(*lines or ["there is no note"], sep="\n"))
+    lines = [f"{number}: {text}" for number, text in found.items()]
+    return answer(at.json, found, lines or ["there is no note"])
 
 
 def add_budget(at: AtCampaign, amount: float) -> int:
@@ -183,10 +166,9 @@ def change(
     if not wanted and not limit:
         raise InputError("change: must have --limit, --policy, --expire-after or --per-day")
 
-    def act(campaign: Campaign) -> None:
+    def act(campaign: tightrope.Campaign) -> None:
         if limit:
-            names = campaign.refreshed().controller.task.limit_names
-            wanted["limits"] = by_name(limit, "--limit", names)
+            wanted["limits"] = by_name(limit, "--limit", task_of(campaign).limit_names)
         campaign.change(**wanted, archives=archive)
 
     return changed(at, act, "changed")
@@ -207,8 +189,8 @@ def backup(at: AtStore, file: str) -> int:
         names = store.names()
         require_writable(file)
         backup_store(store, file)
-    words = in_text(f"copied {_count(len(names), 'campaign')} to {file}")
-    return answer(at.json, {"file": file, "campaigns": names}, lambda: print(words))
+    words = f"copied {counted(len(names), 'campaign')} to {file}"
+    return answer(at.json, {"file": file, "campaigns": names}, [words])
 
 
 def restore(backup: str, store: str, *, json: Json = False) -> int:
@@ -221,16 +203,14 @@ def restore(backup: str, store: str, *, json: Json = False) -> int:
 
     with redirect_stdout(sys.stderr):
         found = restore_store(backup, store)
-    if json:
-        print_json(found)
-        return 0
-    for name, doubtful in found.items():
-        told = ""
-        if doubtful:
-            told = f"; it cannot vouch for {_count(len(doubtful), 'ticket')}: "
-            told += ", ".join(doubtful[:10]) + ", ..." * (len(doubtful) > 10)
-        print(in_text(f"{name!r}: restored and paused{told}"))
-    return 0
+    lines = [f"{name!r}: restored and paused{_doubt(one)}" for name, one in found.items()]
+    return answer(json, found, lines)
+
+
+def _doubt(tickets: Sequence[str]) -> str:
+    more = ", ..." * (len(tickets) > 10)
+    told = f"; it cannot vouch for {counted(len(tickets), 'ticket')}: {', '.join(tickets[:10])}"
+    return f"{told}{more}" if tickets else ""
 
 
 def archive(at: AtCampaign, file: str, *, before: int) -> int:
@@ -247,9 +227,11 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
         except InputError as error:
             place = f"--before {before}: " * str(error).startswith("upto")
             raise InputError(f"{place}{error}") from None
-    words = in_text(f"moved {_count(count, 'event')} to {file}")
-    return answer(at.json, {"file": file, "events": count}, lambda: print(words))
+    words = f"moved {counted(count, 'event')} to {file}"
+    return answer(at.json, {"file": file, "events": count}, [words])
 
 
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" + "s" * (count != 1)
+COMMANDS = (
+    *(pause, resume, close, pin, add_arm, retire_arm, reprice, add_budget, notes, change),
+    *(backup, restore, archive),
+)

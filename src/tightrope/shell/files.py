@@ -6,18 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+import tightrope
 from tightrope.errors import InputError, OutputError, TightropeError
-from tightrope.shell.saying import say
-
-if TYPE_CHECKING:
-    from tightrope.results import Results
-
-__all__ = ["after_the_work", "interrupted_name", "keep"]
+from tightrope.shell.output import say
 
 
-def keep(results: Results, wanted: str) -> bool:
+def keep(results: tightrope.Results, wanted: str) -> bool:
     """Write the runs to the file; returns whether that worked. If not, print where they are.
 
     Interrupted runs go to another file beside it, so that this file only holds finished work.
@@ -52,7 +47,7 @@ def after_the_work() -> Iterator[None]:
         raise OutputError(str(error)) from error
 
 
-def _kept_elsewhere(results: Results, path: str) -> str:
+def _kept_elsewhere(results: tightrope.Results, path: str) -> str:
     try:
         place = os.path.join(tempfile.mkdtemp(prefix="tightrope-"), os.path.basename(path))
         results.save(place)

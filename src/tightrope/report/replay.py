@@ -1,0 +1,94 @@
+"""What a replay found: as JSON has it, and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tightrope.data.log import Log
+from tightrope.data.offpolicy import MixtureEstimates
+from tightrope.data.replays import Replay
+from tightrope.data.tables import FullTable
+from tightrope.formats import number, odds, with_reach
+from tightrope.report.model import Column, Table, names, print_table
+from tightrope.statistics import Estimate
+
+__all__ = ["describe_replay", "print_replay"]
+
+
+def describe_replay(
+    data: Log | FullTable,
+    found: Replay | None,
+    estimates: Sequence[MixtureEstimates],
+) -> dict[str, Any]:
+    """What a replay found, as JSON has it."""
+    return {
+        "data": {
+            "kind": "table" if isinstance(data, FullTable) else "log",
+            "rows": len(data),
+            "arms": list(data.arms),
+            "penalties": list(data.penalties),
+        },
+        "budget": None if found is None else found.budget,
+        "planned_budget": None if found is None else found.planned,
+        "policies": [] if found is None else found.summary(),
+        "mixtures": [one.summary() for one in estimates],
+    }
+
+
+def print_replay(
+    data: Log | FullTable, found: Replay | None, estimates: Sequence[MixtureEstimates]
+) -> None:
+    """Print a table of the policies, and one of each mixture."""
+    for table in [*([] if found is None else [_policies(data, found)]), *map(_mixture, estimates)]:
+        print_table(table)
+
+
+def _policies(data: Log | FullTable, found: Replay) -> Table:
+    rows = found.rows
+    spread = [(row.reward_quantiles[0], row.reward_quantiles[-1]) for row in rows]
+    columns = [
+        names("policy", [row.policy for row in rows]),
+        Column("reward rate", [row.reward_rate for row in rows], _estimate),
+        Column("5 % to 95 %", [f"{number(low)} to {number(high)}" for low, high in spread]),
+    ]
+    for m, name in enumerate(rows[0].limit_names):
+        violations, broken = [row.violation[m] for row in rows], [row.broken[m] for row in rows]
+        columns.append(Column(f"violation of {name}", violations, lambda one: _estimate(one, "+")))
+        columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
+    columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
+    if not isinstance(data, FullTable):
+        columns.append(Column("rows used", [row.rows_used for row in rows], "{:.1%}".format))
+    most = [_most_pulled(data.arms, row.pull_share) for row in rows]
+    columns.append(names("most pulled", most))
+    orders = f"{rows[0].orders:,} orders of" if rows[0].orders > 1 else "one pass over"
+    notes = [
+        f"{orders} {found.count:,} rows, at a budget of {number(found.budget, 6)}",
+        "± is half of the 95 % interval over orders of these rows",
+    ]
+    return Table(columns, notes=notes[: 1 + (rows[0].orders > 1)])
+
+
+def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
+    first = sorted(range(len(arms)), key=lambda arm: -shares[arm])[:3]
+    return ", ".join(f"{arms[arm]} {shares[arm]:.0%}" for arm in first if shares[arm] >= 0.005)
+
+
+def _mixture(found: MixtureEstimates) -> Table:
+    methods = list(dict.fromkeys(row.method for row in found.rows))
+    quantities = list(dict.fromkeys((row.of, row.per) for row in found.rows))
+    columns = [names("mixture", [f"{of} per {per}" for of, per in quantities])]
+    for method in methods:
+        values = [found.value(of, per, method) for of, per in quantities]
+        columns.append(Column(method, values, _estimate))
+    shares = [f"{name} {share:.3g}" for name, share in found.shares.items()]
+    more = f" and {len(shares) - 6} more" if len(shares) > 6 else ""
+    notes = [
+        f"{', '.join(shares[:6])}{more}; ± is half of the 95 % interval",
+        f"{found.used:,} of {found.count:,} rows, effective sample size {found.effective:,.0f}",
+    ]
+    return Table(columns, notes=notes[: 1 + (len(methods) > 1)])
+
+
+def _estimate(value: Estimate, sign: str = "") -> str:
+    return with_reach(value.mean, value.reach, sign)

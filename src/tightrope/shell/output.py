@@ -1,0 +1,61 @@
+"""What commands print: JSON or words on standard output, a line on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tightrope
+from tightrope.names import in_text, one_line
+
+
+def answer(as_json: bool, value: Any, shown: Callable[[], object] | Iterable[str]) -> int:
+    """Print a value as JSON, or what people see: lines, or what ``shown`` prints. Returns 0."""
+    if as_json:
+        print_json(value)
+    elif callable(shown):
+        shown()
+    else:
+        print_lines(shown)
+    return 0
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines on standard output, with their invisible characters escaped."""
+    for line in lines:
+        print(in_text(line))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, at once."""
+    print(in_text(line), file=sys.stderr, flush=True)
+
+
+def fail(error: object, status: int) -> int:
+    """Print why a command ends, in one line on standard error; returns its status."""
+    say(f"tightrope: {one_line(error)}")
+    return status
+
+
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning in one line on standard error; as ``warnings.showwarning``."""
+    say(f"warning: {one_line(message)}")
+
+
+def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each name and its text, which begin in the same column."""
+    listed = list(pairs)
+    width = max(len(name) for name, _ in listed)
+    return [f"{name:{width}}  {text}" for name, text in listed]
+
+
+def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> int:
+    """Print rows of a simulation, as JSON or as a table."""
+    return answer(as_json, rows, lambda: tightrope.print_rows(rows))

@@ -1,0 +1,129 @@
+"""``tightrope replay``: policies over recorded rows, and what mixtures of the arms would earn."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import Annotated
+
+import tightrope
+from tightrope.errors import InputError
+from tightrope.shell.commands import Argument
+from tightrope.shell.fits import limits_of, number_or_column
+from tightrope.shell.named import by_name
+from tightrope.shell.options import Json, PolicyNames
+from tightrope.shell.output import answer, say
+
+Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Recorded:
+    """What the columns of a file are.
+
+    arm COLUMN: which arm was pulled
+    cost: of a pull; a number is for all
+    penalty COLUMN:
+    propensity COLUMN: how likely the logged choice was, in (0, 1]
+    uniform: every arm was equally likely
+    drop_missing: leave out lines with a missing value
+    row COLUMN: LOG is a table: a line for every row and arm; names rows
+    """
+
+    arm: str
+    cost: Column
+    reward: Column
+    penalty: Sequence[str] = ()
+    propensity: str | None = None
+    uniform: bool = False
+    drop_missing: bool = False
+    row: str | None = None
+
+    def require_one_way(self) -> None:
+        """Raise if options contradict each other on what the log is."""
+        if self.uniform and self.propensity is not None:
+            raise InputError("--uniform: must not come with --propensity, which says how likely")
+        if self.row is not None and (self.uniform or self.propensity is not None):
+            raise InputError("--row: a table has every arm's outcome; must have no propensities")
+        if self.row is not None and self.drop_missing:
+            raise InputError("--drop-missing: must not come with --row; a table has no gaps")
+
+    def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
+        """The log, or the table, in the file."""
+        import numpy as np
+
+        from tightrope.data.offpolicy import equally_likely
+
+        self.require_one_way()
+        columns = {key: value for key, value in vars(self).items() if key not in ("row", "uniform")}
+        log = tightrope.read_log(path, **columns)
+        if self.row is not None:
+            rows = tightrope.read_log(path, arm=self.row, cost=0, reward=0)
+            return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
+        return equally_likely(log) if self.uniform else log
+
+
+def replay(
+    log: str,
+    *,
+    json: Json = False,
+    recorded: Recorded,
+    limit: Sequence[str] = (),
+    policy: PolicyNames = (),
+    budget: float | None = None,
+    mixture: Sequence[str] = (),
+    orders: int = 100,
+    with_replacement: bool = False,
+    method: str = "rejection",
+    least: float = 50.0,
+    seed: int = 0,
+) -> int:
+    r"""Let policies decide over the rows of a log, or estimate mixtures of its arms.
+    LOG is a CSV or Parquet file with a line per pull. With --row it is a table:
+    a line for every row and arm, so that every arm's outcome is known.
+
+      tightrope replay log.csv --arm model --cost usd --reward score \
+          --penalty bad --limit bad=0.05/pull --propensity chance \
+          --policy resolve --policy lyon --budget 50 \
+          --mixture haiku=0.3,sonnet=0.7
+
+    log: a CSV or Parquet file
+    limit NAME=X[/PER]: on a penalty, per cost (default), pull or reward, or in total
+    budget B: of the policies, in units of cost
+    mixture ARM=SHARE,...: shares of the pulls, which sum to 1
+    orders: shuffles of the rows; 0 takes them as they are
+    with_replacement: draw rows, as a simulation does
+    method NAME: rejection (default) or queues
+    least N: the smallest effective sample size of a mixture
+    """
+    from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.report.replay import describe_replay, print_replay
+
+    mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
+    limits = limits_of(limit)
+    if not policy and not mixtures:
+        raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
+    if policy and budget is None:
+        raise InputError("--budget: is missing; must be given with --policy, in units of cost")
+    data = recorded.read(log)
+    estimates = [evaluate_mixture(data, one, least=least) for one in mixtures]
+    found = None
+    if policy and budget is not None:
+        with redirect_stdout(sys.stderr):  # a user's policy may print
+            found = tightrope.replay(
+                data,
+                limits,
+                policy,
+                budget=budget,
+                orders=orders,
+                seed=seed,
+                method=method,
+                with_replacement=with_replacement,
+            )
+    described = describe_replay(data, found, estimates)
+    answer(json, described, lambda: print_replay(data, found, estimates))
+    if found is not None and found.remark and not json:
+        say(found.remark)
+    return 0
