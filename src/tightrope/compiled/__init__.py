@@ -41,6 +41,7 @@ from tightrope.compiled.memory import (
     array_behind,
     first_of,
     four_at,
+    local_vector,
     memory_at,
 )
 
@@ -72,6 +73,7 @@ __all__ = [
     "inlined",
     "keep",
     "key_of",
+    "local_vector",
     "memory_at",
     "optimized",
     "select",
