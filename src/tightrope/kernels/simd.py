@@ -57,7 +57,7 @@ class Kernel:
     @property
     def one_loop(self) -> bool:
         """Whether one loop over the lanes makes a whole step."""
-        return 0 < self.arms <= ONE_LOOP_ARMS and self.policy.learns
+        return 0 < self.arms <= ONE_LOOP_ARMS and self.bernoulli and self.policy.learns
 
     @property
     def term_rows(self) -> int:
@@ -210,6 +210,7 @@ def _guess(spec: Kernel) -> Any:
 def _one_loop(spec: Kernel) -> Any:
     """One step of all lanes, where K is a constant, by one loop over the lanes.
 
+    It has many parameters because numba takes each array separately.
     A run's numbers stay in registers from the decision to the new queue. There is a loop for each
     way to choose, so that the comparison of the indices selects the arm's rows directly.
     """

@@ -23,7 +23,7 @@ from tightrope.policies.state import Array, State, rows
 __all__ = ["LyOnTS"]
 
 
-class Memory(NamedTuple):
+class SampledQueues(NamedTuple):
     """The queues, and what is drawn from the posteriors."""
 
     queues: Queues
@@ -50,16 +50,16 @@ class LyOnTS(QueuedPolicy):
     contestants: ClassVar[tuple[str, ...]] = ("lyon-ts",)
     colour: ClassVar[str | None] = "#a86f00"
 
-    Scratch: ClassVar[type] = Memory
+    Scratch: ClassVar[type] = SampledQueues
     carried: ClassVar[tuple[str, ...]] = ("queues.due", "queues.multiplier")
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: Memory) -> None:
+    def begin(constants: Constants, state: State, scratch: SampledQueues) -> None:
         """Prepare the queues."""
         begin_queues(constants, state, scratch.queues)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Memory, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: SampledQueues, words: Array) -> int:
         """The arm with the smallest sampled index; ties go to the lowest number."""
         queues, gammas = scratch.queues, scratch.gammas
         renew_queues(constants, state, queues)

@@ -422,7 +422,8 @@ def narrower(spec: Spec) -> Any:
 
     ``best`` is some arm's current index: its distance to the plane, estimated from a sample, tells
     whether the window is too wide before all places are gone through. The ``some`` places from
-    ``first`` on hold arms that are or were close to the best.
+    ``first`` on hold arms that are or were close to the best. It is long because its functions
+    share what it fetches first.
     """
     frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
     lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)

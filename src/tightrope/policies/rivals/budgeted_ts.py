@@ -22,7 +22,7 @@ from tightrope.problem import Task
 __all__ = ["BudgetedTS"]
 
 
-class Memory(NamedTuple):
+class SampledRates(NamedTuple):
     """The posteriors, and what is drawn from them."""
 
     posteriors: Posteriors
@@ -42,7 +42,7 @@ class BudgetedTS(ChoicePolicy):
     contestants = ("budgeted-ts",)
     colour = "#7f7f7f"
 
-    Scratch = Memory
+    Scratch = SampledRates
     carried = ("posteriors.word",)
     learned: ClassVar[Mapping[str, str]] = {
         "posteriors.counted": "outcomes",
@@ -54,7 +54,7 @@ class BudgetedTS(ChoicePolicy):
         return Setup((), limits_of(task))
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: Memory, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: SampledRates, words: Array) -> int:
         """The arm with the largest sampled reward rate."""
         posteriors, gammas = scratch.posteriors, scratch.gammas
         posteriors.word[0] = words[1]
@@ -67,6 +67,6 @@ class BudgetedTS(ChoicePolicy):
         return chosen
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: Memory, row: int) -> None:
+    def learn(constants: Constants, state: State, scratch: SampledRates, row: int) -> None:
         """Update the posteriors of the arm just pulled."""
         count_outcomes(state, scratch.posteriors, row)
