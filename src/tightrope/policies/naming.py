@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from tightrope.errors import PolicyError, nearest
+from tightrope.files import read_file
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Policy
 
@@ -107,21 +108,19 @@ def _registered(entry: Any) -> type[Policy]:
 def _file_module(path: str) -> ModuleType:
     """The module in a file, loaded once per content."""
     file = Path(path)
-    if not file.is_file():
-        raise PolicyError(f"policy file {path!r}: there is no such file")
-    text = file.read_bytes()
+    text = read_file(file, "policy file", error=PolicyError)
     digest = hashlib.sha256(str(file.resolve()).encode() + b"\0" + text).hexdigest()[:12]
     name = f"{OF_A_FILE}{re.sub(r'[^0-9A-Za-z]', '_', file.stem)}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise PolicyError(f"policy file {path!r} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         with _importing(f"policy file {path!r} cannot be read"):
-            spec.loader.exec_module(module)
+            exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
     except BaseException:
         del sys.modules[name]
         raise

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tightrope.errors import InputError, StoreBusyError, StoreError
+from tightrope.files import require_file
 from tightrope.live.events import Row
 from tightrope.live.stores.base import (
     COLUMNS,
@@ -157,8 +158,8 @@ class SQLiteStore(Store):
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise InputError(f"store {path!r}: the folder {folder!r} must exist")
-        if os.path.isdir(path):
-            raise InputError(f"store {path!r}: is a folder; must be a file of campaigns")
+        if exists:
+            require_file(path, "store")
         new = [path + end for end in BESIDE if not os.path.exists(path + end)]
         try:
             self._open_in_turn(path)
