@@ -278,7 +278,7 @@ def _open_plain(path: PathLike, most: int) -> IO[bytes]:
     handle = os.open(path, flags)
     try:
         _require_plain(os.fstat(handle), most)
-        return os.fdopen(handle, "rb")
+        return open(path, "rb", opener=lambda *_: handle)  # so that the file knows its name
     except BaseException:
         os.close(handle)
         raise
