@@ -59,35 +59,49 @@ def verified(
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
     """Follow a campaign's log, from its first event in the store to the last one now."""
-    found, snapshots = Verified(), _snapshots(store, name)
-    ledger, learning, seen = Ledger(), Learning(policy, found), START
+    found = Verified()
     try:
-        first = store.read(name, 0, 1)
-        if first and first[0].seq > 1:  # those before are archived
-            found.first = first[0].seq
-            base = snapshots.get(found.first - 1)
-            if base is None:
-                raise HaltedError(
-                    f"event {found.first}: is the first, without a snapshot before it"
-                )
-            ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
-        for event in events_of(rows_of(store, name, found.events), seen):
-            learning.follow(event, ledger, _closed(event, ledger))
-            found.events = event.seq
-            if event.seq in snapshots:
-                _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
-            if event.seq % MANY == 0:
-                _check_money(ledger, found)
-                if progress is not None:
-                    progress(found.events)
-        if progress is not None:
-            progress(found.events)
+        found.wrong.extend(store.faults())
+        _follow(store, name, Learning(policy, found), progress)
     except TightropeError as error:
         found.wrong.append(str(error))
+    except Exception as error:  # a damaged store can raise anything
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        found.wrong.append(f"event {found.events + 1}: cannot be read ({told})")
+    return found
+
+
+def _follow(
+    store: Store, name: str, learning: Learning, progress: Callable[[int], None] | None
+) -> None:
+    """Follow the log to its end, which must be the end that the store has recorded."""
+    found, ledger, seen = learning.found, Ledger(), START
+    head, snapshots = store.head(name), _snapshots(store, name)
+    first = store.read(name, 0, 1)
+    if first and first[0].seq > 1:  # those before are archived
+        found.first = first[0].seq
+        base = snapshots.get(found.first - 1)
+        if base is None:
+            raise HaltedError(f"event {found.first}: is the first, without a snapshot before it")
+        ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
+    for event in events_of(rows_of(store, name, found.events), seen):
+        learning.follow(event, ledger, _closed(event, ledger))
+        found.events = event.seq
+        if event.seq in snapshots:
+            _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
+        if head is not None and event.seq == head[0] and event.hash != head[1]:
+            found.wrong.append(f"event {event.seq}: is not the one that was recorded as the last")
+        if event.seq % MANY == 0:
+            _check_money(ledger, found)
+            if progress is not None:
+                progress(found.events)
+    if progress is not None:
+        progress(found.events)
+    if head is not None and head[0] > found.events:
+        found.wrong.append(f"the log ends at event {found.events}; event {head[0]} was the last")
     found.wrong.extend(learning.wrong)
     late = [seq for seq in snapshots if seq >= found.first]
     found.wrong.extend(f"snapshot {seq}: was not reached" for seq in late if not found.wrong)
-    return found
 
 
 def _closed(event: Event, ledger: Ledger) -> Open | None:
