@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tightrope.errors import HaltedError, TightropeError
+from tightrope.errors import HaltedError, PolicyError, TightropeError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core, cannot_follow, kept_ledger
 from tightrope.live.events import START, Event
@@ -39,7 +39,8 @@ class Verified:
     snapshots: int = 0
     to_the_bit: int = 0  # snapshots whose learned state was the same to the bit
     within_rounding: int = 0
-    money_only: int = 0  # snapshots from before ``learned_from``
+    money_only: int = 0  # snapshots from before ``learned_from``, or of a policy that is not run
+    not_run: str = ""  # why the policy is not run: then money and tickets are compared alone
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -126,7 +127,12 @@ class Learning:
 
     def start_from(self, base: Saved) -> Ledger:
         """Start from a snapshot, as the events before it are archived."""
-        self.core, self.found.learned_from = Core.restore(base.body, self.policy), base.seq
+        self.found.learned_from = base.seq
+        try:
+            self.core = Core.restore(base.body, self.policy)
+        except PolicyError as error:
+            self.found.not_run = str(error)
+            return kept_ledger(base.body)
         return self.core.ledger
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
@@ -134,12 +140,14 @@ class Learning:
         found = self.found
         if isinstance(event.body, Stateful):
             found.learned_from, found.money_only, self.wrong = event.seq, self.compared, []
-            found.to_the_bit = found.within_rounding = 0
+            found.to_the_bit, found.within_rounding, found.not_run = 0, 0, ""
             self.core = Core(self.policy)
             self.core.ledger = ledger
         if self.core is not None:
             try:
                 event.body.learn(self.core, event, closed)
+            except PolicyError as error:
+                self.core, found.not_run = None, str(error)
             except Exception as error:
                 self.core = None
                 self.wrong.append(str(cannot_follow(event, error)))

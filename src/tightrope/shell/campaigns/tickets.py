@@ -23,7 +23,6 @@ from tightrope.shell.campaigns.access import (
     TicketId,
     arm_of,
     brief,
-    lasting,
     opened,
     penalty_of,
     status_after,
@@ -77,7 +76,7 @@ def create(
     """
     from tightrope.problem.ready import load_task
 
-    wanted = {"task": load_task(task), "budget": budget, "policy": lasting(policy), **vars(terms)}
+    wanted = {"task": load_task(task), "budget": budget, "policy": policy, **vars(terms)}
     name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
