@@ -76,7 +76,7 @@ _digests: dict[str, str] = {}  # SHA-256 of files, by the names of the modules l
 
 
 def trust_policy(text: str) -> None:
-    """Run the code of ``FILE.py:Class`` or ``module:Class``, and take it where a store names Class."""
+    """Run the code of ``FILE.py:Class`` or ``module:Class``, for stores that name this class."""
     kind = policy_class(_split(text)[0])
     _trusted[kind.__name__] = kind
 
