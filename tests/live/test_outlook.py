@@ -209,7 +209,8 @@ def histories(draw) -> tuple[Task, float, list[tuple[int, float, float, float]]]
             [
                 {},
                 {"smallest_cost": cost},
-                {"costs": dict.fromkeys(arms, 0.0)},
+                {"smallest_cost": 1e-15 * cost},
+                {"costs": dict.fromkeys(arms, cost)},
                 {"safe": "a", "safe_rates": {"bad": 0.01 * number}} if per != "total" else {},
                 {"safe": "a"},
             ]
@@ -220,7 +221,7 @@ def histories(draw) -> tuple[Task, float, list[tuple[int, float, float, float]]]
     task = Task(arms, {"bad": limit}, scales, **given)
     reports = st.tuples(st.sampled_from(arms), SHARES, SHARES, SHARES)
     rows = draw(st.lists(reports, max_size=4)) * draw(st.sampled_from([1, 60]))
-    told = [(a, 0.0 if known else x * cost, y * reward, z * penalty) for a, x, y, z in rows]
+    told = [(a, None if known else x * cost, y * reward, z * penalty) for a, x, y, z in rows]
     return task, budget, told
 
 
