@@ -209,7 +209,7 @@ def histories(draw) -> tuple[Task, float, list[tuple[int, float, float, float]]]
             [
                 {},
                 {"smallest_cost": cost},
-                {"smallest_cost": 1e-15 * cost},
+                {"smallest_cost": 1e-9 * cost},
                 {"costs": dict.fromkeys(arms, cost)},
                 {"safe": "a", "safe_rates": {"bad": 0.01 * number}} if per != "total" else {},
                 {"safe": "a"},
