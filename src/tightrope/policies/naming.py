@@ -109,18 +109,19 @@ def stored_policy(text: str, digest: str) -> Policy:
 
 def _require_same_code(place: str, kind: str, digest: str) -> None:
     """Raise unless a module runs here already, or a file is the one that was recorded."""
-    ask = f"to run it, look at it and add --trust-policy {place}:{kind} (in Python: policy=)"
+    ask = f"if you trust it, add --trust-policy {place}:{kind} (in Python: policy=)"
     if not place.endswith(".py"):
         if place not in sys.modules:
-            raise PolicyError(f"the store names the module {place!r}, which is not run; {ask}")
+            raise PolicyError(f"the store names the module {place!r}; it is not run; {ask}")
         return
-    what = f"the store names the policy file {place!r}"
-    if not os.path.isabs(place):
-        raise PolicyError(f"{what} without its folder, which is not run; {ask}")
     found = hashlib.sha256(read_file(place, "policy file", error=PolicyError)).hexdigest()
-    if found != digest:
-        recorded = f"recorded with {digest[:12]}" if digest else "no SHA-256 is recorded"
-        raise PolicyError(f"{what}, SHA-256 {found[:12]}, {recorded}, which is not run; {ask}")
+    if os.path.isabs(place) and found == digest:
+        return
+    reason = f"the recorded one is {digest[:12]}" if digest else "none is recorded"
+    if not os.path.isabs(place):
+        reason = "its path is not absolute"
+    what = f"the store names the policy file {place!r}, SHA-256 {found[:12]}"
+    raise PolicyError(f"{what}; it is not run, because {reason}; {ask}")
 
 
 def _split(text: str) -> tuple[str, str]:
