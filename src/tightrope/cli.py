@@ -60,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stdout = None  # the reader has closed the pipe, so there is nothing to flush
         return 1
+    except MemoryError:
+        return fail("there is not enough memory for this", 1)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO):
             raise

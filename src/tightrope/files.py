@@ -1,8 +1,10 @@
-"""Atomic writing of files, and archives of arrays with a checksum.
+"""Atomic writing of files, safe opening of files to read, and archives of arrays with a checksum.
 
-All files of the package are written here: completely, or not at all. An archive is numpy's npz with
-a JSON header and, at its end, the SHA-256 of everything before. Files to read may be damaged or
-foreign: nothing in them is executed, and sizes are checked before memory is allocated.
+All files of the package are written here: completely, or not at all. All files that a user names
+are opened here: each must be a plain file of a bounded size, so that a pipe does not block and a
+device does not fill the memory. An archive is numpy's npz with a JSON header and, at its end, the
+SHA-256 of everything before. Files to read may be damaged or foreign: nothing in them is executed,
+and sizes are checked before memory is allocated.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import os
 import secrets
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, AnyStr, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +33,19 @@ from tightrope.errors import InputError, OutputError, ResultsError
 __all__ = [
     "PARTS",
     "Declared",
+    "check_parquet",
+    "lines_in",
     "make_folder",
+    "memory_here",
+    "not_utf8",
+    "open_file",
+    "open_text",
     "read_arrays",
+    "read_file",
     "read_header",
+    "require_file",
     "require_folder",
+    "require_memory",
     "require_writable",
     "whole_file",
     "write_arrays",
@@ -183,6 +196,145 @@ def _sync_folder(target: str) -> None:
             os.close(handle)
 
 
+# Reading.
+
+MOST_LOG = 2**38  # bytes of a log, which is read in pieces
+MOST_TEXT = 2**24  # bytes of a file that people write: keys, policies, certificates
+LONGEST_LINE = 2**28  # bytes; an event with the state of a million arms is shorter
+
+
+def require_file(
+    path: PathLike, what: str, most: int = MOST_LOG, error: type[InputError] = InputError
+) -> None:
+    """Raise unless ``path`` names a plain file of at most ``most`` bytes; it is not opened.
+
+    ``what``: how the message calls the file, such as "log"; ``error``: the class that is raised.
+    """
+    with _told(path, what, error):
+        _require_plain(os.stat(path), most)
+
+
+def open_file(
+    path: PathLike, what: str, most: int = MOST_LOG, error: type[InputError] = InputError
+) -> IO[bytes]:
+    """Open a file to read, without waiting for anything; raises like :func:`require_file`."""
+    with _told(path, what, error):
+        return _open_plain(path, most)
+
+
+@contextmanager
+def _told(path: PathLike, what: str, error: type[InputError]) -> Iterator[None]:
+    """Tell in one line why a file cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except OSError as failure:
+        reason = f"cannot be read ({failure.strerror or failure})"
+    except ValueError as failure:  # also a name that no file can have
+        reason = str(failure)
+    else:
+        return
+    raise error(f"{what} {os.fspath(path)!r}: {reason}") from None
+
+
+def read_file(
+    path: PathLike, what: str, most: int = MOST_TEXT, error: type[InputError] = InputError
+) -> bytes:
+    """All bytes of a file; raises like :func:`require_file`."""
+    with _told(path, what, error), _open_plain(path, most) as file:
+        content = file.read(most + 1)  # some files of the system have a size of 0
+    if len(content) > most:
+        raise error(f"{what} {os.fspath(path)!r}: it must have at most {most:,} bytes")
+    return content
+
+
+def open_text(path: PathLike, what: str) -> IO[str]:
+    """Open a table of UTF-8 text, as the csv module wants it; raises like :func:`require_file`."""
+    return io.TextIOWrapper(open_file(path, what), encoding="utf-8-sig", newline="")
+
+
+def not_utf8(what: str, path: PathLike, error: UnicodeDecodeError) -> InputError:
+    """The error for text in another encoding, with the command that converts it."""
+    name = os.fspath(path)
+    return InputError(
+        f"{what} {name!r}: must be UTF-8 text ({error.reason}); if it is Latin-1, convert it with:"
+        f" iconv -f latin1 -t utf-8 {name} > new-{os.path.basename(name)}"
+    )
+
+
+def lines_in(file: IO[AnyStr], place: str, longest: int = LONGEST_LINE) -> Iterator[AnyStr]:
+    """The lines of an open file; raises for one that is too long before it is read whole."""
+    while line := file.readline(longest):
+        if len(line) == longest:
+            raise InputError(f"{place}: a line must be shorter than {longest:,} characters")
+        yield line
+
+
+def _open_plain(path: PathLike, most: int) -> IO[bytes]:
+    """Open a plain file; raises an ``OSError``, or a ``ValueError`` that says what is wrong."""
+    _require_plain(os.stat(path), most)  # first, because opening a device may do something
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
+    try:
+        _require_plain(os.fstat(handle), most)
+        return open(path, "rb", opener=lambda *_: handle)  # so that the file knows its name
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _require_plain(found: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"it is {_kind(found.st_mode)}, must be a file")
+    if found.st_size > most:
+        raise ValueError(f"it has {found.st_size:,} bytes; it must have at most {most:,}")
+
+
+def memory_here() -> int:
+    """Bytes of memory that this process may use: the machine's, or less where a limit is set."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    with suppress(ImportError, OSError, ValueError):  # not every system has such limits
+        resource = import_module("resource")
+        limits = [
+            resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+        ]
+        sizes += [limit for limit in limits if limit != resource.RLIM_INFINITY]
+        sizes.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(sizes)
+
+
+def require_memory(size: int, place: str, error: type[InputError] = InputError) -> None:
+    """Raise if ``size`` bytes are more than half of the memory that there is."""
+    most = memory_here() // 2
+    if size > most:
+        raise error(
+            f"{place}: it needs {size:,} bytes of memory; it must need at most {most:,}, half of"
+            " what this process may use"
+        )
+
+
+def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = None) -> None:
+    """Raise if the columns of a Parquet file, as its footer declares them, do not fit in memory.
+
+    ``columns``: default all. Reads the footer alone. What is damaged raises any exception.
+    """
+    if not find_spec("pyarrow"):  # polars shows the number of rows only
+        rows = import_module("polars").scan_parquet(file.name).select(import_module("polars").len())
+        count = int(rows.collect().item())
+        require_memory(16 * count * (len(columns or ()) or 1), place)
+        return
+    footer = import_module("pyarrow.parquet").read_metadata(file)
+    names = [footer.schema.column(at).path.partition(".")[0] for at in range(footer.num_columns)]
+    wanted = [at for at, name in enumerate(names) if columns is None or name in columns]
+    size = 0
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        unpacked = [group.column(at).total_uncompressed_size for at in wanted]
+        size += sum(max(one, 8 * group.num_rows) for one in unpacked)
+    require_memory(size, place)
+    file.seek(0)
+
+
 # Archives of arrays.
 
 SEAL = b"sha256:"  # the zip's comment is this and 64 hex digits
@@ -246,7 +398,7 @@ Members = dict[str, zipfile.ZipInfo]
 def _opened(path: PathLike) -> Iterator[tuple[zipfile.ZipFile, dict[str, Any], Members]]:
     """An archive, its header and its other members; any fault becomes a one-line error."""
     try:
-        with _open_plain(path) as file:
+        with _open_plain(path, MOST_LOG) as file:
             size = os.fstat(file.fileno()).st_size
             sealed = _is_sealed(file, size)
             with zipfile.ZipFile(file) as archive:
@@ -273,16 +425,6 @@ def _header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> dict[str, Any]
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
     return header
-
-
-def _open_plain(path: PathLike) -> IO[bytes]:
-    """Open a plain file to read, without blocking on a pipe."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(handle)
-        raise ValueError(f"it is {_kind(mode)}, must be a file")
-    return os.fdopen(handle, "rb")
 
 
 def _is_sealed(file: IO[bytes], size: int) -> bool:
@@ -315,6 +457,7 @@ def _members(archive: zipfile.ZipFile, size: int) -> Members:
         most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE}.get(member.compress_type, 0)
         if member.file_size > most * member.compress_size:
             raise ValueError(f"{name!r}: {member.file_size} bytes cannot be in this file")
+    require_memory(sum(member.file_size for member in listed), "its arrays", ResultsError)
     return members
 
 

@@ -199,7 +199,7 @@ def test_files_of_rows_that_do_not_fit(tmp_path):
         ("rows = 5001", "rows = 5000", "2 of 10,002 belong to no arm"),
         ("rows = 5001", "rows = 6000", "rows = 6,000: must be"),
         ("rows = 5001", "rows = -1", "must be at least 1"),
-        ("problem.parquet", "nowhere.parquet", "cannot be read: No such file"),
+        ("problem.parquet", "nowhere.parquet", "there is no such file"),
         ("problem.parquet", "problem.toml", "must be a Parquet file"),
         ('file = "problem.parquet"', "file = 5", "file = 5: must be text"),
         ('file = "problem.parquet"', 'path = "x"', "unknown key 'path'"),

@@ -334,3 +334,28 @@ def test_an_export_that_is_none(tmp_path):
             read_log(path)
     with pytest.raises(InputError, match="arm = 'model': must be left out"):
         read_log(path, arm="model")
+
+
+def test_a_decimal_comma_and_latin_1_come_with_their_remedy(tmp_path):
+    path = tmp_path / "log.csv"
+    for number, point in (("2,5", "2.5"), ("-0,25", "-0.25"), ("1.234,5", "1234.5")):
+        path.write_text(f"model;usd;score;bad\na;{number};1;0\n")
+        with pytest.raises(InputError, match=rf"with a decimal point: {point}; .*decimal=','"):
+            read_log(path, **COLUMNS)
+    path.write_text("model;usd;score;bad\na;2 dollars;1;0\n")
+    with pytest.raises(InputError, match=r"'2 dollars' must be a number$"):
+        read_log(path, **COLUMNS)
+    for rows in ("caf\xe9;1;1;0\n", "a;1;1;0\n" * 200_000 + "caf\xe9;1;1;0\n"):
+        path.write_bytes(("model;usd;score;bad\n" + rows).encode("latin-1"))
+        with pytest.raises(InputError, match=r"iconv -f latin1 -t utf-8 \S+log.csv > new-log.csv"):
+            read_log(path, **COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet", "log.jsonl", "LOG.CSV"])
+def test_a_log_in_place_of_a_problem_points_to_fit(tmp_path, monkeypatch, name, shell):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text("a,c\n")
+    for command in (("simulate", name, "--budget", "5"), ("plan", name, "--budget", "5")):
+        status, _, told = shell(*command)
+        assert status == 2
+        assert f"tightrope fit {name}" in told

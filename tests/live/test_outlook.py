@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.live.cheap import Rotation
 from tightrope import Controller, Limit, LyOn, Problem, Resolve, Scales, Task, ready_problem
 from tightrope.errors import InputError
 from tightrope.live import Outlook
@@ -122,9 +125,9 @@ def test_a_task_without_limits_has_projections_alone() -> None:
     assert outlook._repr_html_()
 
 
-@pytest.mark.parametrize("doubt", [0, 1, -0.1, True, "x", math.nan])
+@pytest.mark.parametrize("doubt", [0, 1e-310, 1, -0.1, True, "x", math.nan])
 def test_bad_doubts_are_refused(doubt: object) -> None:
-    with pytest.raises(InputError, match=r"doubt = .*: must be a number between 0 and 1"):
+    with pytest.raises(InputError, match=r"doubt = .*: must be a number between 1e-300 and 1"):
         Controller(Task(["a"], {"bad": 0.5}), LyOn(), 10).outlook(doubt)  # type: ignore[arg-type]
 
 
@@ -183,3 +186,72 @@ def test_a_limit_in_total_is_projected_in_total():
     (limit,) = controller.outlook().limits
     assert (limit.limit, limit.rate) == (5, pytest.approx(20.0))
     assert limit.low <= 20.0 <= limit.high
+
+
+# --- odd numbers --------------------------------------------------------------------------
+
+SHARES = st.sampled_from([0.0, 5e-324, 1e-310, 1e-160, 1e-9, 0.1, 0.5, 0.999, 1.0])
+SCALES = st.sampled_from([1e-9, 1.0, 7.0, 1e9])
+
+
+@st.composite
+def histories(draw) -> tuple[Task, float, list[tuple[int, float, float, float]]]:
+    """A task with odd declarations, a budget, and reports that may contradict them."""
+    cost, reward, penalty = draw(SCALES), draw(SCALES), draw(SCALES)
+    arms = ["a", "b"][: draw(st.integers(1, 2))]
+    per = draw(st.sampled_from(["cost", "pull", "reward", "total"]))
+    unit = penalty / {"cost": cost, "pull": 1.0, "reward": reward, "total": cost}[per]
+    number = unit * draw(st.sampled_from([1e-3, 0.1, 0.5, 10.0]))
+    budget = cost * draw(st.sampled_from([1.0, 50.0, 1e6]))
+    limit = Limit(total=number * budget) if per == "total" else Limit(number, per=per)
+    given: dict = draw(
+        st.sampled_from(
+            [
+                {},
+                {"smallest_cost": cost},
+                {"smallest_cost": 1e-9 * cost},
+                {"costs": dict.fromkeys(arms, cost)},
+                {"safe": "a", "safe_rates": {"bad": 0.01 * number}} if per != "total" else {},
+                {"safe": "a"},
+            ]
+        )
+    )
+    scales = Scales(cost=cost, reward=reward, penalty={"bad": penalty})
+    known = given.get("costs")
+    task = Task(arms, {"bad": limit}, scales, **given)
+    reports = st.tuples(st.sampled_from(arms), SHARES, SHARES, SHARES)
+    rows = draw(st.lists(reports, max_size=4)) * draw(st.sampled_from([1, 60]))
+    told = [(a, None if known else x * cost, y * reward, z * penalty) for a, x, y, z in rows]
+    return task, budget, told
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories(), st.sampled_from([1e-300, 1e-9, 0.01, 0.999999]))
+def test_odd_numbers_have_an_outlook_whose_bounds_are_in_order(history, doubt) -> None:
+    task, budget, rows = history
+    controller = Controller(task, Rotation(), budget)
+    for row in rows:
+        if controller.exhausted:
+            break
+        controller.tell(*row)
+    outlook = controller.outlook(doubt)
+    (bad,) = outlook.limits
+    assert 0.0 <= bad.low <= bad.high
+    assert 0.0 <= bad.chance <= 1.0
+    assert 0.0 <= bad.chance_if_safe <= 1.0
+    assert bad.rate is None or bad.rate >= 0.0
+    assert outlook.pulls_left is None or outlook.pulls_left >= 0.0
+    assert outlook.reward is None or outlook.reward >= 0.0
+    assert all("refute" in fact and "\n" not in fact for fact in outlook.refuted)
+    assert str(outlook)
+
+
+def test_reports_that_refute_a_declaration_are_told() -> None:
+    task = Task(["a"], {"bad": 0.5}, safe="a", safe_rates={"bad": 0.01})
+    outlook = told(task, RISKY, 1000.0, [(200, "a", 1.0, 1.0, 0.4)])
+    (bad,) = outlook.limits
+    assert bad.low <= 0.4 <= bad.high
+    assert (bad.promised, bad.chance < 1.0) == (False, False)
+    (fact,) = outlook.refuted
+    assert fact.startswith("the reports of arm 'a' refute that it is safe: its rate of bad is at ")
+    assert fact in str(outlook)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, TightropeError, nearest
+from tightrope.files import (
+    check_parquet,
+    lines_in,
+    not_utf8,
+    open_file,
+    open_text,
+    require_memory,
+)
 from tightrope.names import one_line
 from tightrope.problem.values import Floats, shown
 
@@ -31,6 +40,7 @@ MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in 
 WORDS = {"true": 1.0, "false": 0.0}
 MOST_ARMS = 100_000
 LONGEST_HEADER = 2**20  # characters
+DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
 CHUNK = 2**16  # rows that Python's reader holds as text
 Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
 
@@ -143,8 +153,20 @@ def parsed_all(values: Sequence[object], title: str, column: str, first: int = 0
         if number is None:
             raise InputError(
                 f"{place_of(title, first + place, column)}: {shown(value)} must be a number"
+                f"{_decimal_hint(value)}"
             )
     return np.array(found, dtype=np.float64)
+
+
+def _decimal_hint(value: object) -> str:
+    """What to do about a decimal comma; "" for anything else."""
+    if not DECIMAL_COMMA.fullmatch(str(value).strip()):
+        return ""
+    point = str(value).strip().replace(".", "").replace(",", ".")
+    return (
+        f", with a decimal point: {point}; pandas.read_csv(FILE, sep=None, decimal=',') reads"
+        " decimal commas, and its frame can be given instead of the file"
+    )
 
 
 def coded(values: Sequence[object]) -> Codes:
@@ -262,21 +284,33 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
     """The wanted columns of a Parquet file."""
     title = f"log {path!r}"
     _narwhals()
+    if not (find_spec("polars") or find_spec("pyarrow")):
+        needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
+        raise TightropeError(f"Parquet files need {needed}")
     try:
-        if find_spec("polars"):  # the faster one
-            reader: Any = import_module("polars")
-            names, read = list(reader.read_parquet_schema(path)), reader.read_parquet
-        elif find_spec("pyarrow"):
-            reader = import_module("pyarrow.parquet")
-            names, read = reader.read_schema(path).names, reader.read_table
-        else:
-            needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
-            raise TightropeError(f"Parquet files need {needed}")
-        return _of_frame(read(path, columns=_used(title, names, arm, wanted)), title)
-    except TightropeError:
+        with open_file(path, "log") as file:
+            return _of_frame(_parquet_frame(file, title, arm, wanted), title)
+    except (KeyboardInterrupt, TightropeError):
         raise
-    except Exception as error:  # a damaged or foreign file can raise anything
+    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
         raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
+
+
+def _parquet_frame(file: IO[bytes], title: str, arm: object, wanted: Mapping[str, Any]) -> Any:
+    """The wanted columns as a frame, after a look at how large they are."""
+    if find_spec("polars"):  # the faster one
+        polars: Any = import_module("polars")
+        used = _used(title, list(polars.read_parquet_schema(file.name)), arm, wanted)
+        check_parquet(file, title, used)
+        return polars.read_parquet(file.name, columns=used)
+    whole = import_module("pyarrow.parquet").ParquetFile(file, read_dictionary=[str(arm)])
+    used = _used(title, whole.schema_arrow.names, arm, wanted)
+    check_parquet(file, title, used)
+    table = whole.read(columns=used)
+    for chunk in table[str(arm)].chunks if hasattr(table[str(arm)].type, "index_type") else ():
+        names = chunk.dictionary  # repeated for every row later
+        require_memory(len(chunk) * names.nbytes // max(len(names), 1), title)
+    return table
 
 
 def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
@@ -294,11 +328,11 @@ def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
 
 def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
     """The columns of a CSV file, what separates them, and those that begin with true or false."""
-    with _text(path, title) as file:
+    with open_text(path, "log") as file:
         try:
             start = file.read(LONGEST_HEADER)
         except UnicodeDecodeError as error:
-            raise InputError(f"{title}: must be UTF-8 text ({error.reason})") from None
+            raise not_utf8("log", path, error) from None
     line = next((line for line in start.splitlines() if line.strip()), "")
     if "\0" in line:
         raise InputError(f"{title}: must be text; its first line holds a zero byte")
@@ -314,13 +348,6 @@ def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
     row = first[0] if first else []
     flags = {name for name, text in zip(names, row, strict=False) if text.strip().lower() in WORDS}
     return names, separator, flags
-
-
-def _text(path: str, title: str) -> IO[str]:
-    try:
-        return open(path, encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise InputError(f"{title}: cannot be read: {error.strerror}") from None
 
 
 def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> Any:
@@ -352,8 +379,9 @@ def _by_python(
     parts: dict[str, list[Floats]] = {column: [np.zeros(0)] for column in numbers}
     index: dict[str, int] = {}
     chosen, first, own = [np.zeros(0, dtype=np.int64)], 0, names.index(arm)
-    with _text(path, title) as file:
-        rows = _rows(csv.reader(file, delimiter=separator), title, len(names))
+    with open_text(path, "log") as file:
+        lines = lines_in(file, title)
+        rows = _rows(csv.reader(lines, delimiter=separator), path, len(names))
         while some := list(islice(rows, CHUNK)):
             for column, found in parts.items():
                 place = names.index(column)
@@ -368,9 +396,9 @@ def _by_python(
     )
 
 
-def _rows(reader: Any, title: str, fields: int) -> Iterator[list[str]]:
+def _rows(reader: Any, path: str, fields: int) -> Iterator[list[str]]:
     """The rows after the line of names, without empty ones; none may have more fields."""
-    started, count = False, 0
+    started, count, title = False, 0, f"log {path!r}"
     try:
         for row in reader:
             if not row:
@@ -390,4 +418,4 @@ def _rows(reader: Any, title: str, fields: int) -> Iterator[list[str]]:
     except csv.Error as error:
         raise InputError(f"{title}, row {count + 1:,} (without the header): {error}") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{title}: must be UTF-8 text ({error.reason})") from None
+        raise not_utf8("log", path, error) from None

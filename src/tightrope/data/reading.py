@@ -25,6 +25,7 @@ from tightrope.data.columns import (
 )
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, nearest
+from tightrope.files import require_file
 from tightrope.names import listed
 from tightrope.problem.values import LARGEST, Floats, shown
 
@@ -110,10 +111,7 @@ def format_of(source: object, given: str | None) -> str:
             raise InputError(f"source = {type(source).__name__}: must be the path of a file")
         return ""
     path = Path(source)
-    if not path.exists():
-        raise InputError(f"log {os.fspath(source)!r}: there is no such file")
-    if not path.is_file():
-        raise InputError(f"log {os.fspath(source)!r}: must be a file")
+    require_file(path, "log")
     found = given or SUFFIXES.get(path.suffix.lower())
     if found is None:
         known = ", ".join(SUFFIXES)

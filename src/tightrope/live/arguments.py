@@ -9,7 +9,7 @@ from typing import Any
 
 from tightrope.errors import InputError
 from tightrope.policies.base import Policy
-from tightrope.policies.naming import parse_policy
+from tightrope.policies.naming import lasting, parse_policy
 from tightrope.problem.values import shown
 
 __all__ = ["as_policy", "known_who", "microseconds", "moment", "own_name", "positive"]
@@ -18,9 +18,9 @@ MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
 
 
 def as_policy(policy: Policy | str) -> tuple[Policy, str]:
-    """A policy and the text that it is found by."""
+    """A policy and the text that it is found by, in any working folder."""
     if isinstance(policy, str):
-        return parse_policy(policy), policy
+        return parse_policy(policy), lasting(policy)
     if not isinstance(policy, Policy):
         raise InputError(f"policy = {shown(policy)}: must be a policy, such as Resolve()")
     return policy, policy.label

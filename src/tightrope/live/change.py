@@ -13,7 +13,7 @@ from tightrope.live.core import Core
 from tightrope.live.events import Event
 from tightrope.live.kinds import Created, Told
 from tightrope.policies.base import Policy
-from tightrope.policies.naming import parse_policy
+from tightrope.policies.naming import stored_policy
 from tightrope.problem import Task
 
 __all__ = ["Relearning"]
@@ -35,7 +35,7 @@ class Relearning:
         first = next(events)
         assert isinstance(first.body, Created)
         task = _with_limits(core.controller.task, limits or {})
-        chosen = policy or core.given or parse_policy(core.policy_text)
+        chosen = policy or core.given or stored_policy(core.policy_text, core.code)
         few = core.ledger.told < FEW
         budget = core.controller.budget
         seed = first.body.seed

@@ -39,7 +39,7 @@ from tightrope.live.events import Event, when
 from tightrope.live.kinds import Stateful, Told
 from tightrope.live.ledger import DAY, Account, Ledger, Open, moved
 from tightrope.policies.base import Policy
-from tightrope.policies.naming import parse_policy
+from tightrope.policies.naming import code_of, stored_policy
 from tightrope.problem import Task
 from tightrope.problem.values import LARGEST, shown
 
@@ -86,6 +86,7 @@ class Core:
         self.digest = ""  # of the program that the learned state belongs to
         self.program = ""  # its version, if it took over from another
         self.policy_text = ""
+        self.code = ""  # the SHA-256 of the policy's file, if it is in one
         self.given = policy
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
         self._past_prices: list[tuple[int, int, list[float | None]]] = []
@@ -100,7 +101,7 @@ class Core:
                 self.controller.launch(event.body.arm)  # type: ignore[attr-defined]
             else:
                 event.body.learn(self, event, closed)
-        except HaltedError:
+        except (HaltedError, PolicyError):
             raise
         except Exception as error:
             raise cannot_follow(event, error) from error
@@ -151,7 +152,8 @@ class Core:
         self.digest, self.policy_text = body.digest, body.policy
         self.program = body.program or self.program
         self.settings = CampaignSettings(**body.settings)
-        self.controller = restored(body.snapshot, self.policy_text, self.given)
+        self.code = body.code
+        self.controller = restored(body.snapshot, self.policy_text, self.code, self.given)
         self._look_at_task()
 
     def _look_at_task(self) -> None:
@@ -333,6 +335,8 @@ class Core:
         }
         if self.program:
             head["program"] = self.program
+        if code := code_of(type(self.controller.policy)):
+            head["code"] = code
         if self._past_prices:
             head["past_prices"] = self._past_prices
         return json.dumps(head, sort_keys=True).encode() + b"\n" + self.controller.snapshot()
@@ -340,6 +344,16 @@ class Core:
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None) -> Core:
         """The state that a snapshot is of."""
+        try:
+            return cls._restored(saved, policy)
+        except TightropeError:
+            raise
+        except Exception as error:  # a damaged one can raise anything
+            told = " ".join(str(error).split()) or type(error).__name__
+            raise HaltedError(f"snapshot: is damaged ({told:.200})") from error
+
+    @classmethod
+    def _restored(cls, saved: bytes, policy: Policy | None) -> Core:
         made = cls(policy)
         line, _, state = saved.partition(b"\n")
         head = json.loads(line)
@@ -347,7 +361,8 @@ class Core:
         made.settings, made.digest = CampaignSettings(**head["settings"]), head["digest"]
         made.policy_text, made.program = head["policy"], head.get("program", "")
         made._past_prices = [(seq, arm, one) for seq, arm, one in head.get("past_prices", [])]
-        made.controller = restored(state, made.policy_text, policy)
+        made.code = head.get("code", "")
+        made.controller = restored(state, made.policy_text, made.code, policy)
         made._look_at_task()
         return made
 
@@ -358,6 +373,7 @@ class Core:
             "digest": self.digest,
             "settings": asdict(self.settings),
             "state": b85encode(self.controller.snapshot()).decode(),
+            "code": code_of(type(self.controller.policy)),
         }
 
 
@@ -372,12 +388,16 @@ def cannot_follow(event: Event, error: Exception) -> HaltedError:
     return HaltedError(f"event {event.seq} ({event.kind}): cannot be followed ({told:.200})")
 
 
-def restored(state: bytes, text: str, policy: Policy | None) -> Controller:
-    """A controller from its snapshot; the policy's class is looked for by its name."""
+def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Controller:
+    """A controller from its snapshot; the policy's class is looked for by its name.
+
+    ``code``: the SHA-256 of the policy's file, as recorded, or "". ``policy``: in place of one that
+    is not found, or that must not be run.
+    """
     missing = None
     if policy is None or policy.label != text:
         try:
-            policy = parse_policy(text)
+            policy = stored_policy(text, code)
         except PolicyError as error:
             missing = error
     try:

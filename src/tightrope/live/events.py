@@ -74,7 +74,7 @@ def stored(
 def event_of(row: Row, before: bytes | None = None) -> Event:
     """The event that a row holds; raises if it is unknown, or does not follow ``before``."""
     seq, at, kind, ticket, who, version, text, own = row
-    if version > VERSION or kind not in KINDS:
+    if not isinstance(version, int) or version > VERSION or kind not in KINDS:
         raise HaltedError(
             f"event {seq}: kind {kind!r} of version {version}; must be known here, and"
             f" at most version {VERSION}: a newer program wrote it, so upgrade this one"
@@ -83,7 +83,7 @@ def event_of(row: Row, before: bytes | None = None) -> Event:
         raise HaltedError(f"event {seq}: its hash does not follow from the event before it")
     try:
         body = _old_body(kind, text) if version == 1 else DECODE[kind](text)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise HaltedError(f"event {seq}: its body cannot be read") from error
     return Event(seq, at, kind, ticket, who, version, body, own)
 

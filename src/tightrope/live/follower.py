@@ -50,7 +50,7 @@ class Follower:
         """The state after all events, or after event ``upto``, from the last snapshot before."""
         if self._over is not None:
             raise HaltedError(self._over)
-        saved = self.store.saved(self.name, upto)
+        saved, head = self.store.saved(self.name, upto), self.store.head(self.name)
         core, seen = Core(self.policy), START
         if saved is not None:
             rows = self.store.read(self.name, saved.seq - 1, 1)  # or the next, if it is archived
@@ -66,6 +66,12 @@ class Follower:
             raise unknown_campaign(self.store, self.name)
         if upto is None:
             self._began = min(self._began, core.ledger.seq)
+            if head is not None and head[0] > core.ledger.seq:
+                self.forget()
+                raise HaltedError(
+                    f"campaign {self.name!r}: the log ends at event {core.ledger.seq}, but event"
+                    f" {head[0]} was the last; the store is damaged: tightrope campaign verify"
+                )
         self.replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from tightrope.errors import HaltedError, InputError
+from tightrope.files import lines_in, open_file
 from tightrope.live.events import START, Event, Row, event_of, line_of, row_of_line
 from tightrope.live.stores import Store
 
@@ -52,18 +53,14 @@ def lines_of(store: Store, name: str, after: int = 0, count: int | None = None) 
 
 def read_lines(path: str) -> Iterator[tuple[int, Row]]:
     """The events in a file of JSON lines, with the numbers of their lines, from 1."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    try:
-                        yield number, row_of_line(line)
-                    except InputError as error:
-                        raise InputError(f"log {path!r}, line {number:,}: {error}") from None
-    except OSError as error:
-        raise InputError(f"log {path!r}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"log {path!r}: must be UTF-8 text ({error.reason})") from None
+    place = f"log {path!r}"
+    with open_file(path, "log") as file:
+        for number, line in enumerate(lines_in(file, place), start=1):
+            if line.strip():
+                try:
+                    yield number, row_of_line(line)
+                except InputError as error:
+                    raise InputError(f"{place}, line {number:,}: {error}") from None
 
 
 def first_event(path: str) -> int:

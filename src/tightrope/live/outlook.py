@@ -35,6 +35,8 @@ __all__ = ["LimitOutlook", "Outlook", "outlook_of"]
 
 TILTS = np.geomspace(1e-3, 20.0, 60)
 UNKNOWN = 1e12  # in place of a rate that nothing is known about
+LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
+LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Outlook:
     the arm whose penalty rates are surest to be low; ``safe``: whether it, or a mixture, is known
     to keep every limit in the long run. ``reward`` and ``pulls_left`` are projections, if the arms
     go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
-    what they were, where the policy watches them (``watch``).
+    what they were, where the policy watches them (``watch``). ``refuted``: sentences about
+    declarations that the reports refute, but for the doubt; nothing here relies on those.
     """
 
     budget: float
@@ -99,6 +102,7 @@ class Outlook:
     limits: tuple[LimitOutlook, ...]
     in_flight: int = 0
     changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
+    refuted: tuple[str, ...] = ()
 
     @property
     def infeasible(self) -> tuple[str, ...]:
@@ -112,6 +116,7 @@ class Outlook:
         if self.in_flight:
             told.append(f"{self.in_flight:,} pulls in flight, which are not in what follows")
         told += [f"arm {arm!r} is not what it was since pull {at:,}" for arm, at in self.changed]
+        told += self.refuted
         if self.reward is not None:
             told.append(f"reward {self.reward_so_far:,.6g}, projected {self.reward:,.6g}")
         if self.limits:
@@ -139,15 +144,20 @@ class Outlook:
 
 def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     """What can be said now; see :meth:`Controller.outlook`."""
-    if isinstance(doubt, bool) or not isinstance(doubt, int | float) or not 0.0 < doubt < 1.0:
-        raise InputError(f"doubt = {shown(doubt)}: must be a number between 0 and 1")
+    if (
+        isinstance(doubt, bool)
+        or not isinstance(doubt, int | float)
+        or not LEAST_DOUBT <= doubt < 1
+    ):
+        allowed = f"a number between {LEAST_DOUBT:g} and 1"
+        raise InputError(f"doubt = {shown(doubt)}: must be {allowed}")
     task, state = controller.task.at(controller.budget), controller._state
     pulled = np.asarray(state["totals"], float)
     totals = pulled[:, 1 : 3 + task.penalty_count]
     amounts = pulled[:, [kind.unit.pick(1, 0, 2) for kind in task.limit_kinds]]  # of the bases
-    low, high = _rates(task, totals, amounts, doubt)
-    limits = task.normal_limits
-    used, budget = float(state.run.spent[0]), controller.budget / task.scales.cost
+    low, high, refuted = _rates(task, totals, amounts, doubt)
+    limits, used = task.normal_limits, float(state.run.spent[0])
+    budget = max(controller.budget / task.scales.cost, LEAST_BUDGET)
     safest = _safest(task, high, totals)
     rows = []
     lost = _impossible(task, low)
@@ -156,7 +166,8 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         if not task.limit_kinds[m].per_cost:
             rest = _Open(*rest[:4], float(amounts[:, m].sum()))
         ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
-        rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m]))
+        sure = not any(m == one for _, one in refuted)
+        rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
     ahead = max(budget - used, 0.0) / used if used > 0.0 else None
     reward = float(totals[:, 1].sum()) * task.scales.reward
     pulls = sum(controller.pulls)
@@ -164,8 +175,8 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         budget=controller.budget,
         spent=controller.spent,
         pulls=pulls,
-        pulls_left=None if ahead is None else pulls * ahead,
-        reward=None if ahead is None else reward * (1.0 + ahead),
+        pulls_left=None if ahead is None else pulls and pulls * ahead,
+        reward=None if ahead is None else reward and reward * (1.0 + ahead),
         reward_so_far=reward,
         doubt=doubt,
         risk=getattr(controller.policy, "risk", None),
@@ -174,7 +185,26 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         limits=tuple(rows),
         in_flight=sum(controller.in_flight),
         changed=_changed(task, state),
+        refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
     )
+
+
+def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
+    """What the reports say against what was declared of an arm and a limit."""
+    task = controller.task
+    what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
+    least = float(low[arm, m]) * _unit(controller, m)
+    return (
+        f"the reports of arm {task.names[arm]!r} refute {what}: its rate of"
+        f" {task.limit_names[m]} is at least {least:.4g}"
+    )
+
+
+def _unit(controller: Controller, m: int) -> float:
+    """The user's unit of limit m's rate."""
+    task = controller.task
+    unit = task.scales.penalties[m] / float(task.base_scales[m])
+    return unit * task.limit_kinds[m].spread(controller.budget)
 
 
 def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
@@ -291,24 +321,36 @@ def _prices(rate: float) -> Any:
     return np.array([price_of(rate, tilt) for tilt in TILTS.tolist()])
 
 
-def _rates(task: Task, totals: Any, amounts: Any, doubt: float) -> tuple[Any, Any]:
+def _rates(
+    task: Task, totals: Any, amounts: Any, doubt: float
+) -> tuple[Any, Any, list[tuple[int, int]]]:
     """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``.
 
-    Each is per what its limit is: all that the bounds need of it is that it lies in [0, 1].
+    Each is per what its limit is: all that the bounds need of it is that it lies in [0, 1]. Last
+    the arms and limits of which the reports refute what was declared; no bound relies on it there.
     """
     arms, limited = task.arm_count, task.penalty_count
     each = doubt / (4.0 * arms * max(limited, 1))
-    cost = UNKNOWN if task.normal_smallest_cost is None else 1.0 / task.normal_smallest_cost
-    most = [kind.unit.pick(cost, 1.0, UNKNOWN) for kind in task.limit_kinds]
+    smallest = task.normal_smallest_cost  # 0 if an arm is free
+    cost = 1.0 / smallest if smallest else UNKNOWN
+    most = [min(kind.unit.pick(cost, 1.0, UNKNOWN), UNKNOWN) for kind in task.limit_kinds]
     low, high = np.zeros((arms, limited)), np.tile(most, (arms, 1)).reshape(arms, limited)
+    refuted: list[tuple[int, int]] = []
     for arm in np.flatnonzero(totals.any(axis=1)).tolist():
         for m in range(limited):
             base, penalty = float(amounts[arm, m]), float(totals[arm, 2 + m])
-            high[arm, m] = rate_at_most(base, penalty, each, most[m])
-            low[arm, m] = min(rate_at_least(base, penalty, each), most[m])
+            low[arm, m] = min(rate_at_least(base, penalty, each), UNKNOWN)
+            if low[arm, m] > high[arm, m]:
+                refuted.append((arm, m))
+                high[arm, m] = UNKNOWN
+            high[arm, m] = max(rate_at_most(base, penalty, each, high[arm, m]), low[arm, m])
     if task.safe_arm is not None:
-        high[task.safe_arm] = np.minimum(high[task.safe_arm], task.normal_safe_rates)
-    return low, high
+        for m, rate in enumerate(task.normal_safe_rates.tolist()):
+            if low[task.safe_arm, m] <= rate:
+                high[task.safe_arm, m] = min(high[task.safe_arm, m], rate)
+            elif (task.safe_arm, m) not in refuted:
+                refuted.append((task.safe_arm, m))
+    return low, high, refuted
 
 
 def _safest(task: Task, high: Any, totals: Any) -> int:
@@ -354,17 +396,19 @@ def _row(
     ranges: tuple[float, float, float],
     doubt: float,
     infeasible: bool,
+    sure: bool,
 ) -> LimitOutlook:
-    """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest."""
-    task = controller.task
-    unit = task.scales.penalties[m] / float(task.base_scales[m])
-    unit *= task.limit_kinds[m].spread(controller.budget)
+    """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest.
+
+    ``sure``: whether nothing refutes what was declared, which the guard relies on.
+    """
+    task, unit = controller.task, _unit(controller, m)
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False
     if rest.over or rest.broken:
         chance = if_safe = float(rest.broken)
-    elif isinstance(controller.policy, GuardedResolve):
+    elif sure and isinstance(controller.policy, GuardedResolve):
         guard = controller._state.scratch.guard
         left = rest.limit * rest.budget - rest.penalty
         chance = chance_allowed(guard, m, rest.left, left) + float(guard.doubt[m])

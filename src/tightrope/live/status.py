@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any, TypedDict, cast
 
 from tightrope.errors import InputError
-from tightrope.live.core import Core, when
-from tightrope.live.events import Row, event_of
+from tightrope.live.core import Core, kept_ledger, when
+from tightrope.live.events import START, Row, event_of
 from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
-from tightrope.live.ledger import Account
+from tightrope.live.ledger import Account, Ledger
+from tightrope.live.log import events_of as chained
+from tightrope.live.log import rows_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
 from tightrope.policies.base import Policy
@@ -25,6 +27,7 @@ __all__ = [
     "Why",
     "amounts_of",
     "events_of",
+    "ledger_status",
     "refused_of",
     "status_of",
     "ticket_of",
@@ -147,6 +150,25 @@ def status_of(name: str, core: Core) -> CampaignStatus:
         "arms": _arms(core),
         "epoch": ledger.epoch,
         "doubtful": list(ledger.doubtful),
+        "events": ledger.seq,
+        "at": when(ledger.at).isoformat(),
+    }
+
+
+def ledger_status(store: Store, name: str) -> dict[str, Any]:
+    """A campaign's money and counts, as its ledger has them: no policy is run."""
+    saved = store.saved(name)
+    ledger = Ledger() if saved is None else kept_ledger(saved.body)
+    rows = rows_of(store, name, ledger.seq)
+    for event in chained(rows, START if saved is None else saved.hash):
+        ledger.follow(event)
+    counts = ("asked", "told", "voided", "expired", "late", "refused", "overruns", "reward")
+    return {
+        "name": name,
+        **amounts_of(ledger.accounts[0]),
+        "in_flight": len(ledger.tickets),
+        **{count: getattr(ledger, count) for count in counts},
+        "hard": {one.name: amounts_of(one) for one in ledger.accounts[1:]},
         "events": ledger.seq,
         "at": when(ledger.at).isoformat(),
     }

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tightrope.errors import HaltedError, TightropeError
+from tightrope.errors import HaltedError, PolicyError, TightropeError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core, cannot_follow, kept_ledger
 from tightrope.live.events import START, Event
@@ -39,7 +39,8 @@ class Verified:
     snapshots: int = 0
     to_the_bit: int = 0  # snapshots whose learned state was the same to the bit
     within_rounding: int = 0
-    money_only: int = 0  # snapshots from before ``learned_from``
+    money_only: int = 0  # snapshots from before ``learned_from``, or of a policy that is not run
+    not_run: str = ""  # why the policy is not run: then money and tickets are compared alone
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -59,35 +60,49 @@ def verified(
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
     """Follow a campaign's log, from its first event in the store to the last one now."""
-    found, snapshots = Verified(), _snapshots(store, name)
-    ledger, learning, seen = Ledger(), Learning(policy, found), START
+    found = Verified()
     try:
-        first = store.read(name, 0, 1)
-        if first and first[0].seq > 1:  # those before are archived
-            found.first = first[0].seq
-            base = snapshots.get(found.first - 1)
-            if base is None:
-                raise HaltedError(
-                    f"event {found.first}: is the first, without a snapshot before it"
-                )
-            ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
-        for event in events_of(rows_of(store, name, found.events), seen):
-            learning.follow(event, ledger, _closed(event, ledger))
-            found.events = event.seq
-            if event.seq in snapshots:
-                _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
-            if event.seq % MANY == 0:
-                _check_money(ledger, found)
-                if progress is not None:
-                    progress(found.events)
-        if progress is not None:
-            progress(found.events)
+        found.wrong.extend(store.faults())
+        _follow(store, name, Learning(policy, found), progress)
     except TightropeError as error:
         found.wrong.append(str(error))
+    except Exception as error:  # a damaged store can raise anything
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        found.wrong.append(f"event {found.events + 1}: cannot be read ({told})")
+    return found
+
+
+def _follow(
+    store: Store, name: str, learning: Learning, progress: Callable[[int], None] | None
+) -> None:
+    """Follow the log to its end, which must be the end that the store has recorded."""
+    found, ledger, seen = learning.found, Ledger(), START
+    head, snapshots = store.head(name), _snapshots(store, name)
+    first = store.read(name, 0, 1)
+    if first and first[0].seq > 1:  # those before are archived
+        found.first = first[0].seq
+        base = snapshots.get(found.first - 1)
+        if base is None:
+            raise HaltedError(f"event {found.first}: is the first, without a snapshot before it")
+        ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
+    for event in events_of(rows_of(store, name, found.events), seen):
+        learning.follow(event, ledger, _closed(event, ledger))
+        found.events = event.seq
+        if event.seq in snapshots:
+            _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
+        if head is not None and event.seq == head[0] and event.hash != head[1]:
+            found.wrong.append(f"event {event.seq}: is not the one that was recorded as the last")
+        if event.seq % MANY == 0:
+            _check_money(ledger, found)
+            if progress is not None:
+                progress(found.events)
+    if progress is not None:
+        progress(found.events)
+    if head is not None and head[0] > found.events:
+        found.wrong.append(f"the log ends at event {found.events}; event {head[0]} was the last")
     found.wrong.extend(learning.wrong)
     late = [seq for seq in snapshots if seq >= found.first]
     found.wrong.extend(f"snapshot {seq}: was not reached" for seq in late if not found.wrong)
-    return found
 
 
 def _closed(event: Event, ledger: Ledger) -> Open | None:
@@ -112,7 +127,12 @@ class Learning:
 
     def start_from(self, base: Saved) -> Ledger:
         """Start from a snapshot, as the events before it are archived."""
-        self.core, self.found.learned_from = Core.restore(base.body, self.policy), base.seq
+        self.found.learned_from = base.seq
+        try:
+            self.core = Core.restore(base.body, self.policy)
+        except PolicyError as error:
+            self.found.not_run = str(error)
+            return kept_ledger(base.body)
         return self.core.ledger
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
@@ -120,12 +140,14 @@ class Learning:
         found = self.found
         if isinstance(event.body, Stateful):
             found.learned_from, found.money_only, self.wrong = event.seq, self.compared, []
-            found.to_the_bit = found.within_rounding = 0
+            found.to_the_bit, found.within_rounding, found.not_run = 0, 0, ""
             self.core = Core(self.policy)
             self.core.ledger = ledger
         if self.core is not None:
             try:
                 event.body.learn(self.core, event, closed)
+            except PolicyError as error:
+                self.core, found.not_run = None, str(error)
             except Exception as error:
                 self.core = None
                 self.wrong.append(str(cannot_follow(event, error)))

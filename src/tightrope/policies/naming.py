@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,10 +23,14 @@ from types import ModuleType
 from typing import Any
 
 from tightrope.errors import PolicyError, nearest
+from tightrope.files import read_file
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Policy
 
-__all__ = ["OF_A_FILE", "known_policies", "parse_policy", "policy_class"]
+__all__ = [
+    "OF_A_FILE", "code_of", "known_policies", "lasting", "parse_policy", "policy_class",
+    "stored_policy", "trust_policy",
+]  # fmt: skip
 
 GROUP = "tightrope.policies"
 OF_A_FILE = "tightrope_policy_file_"  # prefix of the names of modules loaded from a file
@@ -41,7 +46,11 @@ def parse_policy(text: str) -> Policy:
     Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None, watch=None)
     """
     name, rest = _split(text)
-    policy = policy_class(name)
+    return _made(text, name, rest, policy_class(name))
+
+
+def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
+    """The policy of a class with the parameters in ``rest``."""
     known = [one.name for one in fields(policy)] if is_dataclass(policy) else list[str]()
     parameters: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
@@ -58,6 +67,61 @@ def parse_policy(text: str) -> Policy:
         return policy(**parameters)
     except TypeError as error:
         raise PolicyError(f"policy {text!r} cannot be made: {error}") from error
+
+
+# Policies that a store names: what is in a store may come from somebody else.
+
+_trusted: dict[str, type[Policy]] = {}  # by the names of their classes
+_digests: dict[str, str] = {}  # SHA-256 of files, by the names of the modules loaded from them
+
+
+def trust_policy(text: str) -> None:
+    """Run the code of ``FILE.py:Class`` or ``module:Class``, for stores that name this class."""
+    kind = policy_class(_split(text)[0])
+    _trusted[kind.__name__] = kind
+
+
+def lasting(text: str) -> str:
+    """A policy's text that means the same in another working folder."""
+    place, found, rest = text.partition(".py:")
+    return f"{os.path.abspath(place)}.py:{rest}" if found else text
+
+
+def code_of(kind: type[Policy]) -> str:
+    """The SHA-256 of the file that a policy's class was loaded from; "" if from none."""
+    return _digests.get(kind.__module__, "")
+
+
+def stored_policy(text: str, digest: str) -> Policy:
+    """The policy that a store names; ``digest``: of its file, as recorded with it, or "".
+
+    Code is run only if it runs here already, if it was trusted, or if it is in the same absolute
+    file with the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
+    """
+    name, rest = _split(text)
+    place, colon, kind = name.rpartition(":")
+    if kind in _trusted and colon:
+        return _made(text, name, rest, _trusted[kind])
+    if colon:
+        _require_same_code(place, kind, digest)
+    return parse_policy(text)
+
+
+def _require_same_code(place: str, kind: str, digest: str) -> None:
+    """Raise unless a module runs here already, or a file is the one that was recorded."""
+    ask = f"if you trust it, add --trust-policy {place}:{kind} (in Python: policy=)"
+    if not place.endswith(".py"):
+        if place not in sys.modules:
+            raise PolicyError(f"the store names the module {place!r}; it is not run; {ask}")
+        return
+    found = hashlib.sha256(read_file(place, "policy file", error=PolicyError)).hexdigest()
+    if os.path.isabs(place) and found == digest:
+        return
+    reason = f"the recorded one is {digest[:12]}" if digest else "none is recorded"
+    if not os.path.isabs(place):
+        reason = "its path is not absolute"
+    what = f"the store names the policy file {place!r}, SHA-256 {found[:12]}"
+    raise PolicyError(f"{what}; it is not run, because {reason}; {ask}")
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -107,21 +171,20 @@ def _registered(entry: Any) -> type[Policy]:
 def _file_module(path: str) -> ModuleType:
     """The module in a file, loaded once per content."""
     file = Path(path)
-    if not file.is_file():
-        raise PolicyError(f"policy file {path!r}: there is no such file")
-    text = file.read_bytes()
+    text = read_file(file, "policy file", error=PolicyError)
     digest = hashlib.sha256(str(file.resolve()).encode() + b"\0" + text).hexdigest()[:12]
     name = f"{OF_A_FILE}{re.sub(r'[^0-9A-Za-z]', '_', file.stem)}_{digest}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise PolicyError(f"policy file {path!r} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    _digests[name] = hashlib.sha256(text).hexdigest()
     try:
         with _importing(f"policy file {path!r} cannot be read"):
-            spec.loader.exec_module(module)
+            exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
     except BaseException:
         del sys.modules[name]
         raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tightrope.errors import ProblemError, nearest
+from tightrope.files import read_file
 from tightrope.problem import (
     Arm,
     Problem,
@@ -33,6 +34,7 @@ __all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
 
 LIMIT = 0.8  # c in every experiment of the paper
 MOST_BYTES = 2**27  # largest file to read; enough for a million arms
+LOGS = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")  # how names of logs end
 ARMS_PREFIX = "paper-arms-"
 
 
@@ -202,15 +204,15 @@ def _file_text(name: str) -> str | None:
     """The file's text; None for a ready problem or if there is no such file."""
     if name in ready_names():
         return None
-    try:
-        with Path(name).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ProblemError(f"problem {name!r}: must be a file of at most {MOST_BYTES:,} bytes")
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except FileNotFoundError:
+    if not os.path.exists(name):
         return None  # maybe an unlisted ready problem; else the caller raises with a hint
-    except ProblemError:
-        raise
-    except (OSError, ValueError) as error:
+    if name.lower().endswith(LOGS):
+        told = (
+            f"it is a log, must be a TOML file; make one with: tightrope fit {name} -o problem.toml"
+        )
+        raise ProblemError(f"problem {name!r}: {told}")
+    content = read_file(name, "problem", MOST_BYTES, ProblemError)
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except ValueError as error:
         raise ProblemError(f"problem {name!r}: must be a readable UTF-8 file: {error}") from None

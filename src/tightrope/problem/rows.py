@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from tightrope.errors import ProblemError, TightropeError
+from tightrope.files import check_parquet, open_file
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.values import Floats, at, known_keys, shown
 
@@ -164,11 +165,8 @@ def write_parquet(
 def read_parquet(path: str | os.PathLike[str], weights: bool) -> Rows:
     """The rows in a file that :func:`write_parquet` wrote; raises a ``ProblemError`` if not."""
     text = os.fspath(path)
-    try:
-        with open(text, "rb") as file:
-            columns = _numbers(file)
-    except OSError as error:
-        raise ProblemError(f"rows: file {text!r} cannot be read: {error.strerror}") from None
+    with open_file(text, "rows: file", error=ProblemError) as file:
+        columns = _numbers(file)
     if len(columns) < 2 + weights:
         allowed = "have an arm, a cost, a reward and a penalty for each limit in every row"
         raise ProblemError(f"rows: file {text!r}: must {allowed}")
@@ -177,31 +175,31 @@ def read_parquet(path: str | os.PathLike[str], weights: bool) -> Rows:
 
 def _numbers(file: IO[bytes]) -> list[Floats]:
     """The columns of a Parquet file after the first, which names the arms."""
-    if find_spec("pyarrow"):
-        try:
+    place = f"rows: file {file.name!r}"
+    polars = None if find_spec("pyarrow") else require_parquet()
+    try:
+        check_parquet(file, place)
+        if polars is None:
             whole = import_module("pyarrow.parquet").ParquetFile(file)
-            names = list(whole.schema_arrow.names)[1:]
-            table = whole.read(columns=names)
-            columns = [table.column(name).to_numpy() for name in names]
-        except Exception as error:  # a damaged or foreign file can raise anything
-            raise _unreadable(file, error) from None
-    else:
-        polars = require_parquet()
-        try:
-            frame = polars.read_parquet(file)
-            columns = [frame[name].to_numpy() for name in frame.columns[1:]]
-        except Exception as error:
-            raise _unreadable(file, error) from None
-    if any(column.dtype != np.float64 for column in columns):
-        raise ProblemError(f"rows: file {file.name!r}: must hold numbers (float64) after the arm")
+            schema = whole.schema_arrow
+            names = list(schema.names)[1:]
+            plain = [str(schema.field(name).type) == "double" for name in names]
+            table: Any = whole.read(columns=names) if all(plain) else None
+        else:
+            table = polars.read_parquet(file)
+            names = table.columns[1:]
+            plain = [table[name].dtype == polars.Float64 for name in names]
+        if not all(plain):
+            raise ProblemError(f"{place}: must hold numbers (float64) after the arm")
+        columns = [table[name].to_numpy() for name in names]
+    except (KeyboardInterrupt, TightropeError):
+        raise
+    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
+        told = " ".join(str(error).split())[:200]
+        raise ProblemError(f"{place}: must be a Parquet file ({told})") from None
     for column in columns:
         column.flags.writeable = False
     return columns
-
-
-def _unreadable(file: IO[bytes], error: Exception) -> ProblemError:
-    told = " ".join(str(error).split())[:200]
-    return ProblemError(f"rows: file {file.name!r}: must be a Parquet file ({told})")
 
 
 def require_parquet() -> Any:

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from tightrope.errors import InputError
-from tightrope.files import whole_file
+from tightrope.files import read_file, whole_file
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
 
@@ -118,15 +118,12 @@ def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
 
     ``missing``: whether a file that is not there has no keys.
     """
+    if missing and not os.path.exists(path):
+        return []
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if missing:
-            return []
-        raise InputError(f"keys {str(path)!r}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not text"
-        raise InputError(f"keys {str(path)!r}: cannot be read ({reason})") from None
+        text = read_file(path, "keys").decode()
+    except UnicodeDecodeError:
+        raise InputError(f"keys {str(path)!r}: cannot be read (is not text)") from None
     keys = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():

@@ -58,6 +58,10 @@ Backend = Annotated[
 ]
 Folder = Annotated[str, Argument("FOLDER")]
 StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
+TrustPolicy = Annotated[
+    Sequence[str],
+    Argument("FILE.py:CLASS", "run this policy where the store names it; see docs/security.md"),
+]
 CampaignName = Annotated[str, Argument("NAME", "the campaign's name", _campaigns)]
 
 PROBLEM = Argument("PROBLEM", "a ready problem's name or a TOML file", _problems, distinct=True)

@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tightrope.errors import InputError, nearest
+from tightrope.files import MOST_TEXT, require_file
+from tightrope.shell.campaigns.access import trust
 from tightrope.shell.commands import Argument, Group
-from tightrope.shell.options import Json, StoreName
+from tightrope.shell.options import Json, StoreName, TrustPolicy
 from tightrope.shell.output import answer, say
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def serve(
     grace: float = 0.0,
     unit: str = "",
     access_log: bool = False,
+    trust_policy: TrustPolicy = (),
 ) -> int:
     """Serve a store's campaigns over HTTP, with a page that shows them.
 
@@ -54,8 +57,12 @@ def serve(
     for option, given in most.items():
         if given < 1:
             raise InputError(f"--{option} {given}: must be at least 1")
+    for option, path in (("certificate", certificate), ("private-key", private_key)):
+        if path is not None:
+            require_file(path, f"--{option}", MOST_TEXT)
     if not 0 <= grace <= 3600:
         raise InputError(f"--grace {grace:g}: must be 0 to 3600 seconds")
+    trust(trust_policy)
     run(
         store,
         host=host,

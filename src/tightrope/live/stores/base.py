@@ -100,6 +100,17 @@ class Store(ABC):
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         """The last snapshot, or the last one of an event up to this number."""
 
+    def head(self, name: str) -> tuple[int, bytes] | None:
+        """Number and hash of a log's last event, as recorded beside the log; None: not recorded.
+
+        The log may have later events, which a version before 0.3 appended.
+        """
+        return None
+
+    def faults(self) -> list[str]:
+        """What the database's own check finds wrong with its files, a few lines at most."""
+        return []
+
     @abstractmethod
     def backup(self, path: str) -> None:
         """Copy everything to a new SQLite file, as of one moment, while others go on."""

@@ -14,10 +14,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from tightrope.errors import InputError, StoreBusyError, StoreError
+from tightrope.files import require_file
 from tightrope.live.events import Row
 from tightrope.live.stores.base import (
     COLUMNS,
@@ -54,6 +55,13 @@ CREATE TABLE notes (
     PRIMARY KEY (campaign, seq)
 );
 """
+HEADS = """
+CREATE TABLE IF NOT EXISTS heads (
+    campaign INTEGER PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL
+);
+"""  # the last event of each log; files of version 0.2 are without
+MOST_FAULTS = 5  # of a damaged file, that are told
+LONGEST_VALUE = 2**28  # bytes; no event and no snapshot is as long
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
 
 
@@ -78,6 +86,15 @@ os.register_at_fork(
     after_in_parent=lambda: _after_fork(child=False),
     after_in_child=lambda: _after_fork(child=True),
 )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file is at a path now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class SQLiteTurn(Turn):
@@ -117,9 +134,13 @@ class SQLiteTurn(Turn):
                 "SELECT max(seq) FROM events WHERE campaign = ?", (campaign,)
             ).fetchone()
             require_next(rows, head)
-        self._connection.executemany(
-            f"INSERT INTO events VALUES ({campaign:d}, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-        )
+            self._connection.executemany(
+                f"INSERT INTO events VALUES ({campaign:d}, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+            self._connection.execute(
+                "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)",
+                (campaign, rows[-1].seq, rows[-1].hash),
+            )
         if notes:
             self._connection.executemany(
                 "INSERT INTO notes VALUES (?, ?, ?)", [(campaign, *note) for note in notes.items()]
@@ -127,7 +148,7 @@ class SQLiteTurn(Turn):
         self.written += len(rows)
 
     def drop(self, upto: int) -> None:
-        for table, which in (("events", "<="), ("snapshots", "<")):
+        for table, which in (("events", "<="), ("snapshots", "<"), ("heads", "<=")):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE campaign = ? AND seq {which} ?", (self._campaign, upto)
             )
@@ -157,8 +178,8 @@ class SQLiteStore(Store):
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise InputError(f"store {path!r}: the folder {folder!r} must exist")
-        if os.path.isdir(path):
-            raise InputError(f"store {path!r}: is a folder; must be a file of campaigns")
+        if exists:
+            require_file(path, "store")
         new = [path + end for end in BESIDE if not os.path.exists(path + end)]
         try:
             self._open_in_turn(path)
@@ -170,7 +191,6 @@ class SQLiteStore(Store):
                 with suppress(OSError):  # a file of others: leave nothing beside it
                     os.remove(one)
             raise
-        self._file = self._file_now()
         self._ids = dict[str, int]()
         self._since = 0  # rows written since the last checkpoint
 
@@ -182,32 +202,32 @@ class SQLiteStore(Store):
             try:
                 self._writer, self._reader = self._connect(), self._connect()
                 self._prepare()
+                self._file, self._log = _identity(path), _identity(f"{path}-wal")
             finally:
                 self._locks.release()
         except (sqlite3.Error, OSError) as error:
             raise self._failed("opened", error) from error
 
-    def _file_now(self) -> tuple[int, int] | None:
-        """Which file is at the path now."""
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
-    def _require_own_file(self) -> None:
-        """Raise if the file was deleted or replaced: what is written to it would be lost."""
-        found = self._file_now()
-        if found != self._file:
-            what = "the file is gone" if found is None else "another file is in its place"
-            raise StoreError(f"store {self._path!r}: {what}; open it again")
+    def _require_own_files(self) -> None:
+        """Raise if the file or its log was deleted or replaced: what is written would be lost."""
+        for path, mine in ((self._path, self._file), (f"{self._path}-wal", self._log)):
+            found = _identity(path)
+            if found != mine:
+                what = "the file is gone" if found is None else "another file is in its place"
+                if path != self._path:
+                    what = f"its log {path!r} was deleted or replaced while it was open"
+                raise StoreError(f"store {self._path!r}: {what}; open it again")
 
     def _connect_again(self) -> sqlite3.Connection:
         if self._closed:
             raise sqlite3.ProgrammingError("it was closed")
         if not os.path.exists(self._path):
             raise sqlite3.OperationalError("the file is gone")
-        return self._connect()
+        made = self._connect()
+        if self._writer is None and self._reader is None:  # the log ahead may be a new one
+            made.execute("SELECT count(*) FROM campaigns").fetchone()
+            self._log = _identity(f"{self._path}-wal")
+        return made
 
     def _connect(self) -> sqlite3.Connection:
         made = sqlite3.connect(
@@ -215,6 +235,8 @@ class SQLiteStore(Store):
         )
         made.execute("PRAGMA synchronous = FULL")
         made.execute("PRAGMA wal_autocheckpoint = 0")
+        made.execute("PRAGMA trusted_schema = OFF")
+        made.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         return made
 
     def _prepare(self) -> None:
@@ -222,9 +244,11 @@ class SQLiteStore(Store):
         one = self._writer
         facts = ("application_id", "user_version")
         mine, version = (one.execute(f"PRAGMA {fact}").fetchone()[0] for fact in facts)
-        tables = one.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        tables = [kind for (kind,) in one.execute("SELECT type FROM sqlite_master")]
         if tables and mine != APPLICATION:
             raise InputError(f"store {self._path!r}: must be a file of campaigns, or a new one")
+        if not {"trigger", "view"}.isdisjoint(tables):  # which would run with every statement
+            raise InputError(f"store {self._path!r}: it has triggers or views; it must have none")
         require_known_format(self._path, version)
         if not tables:
             one.execute("PRAGMA journal_mode = WAL")
@@ -232,6 +256,7 @@ class SQLiteStore(Store):
                 f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION};"
                 f" PRAGMA user_version = {FORMAT}; COMMIT;"
             )
+        one.executescript(HEADS)
 
     def _failed(self, what: str, error: Exception) -> StoreError:
         told = getattr(error, "strerror", None) or str(error)
@@ -293,6 +318,7 @@ class SQLiteStore(Store):
                 if self._reader is None:
                     self._reader = self._connect_again()
                 yield self._reader
+                self._require_own_files()
             except sqlite3.Error as error:
                 raise self._failed("read", error) from error
 
@@ -309,9 +335,10 @@ class SQLiteStore(Store):
             if not self._locks.acquire(max(until - time.monotonic(), 0.0), waiting):
                 raise StoreBusyError(busy)
             try:
-                self._require_own_file()
                 with self._transaction() as connection:
+                    self._require_own_files()
                     yield connection
+                self._require_own_files()
                 if self._since >= CHECKPOINT:
                     self._checkpoint("PASSIVE")
             finally:
@@ -415,6 +442,24 @@ class SQLiteStore(Store):
                 (number, most),
             ).fetchone()
         return None if row is None else Saved(*row)
+
+    def head(self, name: str) -> tuple[int, bytes] | None:
+        with self._reads() as connection:
+            number = self._known_number(connection, name)
+            found = connection.execute("SELECT seq, hash FROM heads WHERE campaign = ?", (number,))
+            row = found.fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def faults(self) -> list[str]:
+        try:
+            with closing(self._connect()) as one:  # of its own, so that nobody waits for it
+                found = one.execute(f"PRAGMA integrity_check({MOST_FAULTS})").fetchall()
+        except sqlite3.Error as error:
+            raise self._failed("read", error) from error
+        told = [" ".join(str(text).split())[:200] for (text,) in found]
+        return (
+            [] if told == ["ok"] else [f"store {self._path!r}: is damaged: {one}" for one in told]
+        )
 
     def backup(self, path: str) -> None:
         part = new_file(new_file(path) + ".part")

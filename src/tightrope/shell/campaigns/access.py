@@ -5,7 +5,6 @@ What a user's policy prints goes to standard error, so results are printed after
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -17,7 +16,7 @@ from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, named
-from tightrope.shell.options import CampaignName, Json, StoreName
+from tightrope.shell.options import CampaignName, Json, StoreName, TrustPolicy
 from tightrope.shell.output import answer
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ class AtStore:
     store: StoreName
     _: KW_ONLY
     json: Json = False
+    trust_policy: TrustPolicy = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,15 @@ class AtCampaign(AtStore):
     campaign: CampaignName
 
 
+def trust(policies: Sequence[str]) -> None:
+    """Run the code of policies that a store may name; what it prints goes to standard error."""
+    from tightrope.policies.naming import trust_policy
+
+    with redirect_stdout(sys.stderr):
+        for one in policies:
+            trust_policy(one)
+
+
 @contextmanager
 def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
     """The store that a command names."""
@@ -56,6 +65,7 @@ def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
 
     if at.store == "memory:":
         raise InputError("store 'memory:': ends with the command; must be a file or a database")
+    trust(at.trust_policy)
     store = open_store(at.store, create=create)
     try:
         yield store
@@ -112,12 +122,6 @@ def penalty_of(given: Sequence[str]) -> float | dict[str, float] | None:
     if len(given) == 1 and "=" not in given[0]:
         return float(given[0])
     return by_name(given, "--penalty") or None
-
-
-def lasting(policy: str | None) -> str | None:
-    """A policy's text that means the same in another working folder."""
-    place, found, rest = (policy or "").partition(".py:")
-    return f"{os.path.abspath(place)}.py:{rest}" if found else policy
 
 
 def status_after(at: AtCampaign, status: Mapping[str, Any], what: str = "") -> int:

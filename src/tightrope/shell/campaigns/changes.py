@@ -18,16 +18,16 @@ from tightrope.shell.campaigns.access import (
     Penalties,
     PerDay,
     arm_of,
-    lasting,
     opened,
     require_campaign,
     status_after,
     stored,
     task_of,
+    trust,
 )
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
-from tightrope.shell.options import Json, PolicyName
+from tightrope.shell.options import Json, PolicyName, TrustPolicy
 from tightrope.shell.output import answer
 
 
@@ -161,7 +161,7 @@ def change(
     expire_after SECONDS: of tickets asked for from here on
     archive FILE: the archived events, which a new policy learns from too
     """
-    given = {"policy": lasting(policy), "expire_after": expire_after, "per_day": per_day}
+    given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
     wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not wanted and not limit:
         raise InputError("change: must have --limit, --policy, --expire-after or --per-day")
@@ -193,7 +193,7 @@ def backup(at: AtStore, file: str) -> int:
     return answer(at.json, {"file": file, "campaigns": names}, [words])
 
 
-def restore(backup: str, store: str, *, json: Json = False) -> int:
+def restore(backup: str, store: str, *, json: Json = False, trust_policy: TrustPolicy = ()) -> int:
     """Make a new store from a backup; its campaigns are paused, and list what is in doubt.
 
     backup: a file that backup wrote
@@ -201,6 +201,7 @@ def restore(backup: str, store: str, *, json: Json = False) -> int:
     """
     from tightrope.live.archive import restore_store
 
+    trust(trust_policy)
     with redirect_stdout(sys.stderr):
         found = restore_store(backup, store)
     lines = [f"{name!r}: restored and paused{_doubt(one)}" for name, one in found.items()]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import tightrope
 from tightrope.errors import InputError, nearest
+from tightrope.files import lines_in, not_utf8, open_text
 from tightrope.formats import counted
 from tightrope.shell.campaigns import tables
 from tightrope.shell.campaigns.access import (
@@ -22,7 +23,6 @@ from tightrope.shell.campaigns.access import (
     TicketId,
     arm_of,
     brief,
-    lasting,
     opened,
     penalty_of,
     status_after,
@@ -76,7 +76,7 @@ def create(
     """
     from tightrope.problem.ready import load_task
 
-    wanted = {"task": load_task(task), "budget": budget, "policy": lasting(policy), **vars(terms)}
+    wanted = {"task": load_task(task), "budget": budget, "policy": policy, **vars(terms)}
     name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
@@ -198,8 +198,8 @@ def amend(
 def _bill(path: str, limits: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of a bill: id, cost, and penalties by name; an empty cell changes nothing."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
+        with open_text(path, "bill") as file:
+            reader = csv.reader(lines_in(file, f"bill {path!r}"), strict=True)
             heading = [cell.strip() for cell in next(reader, [])]
             _check_columns(heading, path, limits)
             rows, seen = list[dict[str, Any]](), set[str]()
@@ -210,7 +210,9 @@ def _bill(path: str, limits: Sequence[str]) -> list[dict[str, Any]]:
                     if rows[-1]["id"] in seen:
                         raise InputError(f"{place}: id = {rows[-1]['id']!r}: must be there once")
                     seen.add(rows[-1]["id"])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise not_utf8("bill", path, error) from None
+    except (OSError, csv.Error) as error:
         told = getattr(error, "strerror", None) or str(error)
         raise InputError(f"bill {path!r}: must be a readable CSV file ({told})") from error
     if not rows:

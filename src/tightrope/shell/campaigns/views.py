@@ -34,10 +34,24 @@ AT_ONCE = 1000  # events that are read at once
 
 def status(at: AtCampaign) -> int:
     """Show where a campaign stands: money, tickets, limits, arms."""
-    with opened(at) as campaign:
-        found, controller = campaign.status(), campaign.refreshed().controller
-        task, means = controller.task, controller.means
+    try:
+        with opened(at) as campaign:
+            found, controller = campaign.status(), campaign.refreshed().controller
+            task, means = controller.task, controller.means
+    except PolicyError as error:
+        return _ledger_alone(at, str(error))
     return answer(at.json, found, lambda: tables.print_status(found, task, means))
+
+
+def _ledger_alone(at: AtCampaign, why: str) -> int:
+    """Show what the ledger has of a campaign whose policy is not run."""
+    from tightrope.live.status import ledger_status
+
+    with stored(at) as store:
+        found = ledger_status(store, at.campaign)
+    spent = f"{found['spent']:,g} of {found['budget']:,g} is spent, {found['reserved']:,g} reserved"
+    words = f"{at.campaign!r}: {spent}; {counted(found['in_flight'], 'ticket')} in flight"
+    return answer(at.json, {**found, "state": "halted", "why": why}, [words, f"halted: {why}"])
 
 
 def tickets(at: AtCampaign) -> int:
@@ -164,11 +178,12 @@ def _verified_words(found: Any) -> str:
     how = {
         "to the bit": found.to_the_bit,
         "within rounding": found.within_rounding,
-        "as to money, from before the last change of version": found.money_only,
+        "as to money alone": found.money_only,
     }
     told = ", ".join(f"{count:,} {words}" for words, count in how.items() if count)
     snapshots = counted(found.snapshots, "snapshot")
-    return f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
+    words = f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
+    return f"{words}; the policy was not run: {found.not_run}" if found.not_run else words
 
 
 def list_(at: AtStore) -> int:
