@@ -1,0 +1,302 @@
+"""Bytes of a connection as requests, strictly as RFC 9112 has it.
+
+A reader takes bytes in two ways only: as a body, counted against ``body_bytes``, or as anything
+else (blank lines, heads, chunk sizes, trailers), counted against ``header_bytes``. So every part of
+a request is limited. A head and a trailer section are matched whole, by one grammar. Nothing is
+repaired: a request that two servers could read in two ways is refused, and its connection closed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tightrope.service.http.answers import RefusalError
+from tightrope.service.http.requests import HttpRequest
+
+if TYPE_CHECKING:
+    from tightrope.service.http.server import Limits
+
+__all__ = ["RequestReader"]
+
+METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
+READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])
+END, BLANK = b"\r\n", b"\r\n\r\n"
+
+# Possessive quantifiers (*+, ++) never go back: the time is proportional to the bytes.
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
+HOST = rb"(?:\[[0-9A-Fa-f:.]++\]|(?:[\w\-.~!$&'()*+,;=]|%[0-9A-Fa-f]{2})++)(?::[0-9]{0,5})?"
+PATH = rb"/[!\"$-~]*+"  # visible ASCII without #
+QUOTED = rb"\"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+\""
+EXTENSION = (
+    rb"[ \t]*+;[ \t]*+" + TOKEN + rb"(?:[ \t]*+=[ \t]*+(?:" + TOKEN + rb"|" + QUOTED + rb"))?"
+)
+REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])")
+FIELD = re.compile(rb"(" + TOKEN + rb"):[ \t]*+([^\x00-\x08\n-\x1f\x7f]*+)\r\n|([\s\S]++)")
+AUTHORITY, ORIGIN_FORM = re.compile(HOST), re.compile(PATH)
+ABSOLUTE_FORM = re.compile(rb"(?i:https?)://(" + HOST + rb")((?:" + PATH + rb"|\?[!\"$-~]*+)?)")
+CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]++)(?:" + EXTENSION + rb")*+\r\n")
+BLANK_LINES = re.compile(rb"(?:\r\n)*+")
+NOT_IN_LINES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n|\Z)|(?<!\r)\n")
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class Head(NamedTuple):
+    """What a request says before its body."""
+
+    method: bytes
+    target: bytes  # from the first slash on, or * with OPTIONS
+    version: str
+    fields: Fields  # names in lower case
+    keep_alive: bool
+    length: int | None  # bytes of the body; None: it comes in chunks
+    waits: bool  # for "100 Continue", before it sends the body
+
+
+class RequestReader:
+    """The requests of one connection."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.waits = False  # whether the client waits for "100 Continue"
+        self._data, self._at = b"", 0  # what has come, and how far it was taken
+        self._searched = 0  # how far the end of a head or a line was looked for
+        self._counted = 0  # bytes of this request that are no body
+        self._last: tuple[bytes, Head] | None = None  # clients repeat their heads
+        self._head: Head | None = None  # of the request whose body is read
+        self._wanted: int | None = None  # bytes of the body, or of the chunk; None: a chunk's size
+        self._body = bytearray()
+
+    @property
+    def begun(self) -> bool:
+        """Whether something has come that was not returned yet."""
+        return self._at < len(self._data) or self._head is not None
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes that have come."""
+        self._data = self._data[self._at :] + data if self._at < len(self._data) else data
+        self._searched = max(self._searched - self._at, 0)
+        self._at = 0
+
+    def next(self) -> HttpRequest | None:
+        """The next request; None if it is not whole yet. Raises a :class:`RefusalError`."""
+        head = self._head
+        if head is None:
+            head = self._head = self._read_head()
+            if head is None:
+                return None
+            self._wanted = head.length
+            self.waits = head.waits and self._at == len(self._data)
+        body = self._read_chunks() if head.length is None else self._read_body()
+        if body is None:
+            return None
+        self._head, self._counted = None, 0
+        return HttpRequest(
+            head.method, head.target, head.fields, body, head.keep_alive, head.version
+        )
+
+    def _read_head(self) -> Head | None:
+        if self._at == len(self._data):
+            return None
+        if self._data.startswith(END, self._at):
+            blank = BLANK_LINES.match(self._data, self._at)
+            assert blank is not None
+            self._count(blank.end() - self._at)
+            self._at = blank.end()
+        text = self._up_to(BLANK)
+        if text is None:
+            return None
+        if self._last is None or self._last[0] != text:
+            self._last = text, head_of(text, self._limits)
+        return self._last[1]
+
+    def _read_body(self) -> bytes | None:
+        wanted, at = self._wanted, self._at
+        if not self._body and wanted <= len(self._data) - at:  # type: ignore[operator]
+            self._at = at + wanted  # type: ignore[operator]
+            return self._data[at : self._at]
+        return self._whole() if self._gathered() else None
+
+    def _read_chunks(self) -> bytes | None:
+        """The body that comes in chunks, once it and its trailers are whole."""
+        while self._wanted != 0:
+            if self._wanted is None:
+                line = self._up_to(END)
+                if line is None:
+                    return None
+                size = self._chunk_size(line)
+                self._wanted = size + 2 if size else 0
+                if not size:  # the end of this line may be that of the trailers, too
+                    self._at, self._counted = self._at - 2, self._counted - 2
+                continue
+            if not self._gathered():
+                return None
+            if not self._body.endswith(END):
+                raise malformed("chunk: must have as many bytes as its size says")
+            del self._body[-2:]
+            self._count(2)
+            self._wanted = None
+        trailers = self._up_to(BLANK)
+        if trailers is None:
+            return None
+        fields_of(trailers[2:], self._limits)  # they must be well-formed, and are not used
+        return self._whole()
+
+    def _chunk_size(self, line: bytes) -> int:
+        found = CHUNK_SIZE.fullmatch(line)
+        if found is None:
+            raise malformed(f"chunk size {shown(line)}: must be a hexadecimal number")
+        size = int(found[1], 16)
+        if len(self._body) + size > self._limits.body_bytes:
+            raise body_error(self._limits)
+        return size
+
+    def _gathered(self) -> bool:
+        """Add what has come to the body; whether all that is wanted is there."""
+        piece = self._data[self._at : self._at + self._wanted]  # type: ignore[operator]
+        self._body += piece
+        self._at += len(piece)
+        self._wanted -= len(piece)  # type: ignore[operator]
+        return self._wanted == 0
+
+    def _whole(self) -> bytes:
+        body, self._body = bytes(self._body), bytearray()
+        return body
+
+    def _up_to(self, mark: bytes) -> bytes | None:
+        """Take a text that ends with a mark; its first line end is returned too. None: no mark."""
+        data, at = self._data, self._at
+        end = data.find(mark, max(at, self._searched - len(mark) + 1))
+        if end < 0:
+            if self._counted + len(data) - at > self._limits.header_bytes:
+                raise headers_error(self._limits)
+            if NOT_IN_LINES.search(data, max(at, self._searched - 1)):
+                raise malformed("request: must be HTTP/1.1, with lines that end in CR LF")
+            self._searched = len(data)
+            return None
+        self._at = self._searched = end + len(mark)
+        self._count(self._at - at)
+        return data[at : end + 2]
+
+    def _count(self, size: int) -> None:
+        """Count bytes that are no body."""
+        self._counted += size
+        if self._counted > self._limits.header_bytes:
+            raise headers_error(self._limits)
+
+
+def head_of(text: bytes, limits: Limits) -> Head:
+    """A head: its lines, each with its end."""
+    line, _, rest = text.partition(END)
+    found = REQUEST_LINE.fullmatch(line)
+    if found is None:
+        raise malformed(f"request line {shown(line)}: must be METHOD TARGET HTTP/1.1")
+    method, target, version = found[1], found[2], found[3].decode()
+    if version not in ("1.0", "1.1"):
+        raise RefusalError(505, "version", f"HTTP/{version}: must be HTTP/1.1 or HTTP/1.0")
+    if method not in METHODS:
+        known = b", ".join(sorted(METHODS)).decode()
+        raise RefusalError(501, "not_implemented", f"method {shown(method)}: must be {known}")
+    fields = fields_of(rest, limits)
+    read: dict[bytes, bytes] = {}
+    for name, value in fields:
+        if name in READ_HERE:  # repeated fields are one list (RFC 9110, 5.3)
+            read[name] = read[name] + b", " + value if name in read else value
+    check_host(read.get(b"host"), version)
+    length = length_of(read, version, limits)
+    options = {one.strip().lower() for one in read.get(b"connection", b"").split(b",")}
+    kept = b"close" not in options and (version == "1.1" or b"keep-alive" in options)
+    waits = waits_of(read.get(b"expect")) and version == "1.1" and length != 0
+    target, fields = target_of(method, target, fields)
+    return Head(method, target, version, fields, kept, length, waits)
+
+
+def fields_of(text: bytes, limits: Limits) -> Fields:
+    """Headers or trailers, with names in lower case."""
+    fields = []
+    for name, value, wrong in FIELD.findall(text):
+        if wrong:
+            line = wrong.partition(END)[0]
+            raise malformed(f"header {shown(line)}: must be NAME: VALUE on one line")
+        fields.append((name.lower(), value.rstrip(b" \t")))
+    if len(fields) > limits.headers:
+        raise headers_error(limits)
+    return fields
+
+
+def check_host(host: bytes | None, version: str) -> None:
+    """Raise unless there is one valid Host; HTTP/1.0 needs none."""
+    if host is None and version == "1.0":
+        return
+    if host is None or AUTHORITY.fullmatch(host) is None:
+        given = "Host" if host is None else f"Host {shown(host)}"
+        raise malformed(f"{given}: must be given once, as NAME or NAME:PORT")
+
+
+def length_of(read: dict[bytes, bytes], version: str, limits: Limits) -> int | None:
+    """How many bytes a body has; None if it comes in chunks."""
+    length, coding = read.get(b"content-length"), read.get(b"transfer-encoding")
+    if coding is not None:
+        check_coding(coding, length, version)
+        return None
+    if length is None:
+        return 0
+    if not length.isdigit():
+        raise malformed(f"Content-Length {shown(length)}: must be one whole number")
+    digits = length.lstrip(b"0")
+    if len(digits) > 18 or int(digits or b"0") > limits.body_bytes:
+        raise body_error(limits)
+    return int(digits or b"0")
+
+
+def check_coding(coding: bytes, length: bytes | None, version: str) -> None:
+    """Raise unless a body comes in chunks, in no other coding."""
+    if version == "1.0" or length is not None:
+        other = "HTTP/1.0" if length is None else "Content-Length"
+        raise malformed(f"Transfer-Encoding: must not be used with {other}")
+    codings = [one.strip(b" \t").lower() for one in coding.split(b",")]
+    if codings.count(b"chunked") != 1 or codings[-1] != b"chunked":
+        raise malformed(f"Transfer-Encoding {shown(coding)}: must end with chunked, once")
+    if len(codings) > 1:
+        text = f"Transfer-Encoding {shown(coding)}: must be chunked alone"
+        raise RefusalError(501, "not_implemented", text)
+
+
+def waits_of(expect: bytes | None) -> bool:
+    """Whether a client waits before it sends its body."""
+    if expect is not None and expect.lower() != b"100-continue":
+        raise RefusalError(417, "expectation", f"Expect {shown(expect)}: must be 100-continue")
+    return expect is not None
+
+
+def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fields]:
+    """A target from its first slash on; one with a host replaces the Host header."""
+    if ORIGIN_FORM.fullmatch(target) or (target == b"*" and method == b"OPTIONS"):
+        return target, fields
+    found = ABSOLUTE_FORM.fullmatch(target)
+    if found is None:
+        raise malformed(f"target {shown(target)}: must be a path, in visible ASCII without #")
+    path = found[2] if found[2].startswith(b"/") else b"/" + found[2]
+    return path, [(b"host", found[1]), *(one for one in fields if one[0] != b"host")]
+
+
+def malformed(text: str) -> RefusalError:
+    """The refusal of what is not HTTP."""
+    return RefusalError(400, "malformed", text)
+
+
+def headers_error(limits: Limits) -> RefusalError:
+    """The refusal of too much that is no body."""
+    text = f"headers: must be at most {limits.headers}, and {limits.header_bytes} bytes together"
+    return RefusalError(431, "too_large", f"{text} with the request line, chunk sizes and trailers")
+
+
+def body_error(limits: Limits) -> RefusalError:
+    """The refusal of too large a body."""
+    return RefusalError(413, "too_large", f"body: must be at most {limits.body_bytes} bytes")
+
+
+def shown(value: bytes) -> str:
+    """A value in a message."""
+    return repr(value[:80].decode("latin-1"))
