@@ -9,7 +9,8 @@ repaired: a request that two servers could read in two ways is refused, and its 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tightrope.service.http.answers import RefusalError
 from tightrope.service.http.requests import HttpRequest
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["RequestReader"]
 
 METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
+VERSIONS = {b"1.0": "1.0", b"1.1": "1.1"}
 READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])
+MOST_HEADS, MOST_BYTES = 16, 1024  # that are remembered of a connection, and of each of them
 END, BLANK = b"\r\n", b"\r\n\r\n"
 
 # Possessive quantifiers (*+, ++) never go back: the time is proportional to the bytes.
@@ -31,7 +34,7 @@ QUOTED = rb"\"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+\""
 EXTENSION = (
     rb"[ \t]*+;[ \t]*+" + TOKEN + rb"(?:[ \t]*+=[ \t]*+(?:" + TOKEN + rb"|" + QUOTED + rb"))?"
 )
-REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])")
+REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])\r\n")
 FIELD = re.compile(rb"(" + TOKEN + rb"):[ \t]*+([^\x00-\x08\n-\x1f\x7f]*+)\r\n|([\s\S]++)")
 AUTHORITY, ORIGIN_FORM = re.compile(HOST), re.compile(PATH)
 ABSOLUTE_FORM = re.compile(rb"(?i:https?)://(" + HOST + rb")((?:" + PATH + rb"|\?[!\"$-~]*+)?)")
@@ -42,16 +45,7 @@ NOT_IN_LINES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n|\Z)|(?<!\r
 Fields = list[tuple[bytes, bytes]]
 
 
-class Head(NamedTuple):
-    """What a request says before its body."""
-
-    method: bytes
-    target: bytes  # from the first slash on, or * with OPTIONS
-    version: str
-    fields: Fields  # names in lower case
-    keep_alive: bool
-    length: int | None  # bytes of the body; None: it comes in chunks
-    waits: bool  # for "100 Continue", before it sends the body
+Head = tuple[HttpRequest, "int | None", bool]  # bytes of the body (None: chunks), if it waits
 
 
 class RequestReader:
@@ -63,15 +57,16 @@ class RequestReader:
         self._data, self._at = b"", 0  # what has come, and how far it was taken
         self._searched = 0  # how far the end of a head or a line was looked for
         self._counted = 0  # bytes of this request that are no body
-        self._last: tuple[bytes, Head] | None = None  # clients repeat their heads
-        self._head: Head | None = None  # of the request whose body is read
+        self._heads: dict[bytes, Head] = {}  # that were read before
+        self._request: HttpRequest | None = None  # whose body is read
+        self._chunked = False
         self._wanted: int | None = None  # bytes of the body, or of the chunk; None: a chunk's size
         self._body = bytearray()
 
     @property
     def begun(self) -> bool:
         """Whether something has come that was not returned yet."""
-        return self._at < len(self._data) or self._head is not None
+        return self._at < len(self._data) or self._request is not None
 
     def feed(self, data: bytes) -> None:
         """Take bytes that have come."""
@@ -81,24 +76,19 @@ class RequestReader:
 
     def next(self) -> HttpRequest | None:
         """The next request; None if it is not whole yet. Raises a :class:`RefusalError`."""
-        head = self._head
-        if head is None:
-            head = self._head = self._read_head()
-            if head is None:
-                return None
-            self._wanted = head.length
-            self.waits = head.waits and self._at == len(self._data)
-        body = self._read_chunks() if head.length is None else self._read_body()
+        if self._request is None and not self._read_head():
+            return None
+        body = self._read_chunks() if self._chunked else self._read_body()
         if body is None:
             return None
-        self._head, self._counted = None, 0
-        return HttpRequest(
-            head.method, head.target, head.fields, body, head.keep_alive, head.version
-        )
+        request, self._request, self._counted = self._request, None, 0
+        request.body = body  # type: ignore[union-attr]
+        return request
 
-    def _read_head(self) -> Head | None:
+    def _read_head(self) -> bool:
+        """Whether a head has come."""
         if self._at == len(self._data):
-            return None
+            return False
         if self._data.startswith(END, self._at):
             blank = BLANK_LINES.match(self._data, self._at)
             assert blank is not None
@@ -106,10 +96,25 @@ class RequestReader:
             self._at = blank.end()
         text = self._up_to(BLANK)
         if text is None:
-            return None
-        if self._last is None or self._last[0] != text:
-            self._last = text, head_of(text, self._limits)
-        return self._last[1]
+            return False
+        head = self._heads.get(text)
+        if head is None:
+            head = self._remembered(text, head_of(text, self._limits))
+        request, self._wanted, waits = head
+        self._request = HttpRequest(
+            request.method, request.url, request.headers, b"", request.keep_alive, request.version
+        )
+        self._chunked = self._wanted is None
+        self.waits = waits and self._at == len(self._data)
+        return True
+
+    def _remembered(self, text: bytes, head: Head) -> Head:
+        """Clients send the same few heads again and again."""
+        if len(text) <= MOST_BYTES:
+            if len(self._heads) >= MOST_HEADS:
+                self._heads.clear()
+            self._heads[text] = head
+        return head
 
     def _read_body(self) -> bytes | None:
         wanted, at = self._wanted, self._at
@@ -140,7 +145,7 @@ class RequestReader:
         trailers = self._up_to(BLANK)
         if trailers is None:
             return None
-        fields_of(trailers[2:], self._limits)  # they must be well-formed, and are not used
+        fields_of(trailers, 2, self._limits)  # they must be well-formed, and are not used
         return self._whole()
 
     def _chunk_size(self, line: bytes) -> int:
@@ -188,34 +193,39 @@ class RequestReader:
 
 def head_of(text: bytes, limits: Limits) -> Head:
     """A head: its lines, each with its end."""
-    line, _, rest = text.partition(END)
-    found = REQUEST_LINE.fullmatch(line)
+    found = REQUEST_LINE.match(text)
     if found is None:
+        line = text.partition(END)[0]
         raise malformed(f"request line {shown(line)}: must be METHOD TARGET HTTP/1.1")
-    method, target, version = found[1], found[2], found[3].decode()
-    if version not in ("1.0", "1.1"):
-        raise RefusalError(505, "version", f"HTTP/{version}: must be HTTP/1.1 or HTTP/1.0")
+    method, target, digits = found.groups()
+    version = VERSIONS.get(digits)
+    if version is None:
+        given = digits.decode()
+        raise RefusalError(505, "version", f"HTTP/{given}: must be HTTP/1.1 or HTTP/1.0")
     if method not in METHODS:
         known = b", ".join(sorted(METHODS)).decode()
         raise RefusalError(501, "not_implemented", f"method {shown(method)}: must be {known}")
-    fields = fields_of(rest, limits)
+    fields = fields_of(text, found.end(), limits)
     read: dict[bytes, bytes] = {}
     for name, value in fields:
         if name in READ_HERE:  # repeated fields are one list (RFC 9110, 5.3)
             read[name] = read[name] + b", " + value if name in read else value
-    check_host(read.get(b"host"), version)
+    host = read.get(b"host")
+    if not (version == "1.0" if host is None else is_authority(host)):
+        given = "" if host is None else f" {shown(host)}"
+        raise malformed(f"Host{given}: must be given once, as NAME or NAME:PORT")
     length = length_of(read, version, limits)
-    options = {one.strip().lower() for one in read.get(b"connection", b"").split(b",")}
-    kept = b"close" not in options and (version == "1.1" or b"keep-alive" in options)
     waits = waits_of(read.get(b"expect")) and version == "1.1" and length != 0
-    target, fields = target_of(method, target, fields)
-    return Head(method, target, version, fields, kept, length, waits)
+    kept = is_kept(read.get(b"connection"), version)
+    if not ORIGIN_FORM.fullmatch(target):
+        target, fields = target_of(method, target, fields)
+    return HttpRequest(method, target, fields, b"", kept, version), length, waits
 
 
-def fields_of(text: bytes, limits: Limits) -> Fields:
-    """Headers or trailers, with names in lower case."""
+def fields_of(text: bytes, at: int, limits: Limits) -> Fields:
+    """Headers or trailers from a place on, with names in lower case."""
     fields = []
-    for name, value, wrong in FIELD.findall(text):
+    for name, value, wrong in FIELD.findall(text, at):
         if wrong:
             line = wrong.partition(END)[0]
             raise malformed(f"header {shown(line)}: must be NAME: VALUE on one line")
@@ -225,13 +235,18 @@ def fields_of(text: bytes, limits: Limits) -> Fields:
     return fields
 
 
-def check_host(host: bytes | None, version: str) -> None:
-    """Raise unless there is one valid Host; HTTP/1.0 needs none."""
-    if host is None and version == "1.0":
-        return
-    if host is None or AUTHORITY.fullmatch(host) is None:
-        given = "Host" if host is None else f"Host {shown(host)}"
-        raise malformed(f"{given}: must be given once, as NAME or NAME:PORT")
+@lru_cache(256)
+def is_authority(host: bytes) -> bool:
+    """Whether this is a name or an address, perhaps with a port."""
+    return AUTHORITY.fullmatch(host) is not None
+
+
+def is_kept(connection: bytes | None, version: str) -> bool:
+    """Whether the client wants to go on after this request."""
+    if connection is None:
+        return version == "1.1"
+    options = [one.strip(b" \t").lower() for one in connection.split(b",")]
+    return b"close" not in options and (version == "1.1" or b"keep-alive" in options)
 
 
 def length_of(read: dict[bytes, bytes], version: str, limits: Limits) -> int | None:
@@ -271,8 +286,8 @@ def waits_of(expect: bytes | None) -> bool:
 
 
 def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fields]:
-    """A target from its first slash on; one with a host replaces the Host header."""
-    if ORIGIN_FORM.fullmatch(target) or (target == b"*" and method == b"OPTIONS"):
+    """A target that is no path: an address, whose host replaces the Host header, or ``*``."""
+    if target == b"*" and method == b"OPTIONS":
         return target, fields
     found = ABSOLUTE_FORM.fullmatch(target)
     if found is None:
