@@ -112,7 +112,6 @@ class HttpServer:
         finally:
             if not connection.made:
                 self.open.discard(connection)
-                accepted.close()
 
     def _turn_away(self, accepted: socket.socket) -> None:
         """Close a connection beyond the most, with 503 unless it speaks TLS."""
