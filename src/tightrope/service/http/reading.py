@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["RequestReader"]
 
 METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
-VERSIONS = {b"1.0": "1.0", b"1.1": "1.1"}
 READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])
 MOST_HEADS, MOST_BYTES = 16, 1024  # that are remembered of a connection, and of each of them
 END, BLANK = b"\r\n", b"\r\n\r\n"
@@ -29,23 +28,20 @@ END, BLANK = b"\r\n", b"\r\n\r\n"
 # Possessive quantifiers (*+, ++) never go back: the time is proportional to the bytes.
 TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 HOST = rb"(?:\[[0-9A-Fa-f:.]++\]|(?:[\w\-.~!$&'()*+,;=]|%[0-9A-Fa-f]{2})++)(?::[0-9]{0,5})?"
-PATH = rb"/[!\"$-~]*+"  # visible ASCII without #
 QUOTED = rb"\"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+\""
 EXTENSION = (
     rb"[ \t]*+;[ \t]*+" + TOKEN + rb"(?:[ \t]*+=[ \t]*+(?:" + TOKEN + rb"|" + QUOTED + rb"))?"
 )
-REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])\r\n")
-FIELD = re.compile(rb"(" + TOKEN + rb"):[ \t]*+([^\x00-\x08\n-\x1f\x7f]*+)\r\n|([\s\S]++)")
-AUTHORITY, ORIGIN_FORM = re.compile(HOST), re.compile(PATH)
-ABSOLUTE_FORM = re.compile(rb"(?i:https?)://(" + HOST + rb")((?:" + PATH + rb"|\?[!\"$-~]*+)?)")
+REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])")
+FIELD = re.compile(rb"(" + TOKEN + rb"):[ \t]*+([^\x00-\x08\n-\x1f\x7f]*+)")
+VISIBLE, AUTHORITY = re.compile(rb"[!\"$-~]++"), re.compile(HOST)
+ABSOLUTE_FORM = re.compile(rb"(?i:https?)://(" + HOST + rb")([/?].*+)?")
 CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]++)(?:" + EXTENSION + rb")*+\r\n")
 BLANK_LINES = re.compile(rb"(?:\r\n)*+")
 NOT_IN_LINES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n|\Z)|(?<!\r)\n")
 
 Fields = list[tuple[bytes, bytes]]
-
-
-Head = tuple[HttpRequest, "int | None", bool]  # bytes of the body (None: chunks), if it waits
+Head = tuple[bytes, bytes, Fields, bool, str, "int | None", bool]  # see head_of
 
 
 class RequestReader:
@@ -100,10 +96,8 @@ class RequestReader:
         head = self._heads.get(text)
         if head is None:
             head = self._remembered(text, head_of(text, self._limits))
-        request, self._wanted, waits = head
-        self._request = HttpRequest(
-            request.method, request.url, request.headers, b"", request.keep_alive, request.version
-        )
+        method, target, fields, keep_alive, version, self._wanted, waits = head
+        self._request = HttpRequest(method, target, fields, b"", keep_alive, version)
         self._chunked = self._wanted is None
         self.waits = waits and self._at == len(self._data)
         return True
@@ -145,7 +139,8 @@ class RequestReader:
         trailers = self._up_to(BLANK)
         if trailers is None:
             return None
-        fields_of(trailers, 2, self._limits)  # they must be well-formed, and are not used
+        lines = trailers.split(END)[1:-1]
+        fields_of(lines, self._limits)  # they must be well-formed, and are not used
         return self._whole()
 
     def _chunk_size(self, line: bytes) -> int:
@@ -170,7 +165,7 @@ class RequestReader:
         return body
 
     def _up_to(self, mark: bytes) -> bytes | None:
-        """Take a text that ends with a mark; its first line end is returned too. None: no mark."""
+        """Take all up to a mark; returns it with one line end. None: the mark has not come."""
         data, at = self._data, self._at
         end = data.find(mark, max(at, self._searched - len(mark) + 1))
         if end < 0:
@@ -192,20 +187,12 @@ class RequestReader:
 
 
 def head_of(text: bytes, limits: Limits) -> Head:
-    """A head: its lines, each with its end."""
-    found = REQUEST_LINE.match(text)
-    if found is None:
-        line = text.partition(END)[0]
-        raise malformed(f"request line {shown(line)}: must be METHOD TARGET HTTP/1.1")
-    method, target, digits = found.groups()
-    version = VERSIONS.get(digits)
-    if version is None:
-        given = digits.decode()
-        raise RefusalError(505, "version", f"HTTP/{given}: must be HTTP/1.1 or HTTP/1.0")
-    if method not in METHODS:
-        known = b", ".join(sorted(METHODS)).decode()
-        raise RefusalError(501, "not_implemented", f"method {shown(method)}: must be {known}")
-    fields = fields_of(text, found.end(), limits)
+    """The method, the target, the headers, whether the connection is kept, the version, the bytes
+    of the body (None: it comes in chunks), whether the client waits before it sends them.
+    """
+    line, *lines, _ = text.split(END)
+    method, target, version = request_line_of(line)
+    fields = fields_of(lines, limits)
     read: dict[bytes, bytes] = {}
     for name, value in fields:
         if name in READ_HERE:  # repeated fields are one list (RFC 9110, 5.3)
@@ -215,32 +202,53 @@ def head_of(text: bytes, limits: Limits) -> Head:
         given = "" if host is None else f" {shown(host)}"
         raise malformed(f"Host{given}: must be given once, as NAME or NAME:PORT")
     length = length_of(read, version, limits)
-    waits = waits_of(read.get(b"expect")) and version == "1.1" and length != 0
+    waits = b"expect" in read and waits_of(read[b"expect"]) and version == "1.1" and length != 0
     kept = is_kept(read.get(b"connection"), version)
-    if not ORIGIN_FORM.fullmatch(target):
+    if not target.startswith(b"/"):
         target, fields = target_of(method, target, fields)
-    return HttpRequest(method, target, fields, b"", kept, version), length, waits
+    return method, target, fields, kept, version, length, waits
 
 
-def fields_of(text: bytes, at: int, limits: Limits) -> Fields:
-    """Headers or trailers from a place on, with names in lower case."""
-    fields = []
-    for name, value, wrong in FIELD.findall(text, at):
-        if wrong:
-            line = wrong.partition(END)[0]
-            raise malformed(f"header {shown(line)}: must be NAME: VALUE on one line")
-        fields.append((name.lower(), value.rstrip(b" \t")))
-    if len(fields) > limits.headers:
+@lru_cache(128)
+def request_line_of(line: bytes) -> tuple[bytes, bytes, str]:
+    """The method, the target and the version of a request."""
+    found = REQUEST_LINE.fullmatch(line)
+    if found is None:
+        raise malformed(f"request line {shown(line)}: must be METHOD TARGET HTTP/1.1")
+    method, target, version = found[1], found[2], found[3].decode()
+    if version not in ("1.0", "1.1"):
+        raise RefusalError(505, "version", f"HTTP/{version}: must be HTTP/1.1 or HTTP/1.0")
+    if method not in METHODS:
+        known = b", ".join(sorted(METHODS)).decode()
+        raise RefusalError(501, "not_implemented", f"method {shown(method)}: must be {known}")
+    if VISIBLE.fullmatch(target) is None:
+        raise malformed(f"target {shown(target)}: must be visible ASCII without #")
+    return method, target, version
+
+
+def fields_of(lines: list[bytes], limits: Limits) -> Fields:
+    """Headers or trailers, with names in lower case."""
+    if len(lines) > limits.headers:
         raise headers_error(limits)
-    return fields
+    return [field_of(line) for line in lines]
 
 
 @lru_cache(256)
+def field_of(line: bytes) -> tuple[bytes, bytes]:
+    """A header; clients repeat most of theirs."""
+    found = FIELD.fullmatch(line)
+    if found is None:
+        raise malformed(f"header {shown(line)}: must be NAME: VALUE on one line")
+    return found[1].lower(), found[2].rstrip(b" \t")
+
+
+@lru_cache(64)
 def is_authority(host: bytes) -> bool:
     """Whether this is a name or an address, perhaps with a port."""
     return AUTHORITY.fullmatch(host) is not None
 
 
+@lru_cache(64)
 def is_kept(connection: bytes | None, version: str) -> bool:
     """Whether the client wants to go on after this request."""
     if connection is None:
@@ -278,11 +286,11 @@ def check_coding(coding: bytes, length: bytes | None, version: str) -> None:
         raise RefusalError(501, "not_implemented", text)
 
 
-def waits_of(expect: bytes | None) -> bool:
-    """Whether a client waits before it sends its body."""
-    if expect is not None and expect.lower() != b"100-continue":
+def waits_of(expect: bytes) -> bool:
+    """Whether a client waits before it sends its body: there is nothing else to expect."""
+    if expect.lower() != b"100-continue":
         raise RefusalError(417, "expectation", f"Expect {shown(expect)}: must be 100-continue")
-    return expect is not None
+    return True
 
 
 def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fields]:
@@ -291,8 +299,9 @@ def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fiel
         return target, fields
     found = ABSOLUTE_FORM.fullmatch(target)
     if found is None:
-        raise malformed(f"target {shown(target)}: must be a path, in visible ASCII without #")
-    path = found[2] if found[2].startswith(b"/") else b"/" + found[2]
+        raise malformed(f"target {shown(target)}: must be a path, or an http address")
+    path = found[2] or b"/"
+    path = path if path.startswith(b"/") else b"/" + path
     return path, [(b"host", found[1]), *(one for one in fields if one[0] != b"host")]
 
 
