@@ -270,6 +270,8 @@ def lengths() -> Iterator[Entry]:
     yield ok("two bodies", sized(b"{}") + sized(b"{}"), 201, 201)
     yield ok("a body that is no JSON", sized(b"\x00\xff\r\n\r\n"), 400)
     yield ok("a body like a request", sized(get()), 400)
+    yield bad("a body that ends in CR, then LF", sized(b"{}\r") + b"\n", 201, 400)
+    yield bad("a body that ends in CR, then LF and more", sized(b"{}\r") + b"\n" + get(), 201, 400)
     yield ok("the most", length(b"%d" % BODY_BYTES, b" " * (BODY_BYTES - 2) + b"{}"), 201)
     yield bad("one more than the most", length(b"%d" % (BODY_BYTES + 1), b""), 413)
     for text in (b"9" * 18, b"9" * 19, b"9" * 5000, b"18446744073709551616", b"4294967296"):

@@ -171,7 +171,8 @@ class RequestReader:
         if end < 0:
             if self._counted + len(data) - at > self._limits.header_bytes:
                 raise headers_error(self._limits)
-            if NOT_IN_LINES.search(data, max(at, self._searched - 1)):
+            wrong = NOT_IN_LINES.search(data, max(at, self._searched - 1))
+            if wrong or data.startswith(b"\n", at):  # the CR before may belong to a body
                 raise malformed("request: must be HTTP/1.1, with lines that end in CR LF")
             self._searched = len(data)
             return None
