@@ -17,7 +17,6 @@ __all__ = ["require_extra"]
 def require_extra() -> None:
     """Raise unless the packages of the extra are installed."""
     try:
-        import httptools  # noqa: F401
         import jinja2  # noqa: F401
         import msgspec  # noqa: F401
         import starlette  # noqa: F401

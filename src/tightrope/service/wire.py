@@ -129,7 +129,6 @@ TITLES = HTTP_TITLES | {
     415: "media type not supported",
     422: "bad value",
     429: "no decision yet",
-    501: "not implemented",
     507: "storage full",
 }
 

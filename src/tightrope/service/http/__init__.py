@@ -1,7 +1,8 @@
 """An HTTP/1.1 server of our own, for one ASGI application. It knows nothing of campaigns.
 
-``server`` listens and ends, ``connections`` read requests and write answers, ``requests`` and
-``answers`` are what goes through them. The limits of :class:`Limits` are kept for every client.
+``server`` listens, accepts and ends, ``connections`` answer requests one by one, ``reading`` has
+the grammar of requests; ``requests`` and ``answers`` are what goes through them. The limits of
+:class:`Limits` are kept for every client.
 
 The hook for answers without ASGI is :meth:`Application.answer_directly`: it is called with every
 request that was read, in the event loop, before ASGI. It returns False, and the request becomes an

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 
 from tightrope.errors import TightropeError
 
-__all__ = ["JSON", "PROBLEM", "TITLES", "Answer", "RefusalError", "failure_of", "refusal_of"]
+__all__ = [
+    "CLOSE", "JSON", "PROBLEM", "STATUS", "TITLES", "Answer", "RefusalError", "failure_of",
+    "refusal_of", "written",
+]  # fmt: skip
 
 Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
 JSON = (b"content-type", b"application/json")
+JSON_HEAD = b"content-type: application/json\r\ncontent-length: "
+STATUS = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
+CLOSE = b"connection: close\r\n"
 PROBLEM = (b"content-type", b"application/problem+json")
 TITLES = {  # of what is refused here; an application has more
     400: "malformed request",
     408: "request too slow",
     413: "too large",
+    417: "expectation not met",
     431: "headers too large",
     500: "failure",
+    501: "not implemented",
     503: "not available",
+    505: "HTTP version not supported",
 }
 
 
@@ -43,3 +53,21 @@ def refusal_of(error: RefusalError) -> Answer:
     told = {"status": error.status, "detail": str(error), "code": error.code}
     body = json.dumps({"title": TITLES[error.status], **told}).encode()
     return error.status, body, [PROBLEM, *error.headers]
+
+
+def written(answer: Answer, keep: bool, with_body: bool = True) -> bytes:
+    """A whole answer as bytes; ``keep``: whether the connection goes on."""
+    status, body, headers = answer
+    head = [STATUS[status]]
+    if headers is None:
+        head += (JSON_HEAD, str(len(body)).encode(), b"\r\n")
+    else:
+        for name, value in headers:
+            head += (name, b": ", value, b"\r\n")
+        head += (b"content-length: ", str(len(body)).encode(), b"\r\n")
+    if not keep:
+        head.append(CLOSE)
+    head.append(b"\r\n")
+    if with_body:
+        head.append(body)
+    return b"".join(head)

@@ -1,26 +1,31 @@
-"""The server: its socket, its limits, how it ends."""
+"""The server: its sockets, its limits, how it accepts and ends."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import resource
 import socket
 import ssl
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tightrope.errors import InputError
-from tightrope.service.http.answers import Answer
+from tightrope.service.http.answers import Answer, RefusalError, refusal_of, written
 from tightrope.service.http.connections import HttpConnection
 from tightrope.service.http.requests import HttpRequest
 
 __all__ = ["Application", "HttpServer", "Limits", "is_loopback", "tls_context"]
 
-BACKLOG = 1024
+BACKLOG = 1024  # connections that wait to be accepted
+AT_ONCE = 64  # of them, before others have their turn
+PAUSE = 0.2  # seconds without accepting, after it has failed
+OTHER_FILES = 200  # open files that are no connections: stores, modules, pages
 
 
 @dataclass(frozen=True)
@@ -58,18 +63,65 @@ class HttpServer:
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> str:
         """Listen, or raise an ``OSError``; returns the address, as a browser takes it."""
-        loop, limits = asyncio.get_running_loop(), self.limits
-        allow_files(limits.connections)
-        self._listening = await loop.create_server(
-            lambda: HttpConnection(self),
-            host,
-            port,
-            ssl=tls,
-            backlog=BACKLOG,
-            ssl_handshake_timeout=None if tls is None else limits.request_time,
-        )
+        loop = asyncio.get_running_loop()
+        self._most, self._tls = connections_within(self.limits.connections), tls
+        self._listening = await listening_sockets(host, port)
+        for one in self._listening:
+            loop.add_reader(one, self._accept, one)
         self._watching = loop.create_task(self._watch())
-        return address(self._listening.sockets[0], tls is not None)
+        return address(self._listening[0], tls is not None)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Take the connections that wait. They count from here, before a handshake."""
+        loop = asyncio.get_running_loop()
+        for _ in range(AT_ONCE):
+            try:
+                accepted = listening.accept()[0]
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:  # such as no more file handles: the loop would call again at once
+                loop.remove_reader(listening)
+                loop.call_later(PAUSE, self._accept_again, listening)
+                return
+            accepted.setblocking(False)
+            if len(self.open) < self._most:
+                self._take(accepted)
+            else:
+                self._turn_away(accepted)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if not self.ending:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _take(self, accepted: socket.socket) -> None:
+        connection = HttpConnection(self, accepted)
+        self.open.add(connection)
+        task = asyncio.get_running_loop().create_task(self._connect(connection, accepted))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _connect(self, connection: HttpConnection, accepted: socket.socket) -> None:
+        """Have a connection begin, after its handshake."""
+        timeout = None if self._tls is None else self.limits.request_time
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=timeout
+            )
+        except OSError:
+            pass  # the client has gone, or does not speak TLS
+        finally:
+            if not connection.made:
+                self.open.discard(connection)
+
+    def _turn_away(self, accepted: socket.socket) -> None:
+        """Close a connection beyond the most, with 503 unless it speaks TLS."""
+        self.refused += 1
+        if self._tls is None:
+            text = f"the service has {self._most} connections; come back in a second"
+            error = RefusalError(503, "overloaded", text, retry_after="1")
+            with suppress(OSError):
+                accepted.send(written(refusal_of(error), keep=False))
+        accepted.close()
 
     async def _watch(self) -> None:
         """Close connections that take too long, until this is cancelled."""
@@ -81,8 +133,10 @@ class HttpServer:
 
     async def end(self, seconds: float) -> bool:
         """Close everything, a connection after its answer; whether all were answered by then."""
-        self._listening.close()
         self.ending = True
+        for listening in self._listening:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
         for one in list(self.open):
             one.end()
         until = time.monotonic() + seconds
@@ -128,11 +182,36 @@ def tls_context(certificate: str | None, private_key: str | None) -> ssl.SSLCont
     return context
 
 
-def allow_files(connections: int) -> None:
-    """Have as many open files as connections need, if the system allows it."""
+async def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """A socket for every address of a host, or an ``OSError``."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    made: list[socket.socket] = []
+    for family, _, _, _, place in dict.fromkeys(found):
+        try:
+            made.append(socket.create_server(place[:2], family=family, backlog=BACKLOG))
+        except OSError as error:
+            missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # such as IPv6
+            if not missing or (not made and place == found[-1][4]):
+                for one in made:
+                    one.close()
+                raise
+    for one in made:
+        one.setblocking(False)
+    return made
+
+
+def connections_within(most: int) -> int:
+    """At most this many connections, and fewer if the system allows fewer open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + 200
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    wanted = most + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return most
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = allowed
+    fitting = min(most, max(soft - OTHER_FILES, soft // 2))
+    if fitting < most:
+        text = f"connections: at most {fitting} instead of {most}, because the system allows"
+        warnings.warn(f"{text} {soft} open files (ulimit -n)", stacklevel=2)
+    return fitting
