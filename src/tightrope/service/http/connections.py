@@ -253,6 +253,8 @@ class HttpConnection(asyncio.Protocol):
         if self._closed or self._transport.is_closing():
             return
         self._ended = True
+        if error.status >= 500:
+            self._server.failed(b"", b"", error.status, error)
         if self._busy is not None:  # its answer comes first; then the connection ends
             self._waiting.clear()
             self._busy.keep_alive = False
@@ -297,6 +299,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await self._server.app(call.scope, call.receive, call.send)
         except Exception as error:
+            self._server.failed(request.method, request.url, 500, error)
             if not call.started:
                 self._answered(refusal_of(failure_of(error)))
                 return
