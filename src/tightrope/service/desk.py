@@ -352,8 +352,13 @@ class Service:
         """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
         if self.loop is None:
             raise TimeoutError("the service has not started")
-        look = asyncio.run_coroutine_threadsafe(self.look(name, function), self.loop)
-        return look.result(seconds)
+        look = self.look(name, function)
+        try:
+            waiter = asyncio.run_coroutine_threadsafe(look, self.loop)
+        except RuntimeError:  # the loop is closed
+            look.close()
+            raise TimeoutError("the service has ended") from None
+        return waiter.result(seconds)
 
     def names(self) -> list[str]:
         """The campaigns of the store."""

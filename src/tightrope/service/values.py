@@ -172,6 +172,11 @@ def _decoded(part: bytes) -> str:
 # Headers.
 
 
+def repeated(name: bytes) -> RefusalError:
+    """The refusal of a header that is given again."""
+    return RefusalError(400, "malformed", f"{name.decode().title()}: must be given once")
+
+
 class Sender:
     """Who sent a request, as its headers tell; each of them may be given once.
 
@@ -184,23 +189,21 @@ class Sender:
         self.authorization = self.content_type = self.host = self.origin = b""
         for name, value in headers:
             if name == b"authorization":
-                self._once(name, self.authorization)
+                if self.authorization:
+                    raise repeated(name)
                 self.authorization = value
             elif name == b"content-type":
-                self._once(name, self.content_type)
+                if self.content_type:
+                    raise repeated(name)
                 self.content_type = _media(value)
             elif name == b"host":
-                self._once(name, self.host)
+                if self.host:
+                    raise repeated(name)
                 self.host = _host(value)
             elif name == b"origin":
-                self._once(name, self.origin)
+                if self.origin:
+                    raise repeated(name)
                 self.origin = _origin(value)
-
-    @staticmethod
-    def _once(name: bytes, before: bytes) -> None:
-        if before:
-            text = f"{name.decode().title()}: must be given once"
-            raise RefusalError(400, "malformed", text)
 
 
 @lru_cache(maxsize=256)
