@@ -17,7 +17,14 @@ from tightrope.service.openapi import document_of
 from tightrope.service.pages.actions import inputs_of, place_of
 from tightrope.service.pages.routes import QUERIES
 from tightrope.service.server import Running
-from tightrope.service.values import Choice, Number, Sender, Text, Whole, query_of
+from tightrope.service.values import (
+    BoundedText,
+    DecimalNumber,
+    OneOf,
+    Sender,
+    WholeNumber,
+    query_of,
+)
 
 NAME = "n"
 LARGEST_ANSWER = 1 << 19  # bytes; the log of this campaign has more
@@ -294,15 +301,15 @@ def test_the_events_of_an_answer_are_bounded_in_bytes(server, monkeypatch):
     ],
 )
 def test_a_refusal_names_the_value_the_place_and_what_is_allowed(query, message):
-    known = {"limit": Whole(1, 10), "doubt": Number(0, 0.5), "form": Choice(["csv", "ndjson"]),
-             "name": Text(5)}  # fmt: skip
+    known = {"limit": WholeNumber(1, 10), "doubt": DecimalNumber(0, 0.5),
+             "form": OneOf(["csv", "ndjson"]), "name": BoundedText(5)}  # fmt: skip
     with pytest.raises(RefusalError) as caught:
         query_of(query, known)
     assert (caught.value.status, str(caught.value)) == (400, message)
 
 
 def test_values_that_are_allowed_are_read():
-    known = {"limit": Whole(1, 10), "doubt": Number(0, 0.5), "name": Text(5)}
+    known = {"limit": WholeNumber(1, 10), "doubt": DecimalNumber(0, 0.5), "name": BoundedText(5)}
     found = query_of(b"limit=007&doubt=1e-2&name=a+%C3%A9", known)
     assert found == {"limit": 7, "doubt": 0.01, "name": "a é"}
     assert query_of(b"&&", known) == {}

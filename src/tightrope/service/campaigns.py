@@ -32,7 +32,7 @@ from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
 from tightrope.service.changes import CHANGES, Change, require_installed
 from tightrope.service.keys import Grant
-from tightrope.service.values import Number, Query, Text, Whole
+from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
-       query={"after": Text(128, "only campaigns that are listed after this one"),
-              "limit": Whole(1, MOST_LISTED, "at most so many; 1000")},
+       query={"after": BoundedText(128, "only campaigns that are listed after this one"),
+              "limit": WholeNumber(1, MOST_LISTED, "at most so many; 1000")},
        answers=wire.StatusList, some=True)  # fmt: skip
 async def list_campaigns(asked: CampaignCall) -> Answer:
     """A campaign that cannot be followed here is listed as halted."""
@@ -250,7 +250,7 @@ async def state(asked: CampaignCall) -> Answer:
 
 
 @route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
-       query={"doubt": Number(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
+       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
        answers=dict[str, Any])  # fmt: skip
 async def outlook(asked: CampaignCall) -> Answer:
     """Computed in another thread, of a copy."""
@@ -291,8 +291,8 @@ def _ledger(core: Core) -> dict[str, Any]:
 
 
 @route("GET", "/v1/campaigns/{campaign}/events", "The log, an event per line",
-       query={"after": Whole(0, text="only events with larger numbers; 0"),
-              "limit": Whole(1, MOST_EVENTS, "at most so many; 1000")},
+       query={"after": WholeNumber(0, text="only events with larger numbers; 0"),
+              "limit": WholeNumber(1, MOST_EVENTS, "at most so many; 1000")},
        media="application/x-ndjson")  # fmt: skip
 async def events(asked: CampaignCall) -> Answer:
     """In order, with the hash that each was stored with."""

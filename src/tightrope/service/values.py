@@ -17,7 +17,15 @@ from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
 
 __all__ = [
-    "Choice", "Number", "Parameter", "Query", "Sender", "Text", "Whole", "query_of", "whole_of",
+    "BoundedText",
+    "DecimalNumber",
+    "OneOf",
+    "Query",
+    "QueryParameter",
+    "Sender",
+    "WholeNumber",
+    "query_of",
+    "whole_of",
 ]  # fmt: skip
 
 LARGEST = 2**53  # of whole numbers: JSON's readers know no larger ones exactly
@@ -44,7 +52,7 @@ def whole_of(text: str) -> int | None:
 # Queries.
 
 
-class Parameter(Protocol):
+class QueryParameter(Protocol):
     """What a query may hold under one name."""
 
     @property
@@ -59,11 +67,11 @@ class Parameter(Protocol):
         """The value; raises a refusal that names ``place``."""
 
 
-Query = Mapping[str, Parameter]
+Query = Mapping[str, QueryParameter]
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeNumber:
     """A whole number, from ``least`` to ``most``; a cursor if ``most`` is left out."""
 
     least: int
@@ -85,7 +93,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Number:
+class DecimalNumber:
     """A number, from ``least`` to ``most``."""
 
     least: float
@@ -106,7 +114,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Choice:
+class OneOf:
     """One of a few words."""
 
     words: Collection[str]
@@ -125,7 +133,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Text:
+class BoundedText:
     """A name, an id or other text without NUL, of at most ``longest`` characters."""
 
     longest: int = 500

@@ -16,7 +16,7 @@ from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 from tightrope.service.changes import Form, FormInput, TurnAct
 from tightrope.service.pages.history import View
-from tightrope.service.values import Query, Text, whole_of
+from tightrope.service.values import BoundedText, Query, whole_of
 
 __all__ = ["FilledForm", "FormField", "act_of", "filled", "known_of"]
 
@@ -64,7 +64,7 @@ def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
     """What the address of a form may fill in beforehand."""
     names = {place_of(kind), "report", *(f"penalty-{i}" for i in range(len(view.task.limit_names)))}
     names |= {how.name or field.name for field, how in inputs_of(kind, form)}
-    return {name: Text(LONGEST_REPORT) for name in sorted(names - {""})}
+    return {name: BoundedText(LONGEST_REPORT) for name in sorted(names - {""})}
 
 
 def place_of(kind: type[TurnAct]) -> str:

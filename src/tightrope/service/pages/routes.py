@@ -34,7 +34,7 @@ from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
-from tightrope.service.values import Choice, Query, Text, Whole, query_of
+from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber, query_of
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -65,11 +65,11 @@ LISTED = 500  # campaigns of the list: the newest
 
 Handler = Callable[[Request, str], Awaitable[Response]]
 QUERIES: dict[str, Query] = {  # of the pages of a campaign; a form's own are in actions.py
-    "": {"done": Choice(FORMS)},
-    "curves": {"have": Whole(0), "generation": Text(40)},
-    "events": {"before": Whole(0)},
-    "why": {"ticket": Text()},
-    "export": {"format": Choice(["ndjson", "csv"])},
+    "": {"done": OneOf(FORMS)},
+    "curves": {"have": WholeNumber(0), "generation": BoundedText(40)},
+    "events": {"before": WholeNumber(0)},
+    "why": {"ticket": BoundedText()},
+    "export": {"format": OneOf(["ndjson", "csv"])},
 }
 
 
@@ -121,10 +121,14 @@ class Pages:
         return [
             Route("/", self._safe(self.index)),
             Route("/now", self._safe(self.index_now)),
-            Route("/login", self._safe(self.login, {"next": Text(2000)}), methods=["GET", "POST"]),
+            Route(
+                "/login",
+                self._safe(self.login, {"next": BoundedText(2000)}),
+                methods=["GET", "POST"],
+            ),
             Route("/logout", self._safe(self.logout), methods=["POST"]),
             Route("/campaigns/{rest:path}", self._safe(self.under, None), methods=["GET", "POST"]),
-            Route("/static/{name}", self._safe(self.file, {"v": Text()})),
+            Route("/static/{name}", self._safe(self.file, {"v": BoundedText()})),
             Route("/favicon.ico", self._safe(self.icon)),
             Route("/{rest:path}", self._safe(self.nowhere)),
         ]
