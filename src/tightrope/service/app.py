@@ -189,8 +189,6 @@ class App:
         began, who, page = time.perf_counter(), [""], PageCall(self, raw, scope, send)
         try:
             sender = Sender(scope["headers"])
-            if b"\0" in raw or b"%00" in raw:
-                raise RefusalError(400, "malformed", "path: must not hold the character NUL")
             if not raw.startswith(OWN_PATHS):
                 await self.pages(scope, receive, page.send)
                 return

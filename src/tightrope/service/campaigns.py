@@ -320,6 +320,7 @@ def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
 async def ticket(asked: CampaignCall) -> Answer:
     """In flight, or as the log tells it."""
     service, id = asked.app.service, asked.place
+    await service.read(service.require, asked.name)
     rows = await service.read(events_of, service.store, asked.name, id)
     try:
         found = await asked.look(lambda core: ticket_of(core, id, rows))

@@ -272,6 +272,8 @@ class Pages:
         except UnicodeDecodeError:
             raise _no_page(request) from None
         name, rest = parts[0], "/".join(parts[1:])
+        if "\0" in name:  # which a database may not take
+            raise _no_page(request)
         self._count(self.access.grant(request))
         if rest.startswith("act/"):
             return await self.act(request, name, rest[4:])
