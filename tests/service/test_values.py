@@ -38,7 +38,9 @@ RAW = [  # as they stand in an address
 TYPED = ["²", "１", "٣", "೬", "½", "Ⅷ", "一", "\u200b1", "\ufeff1", "\u202e1", "é", "😀"]
 HOSTILE = [*RAW, *map(quote, TYPED)]
 HEADERS = [
-    b"", b" ", b"http://[", b"http://]", b"http://[::1", b"http://[::1]:99999999", b"//", b"://",
+    b"", b" ", b"http://[", b"http://]", b"http://[::1", b"http://[::1]:99999999",
+    b"http://[::::]", b"[::::]", b"[1.2.3.4]",
+    b"//", b"://",
     b"http://", b"http://a:b:c", b"http://a@b", b"http://a/b?c#d", b"null", b"NULL",
     b"[", b"]", b"[::",
     b":", b":80", b"a:-1", b"a b", b"\xff\xfe", b"\xed\xa0\x80", b"\xc2\xb2", b"%00", b"x" * 5000,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -214,9 +215,21 @@ class Sender:
                 self.origin = _origin(value)
 
 
+def is_host(value: bytes) -> bool:
+    """Whether a value is a name or an address, with or without a port."""
+    if not HOSTS.fullmatch(value):
+        return False
+    try:
+        if value[:1] == b"[":
+            IPv6Address(value[1 : value.index(b"]")].decode())
+    except ValueError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=256)
 def _host(value: bytes) -> bytes:
-    if value and not HOSTS.fullmatch(value):
+    if value and not is_host(value):
         raise malformed("Host", value.decode("latin-1"), "a host's name or address, and its port")
     return value
 
@@ -226,7 +239,7 @@ def _origin(value: bytes) -> bytes:
     if not value or value == b"null":
         return value
     found = ORIGINS.fullmatch(value)
-    if found is None:
+    if found is None or not is_host(found[1]):
         raise malformed("Origin", value.decode("latin-1"), "scheme://host:port, or null")
     return found[1]
 

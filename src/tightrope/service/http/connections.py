@@ -253,14 +253,14 @@ class HttpConnection(asyncio.Protocol):
         if self._closed or self._transport.is_closing():
             return
         self._ended = True
-        if error.status >= 500:
-            self._server.failed(b"", b"", error.status, error)
         if self._busy is not None:  # its answer comes first; then the connection ends
             self._waiting.clear()
             self._busy.keep_alive = False
             return
         self._busy = HttpRequest(b"", b"", [], b"", False, "1.1")
         self._answered(refusal_of(error))
+        if error.status >= 500:
+            self._server.failed(b"", b"", error.status, error)
 
     def _close(self) -> None:
         self._ended = True

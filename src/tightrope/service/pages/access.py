@@ -11,13 +11,13 @@ import hashlib
 import secrets
 import time
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
-from tightrope.service.values import Sender
 from tightrope.service.wire import RefusalError
 
 __all__ = ["Access"]
@@ -90,7 +90,7 @@ def _digest(word: str) -> bytes:
 
 def require_own_page(request: Request) -> None:
     """Raise unless a form was sent by one of our own pages; a browser says where it comes from."""
-    sender = Sender(request.scope["headers"])
-    if not sender.origin or sender.origin.lower() != sender.host.lower():
-        shown = repr(sender.origin[:80].decode("latin-1")) if sender.origin else "none"
+    origin, host = request.headers.get("origin"), request.headers.get("host", "")
+    if origin is None or urlsplit(origin).netloc.lower() != host.lower():
+        shown = "none" if origin is None else repr(origin[:80])
         raise RefusalError(403, "forbidden", f"origin {shown}: must be a page of this service")
