@@ -160,6 +160,7 @@ def test_what_the_http_server_refuses_itself_has_a_line(store):
             assert first.recv(100).startswith(b"HTTP/1.1 200")
             with socket.create_connection(("127.0.0.1", serving.port)) as second:
                 assert second.recv(100).startswith(b"HTTP/1.1 503")
+        assert after(5, lambda: serving.said("a request failed"))
         (line,) = serving.said("a request failed")
         assert line["status"] == 503
         assert "1 connections" in line["error"]
