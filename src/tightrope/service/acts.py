@@ -54,10 +54,7 @@ class Act:
         refused: Refused,
         done: Done,
     ) -> None:
-        """Hand in one item, and call ``done`` with the answer; raises if it is refused before.
-
-        ``refused`` makes the answer to an error that comes later.
-        """
+        """Hand in one item, and call ``done`` with the answer; raises if it is refused before."""
         optional = not body and self.name == "decisions"
         one: RequestItem = self.item() if optional else decoded(self._one, body)
         one.check()
@@ -124,7 +121,7 @@ class Act:
 
 
 Done = Callable[[Answer], None]
-Refused = Callable[[BaseException], Answer]
+Refused = Callable[[BaseException], Answer]  # makes the answer to an error, for ``done``
 Submit = Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
 ACTS = {item.path: Act(item) for item in ITEMS}
 

@@ -198,8 +198,7 @@ class App:
                 raise  # the HTTP server breaks the answer off, and has it in the log
             answer = self.refused(scope["method"], raw.decode("latin-1"), error)
         status, body, headers = answer
-        headers = [JSON] if headers is None else headers
-        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        headers = [*(headers or [JSON]), (b"content-length", str(len(body)).encode())]
         if self.access is not None:
             self.access(scope["method"], raw, status, time.perf_counter() - began, who[0])
         await send({"type": "http.response.start", "status": status, "headers": headers})
