@@ -47,6 +47,10 @@ def test_other_machines_are_not_let_in_without_keys(tmp_path, host, capsys):
         (["--private-key", "none.pem"], "must come with --certificate"),
         (["--connections", "0"], "must be at least 1"),
         (["--grace", "-1"], "must be 0 to 3600"),
+        (["--rate", "0"], "must be 0.001 to 1000000 requests a second"),
+        (["--rate", "nan"], "must be 0.001 to 1000000 requests a second"),
+        (["--burst", "5"], "must be 1 to 1000000 requests, and come with --rate"),
+        (["--rate", "5", "--burst", "0"], "must be 1 to 1000000 requests"),
     ],
 )
 def test_bad_options_are_one_line(tmp_path, options, said, capsys):

@@ -17,7 +17,14 @@ from tightrope.live.writer import Writer
 from tightrope.service import wire
 from tightrope.service.changes import ITEMS, RequestItem
 from tightrope.service.desk import ServiceRequest
-from tightrope.service.wire import Answer, RefusalError, answer_of, decoded, encode, problem_of
+from tightrope.service.wire import (
+    Answer,
+    RefusalError,
+    decoded,
+    encode,
+    problem_of,
+    unknown_field,
+)
 
 __all__ = ["ACTS", "Act"]
 
@@ -35,10 +42,17 @@ class Act:
             namespace={"__doc__": several},
         )
         self._one, self._many = msgspec.json.Decoder(item), msgspec.json.Decoder(self.batch)
-        self._pieces = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
+        self._pieces = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._list = msgspec.json.Decoder(list[msgspec.Raw])
 
     def start(
-        self, body: bytes, who: str, submit: Submit, outcomes: Counter[str], done: Done
+        self,
+        body: bytes,
+        who: str,
+        submit: Submit,
+        outcomes: Counter[str],
+        refused: Refused,
+        done: Done,
     ) -> None:
         """Hand in one item, and call ``done`` with the answer; raises if it is refused before."""
         optional = not body and self.name == "decisions"
@@ -49,7 +63,7 @@ class Act:
             error: Any = request.error
             outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
             if error is not None:
-                done(answer_of(error))
+                done(refused(error))
                 return
             status, found = one.answer(request.result)
             done((status, encode(found), None))
@@ -57,13 +71,21 @@ class Act:
         submit(ServiceRequest(one.do, ids_of([one]), who), finish)
 
     def start_batch(
-        self, body: bytes, who: str, submit: Submit, outcomes: Counter[str], done: Done
+        self,
+        body: bytes,
+        who: str,
+        submit: Submit,
+        outcomes: Counter[str],
+        refused: Refused,
+        done: Done,
     ) -> None:
         """Hand in a batch, as one request; ``done`` is called with a result per item."""
         items = [_checked(item) for item in self.items_of(body)]
         good: list[RequestItem] = [item for item in items if not isinstance(item, TightropeError)]
 
         def finish(request: ServiceRequest | None) -> None:
+            if request is not None and request.error is not None:
+                refused(request.error)  # the log has it once, not once for each item
             done(answer_to_all(items, request, outcomes))
 
         if good:
@@ -78,9 +100,12 @@ class Act:
             found: list[Any] = getattr(self._many.decode(body), self.name)
         except msgspec.ValidationError:
             pieces = decoded(self._pieces, body)
-            if list(pieces) != [self.name]:
+            for key in pieces:
+                if key != self.name:
+                    raise unknown_field(key, [self.name]) from None
+            if not pieces:
                 raise InputError(f"body: must be {{{self.name!r}: [...]}}") from None
-            found = [self._item(piece) for piece in pieces[self.name]]
+            found = [self._item(piece) for piece in decoded(self._list, pieces[self.name])]
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             found = decoded(self._many, body)  # raises, in words
         if not 0 < len(found) <= wire.BATCH:
@@ -96,6 +121,7 @@ class Act:
 
 
 Done = Callable[[Answer], None]
+Refused = Callable[[BaseException], Answer]  # makes the answer to an error, for ``done``
 Submit = Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
 ACTS = {item.path: Act(item) for item in ITEMS}
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
 
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Router
 
-from tightrope.errors import InputError, NotFoundError, TightropeError
+from tightrope.errors import NotFoundError
 from tightrope.service import wire
-from tightrope.service.acts import ACTS, Act
+from tightrope.service.acts import ACTS, Act, Refused
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
 from tightrope.service.http.answers import JSON
-from tightrope.service.http.requests import Sender, body_of, decoded_part, require_local
+from tightrope.service.http.requests import body_of, decoded_part, require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
+from tightrope.service.values import Sender, query_of
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
 __all__ = ["App", "make_app"]
@@ -38,6 +38,7 @@ class Hot(NamedTuple):
     act: Act
     name: str  # of the campaign
     batch: bool
+    refused: Refused  # makes the answer to an error
 
 
 class App:
@@ -47,7 +48,7 @@ class App:
         self, service: Service, keys: KeyRing | None = None, pages: Sequence[BaseRoute] = ()
     ) -> None:
         self.service, self.keys = service, keys
-        self.pages = Starlette(routes=list(pages))
+        self.pages = Router(routes=list(pages))
         self.connections: Callable[[], int] = lambda: 0
         self.access: Callable[..., None] | None = None  # writes a line per request, if wanted
         self._hot: dict[bytes, Hot | None] = {}
@@ -73,19 +74,34 @@ class App:
         if found is None:
             text = "Authorization: must be 'Bearer KEY', with a key that is valid here"
             raise RefusalError(401, "unauthorized", text, www_authenticate="Bearer")
+        if self.service.rate is not None:
+            self.service.rate.take(found.name)
         found.require(roles, name, some)
         return found
 
     def check(self, sender: Sender, body: bytes) -> None:
         """Raise for a change that a page of another host would have a browser send."""
-        if sender.origin and urlsplit(sender.origin).netloc != sender.host:
+        if sender.origin and sender.origin.lower() != sender.host.lower():
             origin = sender.origin[:80].decode("latin-1")
             raise RefusalError(403, "forbidden", f"Origin {origin!r}: must be this service")
         kind = sender.content_type
-        if body and kind and not kind.startswith(b"application/json"):
+        if body and kind and kind != b"application/json":
             given = kind[:80].decode("latin-1")
             text = f"Content-Type {given!r}: must be application/json"
             raise RefusalError(415, "malformed", text)
+
+    # What went wrong.
+
+    def failed(self, method: bytes, url: bytes, status: int, error: BaseException) -> None:
+        """The HTTP server answers with 500 or above, or breaks an answer off."""
+        self.service.failed(method.decode("latin-1"), url.decode("latin-1"), status, error)
+
+    def refused(self, method: str, path: str, error: BaseException) -> Answer:
+        """The answer to an error; the log has its cause if it is 500 or above."""
+        answer = answer_of(error)
+        if answer[0] >= 500:
+            self.service.failed(method, path, answer[0], error)
+        return answer
 
     # Decisions, reports, voids, amendments.
 
@@ -104,10 +120,12 @@ class App:
         if committer is None or self.access is not None:
             return False  # it may have to be opened, which takes its time
         try:
-            self._start(hot, committer, Sender(request.headers), request.body, done)
-        except TightropeError as error:
-            committer.counts.outcomes[error.code] += 1
-            done(answer_of(error))
+            sender = Sender(request.headers)
+            grant = self.grant(sender, hot.act.item.roles, hot.name)
+            self._start(hot, committer, grant, sender, request.body, done)
+        except Exception as error:
+            committer.counts.outcomes[getattr(error, "code", "internal")] += 1
+            done(hot.refused(error))
         return True
 
     def _remembered(self, url: bytes) -> Hot | None:
@@ -118,7 +136,8 @@ class App:
             act = ACTS.get(parts[4].decode("ascii", "replace"))
             if act is not None and parts[5:] in ([], [b"batch"]):
                 try:
-                    hot = Hot(act, decoded_part(parts[3]), len(parts) == 6)
+                    refused = partial(self.refused, "POST", url.decode("latin-1"))
+                    hot = Hot(act, decoded_part(parts[3]), len(parts) == 6, refused)
                 except RefusalError:
                     hot = None
         if hot is not None and self.service.known(hot.name) is not None:
@@ -131,17 +150,17 @@ class App:
         self,
         hot: Hot,
         committer: Committer,
+        grant: Grant,
         sender: Sender,
         body: bytes,
         done: Callable[[Answer], None],
     ) -> None:
         """Hand in what a request asks for; raises if it is refused before that."""
-        grant = self.grant(sender, hot.act.item.roles, hot.name)
         self.check(sender, body)
         start = hot.act.start_batch if hot.batch else hot.act.start
-        start(body, grant.name, committer.submit, committer.counts.outcomes, done)
+        start(body, grant.name, committer.submit, committer.counts.outcomes, hot.refused, done)
 
-    async def _act(self, hot: Hot, sender: Sender, body: bytes) -> Answer:
+    async def _act(self, hot: Hot, grant: Grant, sender: Sender, body: bytes) -> Answer:
         """As ``answer_directly``, where the campaign may have to be opened first."""
         committer = await self.service.committer(hot.name)
         waiter = self.service.loop.create_future()
@@ -151,9 +170,9 @@ class App:
                 waiter.set_result(answer)
 
         try:
-            self._start(hot, committer, sender, body, done)
-        except TightropeError as error:
-            committer.counts.outcomes[error.code] += 1
+            self._start(hot, committer, grant, sender, body, done)
+        except Exception as error:
+            committer.counts.outcomes[getattr(error, "code", "internal")] += 1
             raise
         return await waiter  # type: ignore[no-any-return]
 
@@ -167,20 +186,19 @@ class App:
         if scope["type"] != "http":
             return
         raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        if not raw.startswith(OWN_PATHS):
-            await self.pages(scope, receive, send)
-            return
-        began, who = time.perf_counter(), [""]
+        began, who, page = time.perf_counter(), [""], PageCall(self, raw, scope, send)
         try:
-            answer = await self._answer(raw, scope, receive, who)
-        except TightropeError as error:
-            answer = answer_of(error)
+            sender = Sender(scope["headers"])
+            if not raw.startswith(OWN_PATHS):
+                await self.pages(scope, receive, page.send)
+                return
+            answer = await self._answer(sender, raw, scope, receive, who)
         except Exception as error:
-            self.service.log("a request failed", path=raw.decode("latin-1"), error=repr(error))
-            answer = answer_of(error)
+            if page.started:
+                raise  # the HTTP server breaks the answer off, and has it in the log
+            answer = self.refused(scope["method"], raw.decode("latin-1"), error)
         status, body, headers = answer
-        headers = [JSON] if headers is None else headers
-        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        headers = [*(headers or [JSON]), (b"content-length", str(len(body)).encode())]
         if self.access is not None:
             self.access(scope["method"], raw, status, time.perf_counter() - began, who[0])
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -194,19 +212,22 @@ class App:
         await self.service.drain()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, raw: bytes, scope: Any, receive: Any, who: list[str]) -> Answer:
-        sender, method = Sender(scope["headers"]), scope["method"]
-        body = await body_of(receive)
+    async def _answer(
+        self, sender: Sender, raw: bytes, scope: Any, receive: Any, who: list[str]
+    ) -> Answer:
+        method, body = scope["method"], await body_of(receive)
         hot = self._remembered(raw) if method == "POST" else None
         if hot is not None:
-            who[0] = self.grant(sender, hot.act.item.roles, hot.name).name
-            return await self._act(hot, sender, body)
+            grant = self.grant(sender, hot.act.item.roles, hot.name)
+            who[0] = grant.name
+            query_of(scope["query_string"], {})
+            return await self._act(hot, grant, sender, body)
         route, name, place = route_of("GET" if method == "HEAD" else method, raw)
         grant = OPEN if route.public else self.grant(sender, route.roles, name, route.some)
         who[0] = grant.name
         if method not in ("GET", "HEAD"):
             self.check(sender, body)
-        query = query_of(scope["query_string"], route)
+        query = query_of(scope["query_string"], route.query)
         given = None
         if route.takes is not None:
             given = decoded(route.decoder, body or b"{}")
@@ -238,23 +259,22 @@ def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
     raise NotFoundError(f"path {path!r}: does not exist; see /openapi.json")
 
 
-def query_of(text: bytes, route: Route) -> dict[str, int | float]:
-    """The numbers in a query; unknown ones are refused."""
-    found: dict[str, int | float] = {}
-    for key, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
-        if key not in route.query:
-            known = ", ".join(route.query) or "none"
-            raise InputError(f"query {wire.one_line(key)!r}: is unknown; known: {known}")
-        kind, least, most, _ = route.query[key]
-        try:
-            found[key] = kind(value)
-        except ValueError:
-            found[key] = least - 1
-        if not least <= found[key] <= most:
-            what = "a whole number" if kind is int else "a number"
-            given = wire.one_line(value)
-            raise InputError(f"query {key} = {given!r}: must be {what} from {least:g} to {most:g}")
-    return found
+class PageCall:
+    """The answer of a page on its way: the log has the cause of one of 500 and above."""
+
+    def __init__(self, app: App, raw: bytes, scope: Any, send: Any) -> None:
+        self._app, self._raw, self._scope, self._send = app, raw, scope, send
+        self.started = False
+
+    async def send(self, message: Any) -> None:
+        """As ASGI has it."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            if message["status"] >= 500:
+                path, error = self._raw.decode("latin-1"), self._scope.get("tightrope.error")
+                method = self._scope["method"]
+                self._app.service.failed(method, path, message["status"], error)
+        await self._send(message)
 
 
 def make_app(

@@ -28,9 +28,11 @@ from tightrope.live.status import (
     why_of,
 )
 from tightrope.live.stores import Store
+from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
 from tightrope.service.changes import CHANGES, Change, require_installed
 from tightrope.service.keys import Grant
+from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change"]
 
 MOST_EVENTS = 10_000  # of one answer
+MOST_BYTES = 16 << 20  # of the events of one answer; the last one may go beyond
+MOST_LISTED = 1000  # campaigns of one answer
 TEXT = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 LINES = [(b"content-type", b"application/x-ndjson")]
 
@@ -51,7 +55,7 @@ class CampaignCall:
     grant: Grant
     name: str  # of the campaign
     place: str  # a ticket's id, an arm's name, a report's number
-    query: dict[str, int | float]
+    query: dict[str, Any]
     body: Any
 
     async def look(self, function: Callable[[Core], Any]) -> Any:
@@ -75,7 +79,7 @@ class Route:
     some: bool = False  # answers of those campaigns that the key is for
     takes: type[msgspec.Struct] | None = None
     answers: Any = None  # the shape of the answer, for the document
-    query: dict[str, tuple[type, float, float, str]] = field(default_factory=dict)
+    query: Query = field(default_factory=dict)
     statuses: tuple[int, ...] = (200,)
     media: str = "application/json"
 
@@ -132,10 +136,7 @@ async def readyz(asked: CampaignCall) -> Answer:
         raise RefusalError(503, "draining", "the service ends")
     if service.halted:
         raise RefusalError(503, "halted", "no campaign can be followed here; restart this process")
-    try:
-        await service.answers()
-    except TimeoutError:
-        raise RefusalError(503, "store", "the store does not answer within 5 seconds") from None
+    await service.answers()
     return as_json({"status": "ready"})
 
 
@@ -164,7 +165,7 @@ async def metrics_page(asked: CampaignCall) -> Answer:
         except TightropeError:
             facts[name] = None
     text = metrics.text_of(
-        facts, service.counts.campaigns, service.waiting, lags, app.connections()
+        facts, service.counts.campaigns, service.waiting, lags, app.connections(), service.rate
     )
     return 200, text.encode(), TEXT
 
@@ -184,16 +185,24 @@ async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
+       query={"after": BoundedText(128, "only campaigns that are listed after this one"),
+              "limit": WholeNumber(1, MOST_LISTED, "at most so many; 1000")},
        answers=wire.StatusList, some=True)  # fmt: skip
 async def list_campaigns(asked: CampaignCall) -> Answer:
     """A campaign that cannot be followed here is listed as halted."""
     service, found = asked.app.service, list[Any]()
-    for name in await service.read(service.names):
-        if asked.grant.allows(("read",), name):
-            try:
-                found.append(await service.look(name, status_look(name)))
-            except TightropeError as error:
-                found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
+    names = [n for n in await service.read(service.names) if asked.grant.allows(("read",), n)]
+    after, limit = asked.query.get("after"), asked.query.get("limit", MOST_LISTED)
+    if after is not None and after not in names:
+        raise NotFoundError(
+            f"query after = {shown(after)}: must be a campaign that the key may read"
+        )
+    first = 0 if after is None else names.index(after) + 1
+    for name in names[first : first + limit]:
+        try:
+            found.append(await service.look(name, status_look(name)))
+        except TightropeError as error:
+            found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
     return as_json({"campaigns": found})
 
 
@@ -241,7 +250,7 @@ async def state(asked: CampaignCall) -> Answer:
 
 
 @route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
-       query={"doubt": (float, 1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
+       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
        answers=dict[str, Any])  # fmt: skip
 async def outlook(asked: CampaignCall) -> Answer:
     """Computed in another thread, of a copy."""
@@ -282,25 +291,28 @@ def _ledger(core: Core) -> dict[str, Any]:
 
 
 @route("GET", "/v1/campaigns/{campaign}/events", "The log, an event per line",
-       query={"after": (int, 0, 2**53, "only events with larger numbers; 0"),
-              "limit": (int, 1, MOST_EVENTS, "at most so many; 1000")},
+       query={"after": WholeNumber(0, text="only events with larger numbers; 0"),
+              "limit": WholeNumber(1, MOST_EVENTS, "at most so many; 1000")},
        media="application/x-ndjson")  # fmt: skip
 async def events(asked: CampaignCall) -> Answer:
     """In order, with the hash that each was stored with."""
     service = asked.app.service
     await service.read(service.require, asked.name)
-    after, limit = int(asked.query.get("after", 0)), int(asked.query.get("limit", 1000))
+    after, limit = asked.query.get("after", 0), asked.query.get("limit", 1000)
     return 200, await service.read(_lines, service.store, asked.name, after, limit), LINES
 
 
 def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
     """Events as JSON, with all that is stored of them."""
-    found = []
+    found, size = [], 0
     for number, line in enumerate(lines_of(store, name, after, limit), start=1):
-        found.append(f"{line}\n")
+        found.append(line.encode() + b"\n")
+        size += len(found[-1])
+        if size > MOST_BYTES:
+            break
         if number % 500 == 0:
             time.sleep(0)  # others may run
-    return "".join(found).encode()
+    return b"".join(found)
 
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",
@@ -308,6 +320,7 @@ def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
 async def ticket(asked: CampaignCall) -> Answer:
     """In flight, or as the log tells it."""
     service, id = asked.app.service, asked.place
+    await service.read(service.require, asked.name)
     rows = await service.read(events_of, service.store, asked.name, id)
     try:
         found = await asked.look(lambda core: ticket_of(core, id, rows))

@@ -23,6 +23,7 @@ from tightrope.errors import InputError, NotFoundError
 from tightrope.live.writer import Writer
 from tightrope.policies.naming import known_policies
 from tightrope.problem.values import shown
+from tightrope.service.values import whole_of
 from tightrope.service.wire import DecisionAnswer, ReportAnswer
 
 if TYPE_CHECKING:
@@ -479,7 +480,7 @@ def _given(one: Struct) -> dict[str, Any]:
 
 def _quarantined(writer: Writer, place: str) -> int:
     """The number of a refused report that is in the path."""
-    number = int(place) if place.isascii() and place.isdigit() and len(place) < 20 else -1
-    if number not in writer.ledger.quarantine:
+    number = whole_of(place)
+    if number is None or number not in writer.ledger.quarantine:
         raise NotFoundError(f"report {shown(place)}: is not in the quarantine")
     return number

@@ -23,12 +23,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from tightrope.errors import HaltedError, NotFoundError, nearest
+from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
+from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.metrics import Counts
+from tightrope.service.rates import RateLimit
 from tightrope.service.wire import RefusalError
 
 __all__ = ["Committer", "Service", "ServiceRequest"]
@@ -37,6 +39,7 @@ MOST_WAITING = 10_000  # items of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # items of one turn
 READERS = 4  # threads for long reads
 OPENED = 64  # campaigns that are opened before they are asked for
+PATIENCE = 5.0  # seconds in which a store must answer to be ready
 READY = 0.5  # seconds for which the store is believed to answer
 Value = TypeVar("Value")
 
@@ -222,23 +225,36 @@ class Service:
     def __init__(
         self, store: str | Store, *, who: str = "http", most_waiting: int = MOST_WAITING
     ) -> None:
-        self.store = open_store(store)
-        self._owned = self.store is not store
+        self.log: Callable[..., None] = lambda message, **facts: None
+        say = self._say
+        self.outage, self.failures = Outage(say), FailureLog(say)
+        opened = open_store(store)
+        self._owned = opened is not store
+        self.store: Store = WatchedStore(opened, self.outage)
         self.who, self.most_waiting = who, most_waiting
         self.counts = Counts()
+        self.rate: RateLimit | None = None  # of each key, if there is one
         self.draining = False
         self._answered = -READY  # when the store was last seen to answer
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
         self._readers = ThreadPoolExecutor(READERS, "reader")
-        self.log: Callable[..., None] = lambda message, **facts: None
         self._changing = asyncio.Lock()
+
+    def _say(self, message: str, **facts: object) -> None:
+        self.log(message, **facts)
 
     # For the loop.
 
+    def failed(self, method: str, path: str, status: int, error: BaseException | None) -> None:
+        """Have a line in the log for an answer of 500 or above, with its cause."""
+        if isinstance(error, StoreError):
+            self.outage.refused()
+        self.failures(method, path, status, error)
+
     async def start(self) -> None:
         """Belong to the running loop, and begin to open campaigns: the newest of them."""
-        self.loop = asyncio.get_running_loop()
+        self.loop = self.outage.loop = asyncio.get_running_loop()
         for name in (await self.read(self.store.names))[-OPENED:]:
             self._committer(name).look(ServiceRequest(_nothing, items=0), _nothing)
 
@@ -305,7 +321,12 @@ class Service:
         if time.monotonic() - self._answered > READY:
             self._answered = time.monotonic()
             try:
-                await asyncio.wait_for(self.read(self.store.names), 5.0)
+                await asyncio.wait_for(self.read(self.store.names), PATIENCE)
+            except TimeoutError:
+                self._answered = -READY
+                error = StoreError(f"the store does not answer within {PATIENCE:g} seconds")
+                self.outage.failed("read", error)
+                raise error from None
             except BaseException:
                 self._answered = -READY
                 raise
@@ -320,6 +341,8 @@ class Service:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0)  # the last answers
         self._readers.shutdown(wait=True, cancel_futures=True)
+        self.failures.flush()
+        self.outage.tell()
         if self._owned:
             self.store.close()
 
@@ -329,8 +352,13 @@ class Service:
         """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
         if self.loop is None:
             raise TimeoutError("the service has not started")
-        look = asyncio.run_coroutine_threadsafe(self.look(name, function), self.loop)
-        return look.result(seconds)
+        look = self.look(name, function)
+        try:
+            waiter = asyncio.run_coroutine_threadsafe(look, self.loop)
+        except RuntimeError:  # the loop is closed
+            look.close()
+            raise TimeoutError("the service has ended") from None
+        return waiter.result(seconds)
 
     def names(self) -> list[str]:
         """The campaigns of the store."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from tightrope.live.core import Core
 from tightrope.live.status import status_of
+from tightrope.service.rates import RateLimit
 
 __all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
 
@@ -122,6 +123,7 @@ def text_of(
     waiting: Mapping[str, int],
     lags: Mapping[str, tuple[int, float]],
     connections: int,
+    rate: RateLimit | None = None,
 ) -> str:
     """The page; the facts of a campaign that cannot be followed are None."""
     page = MetricsPage()
@@ -136,6 +138,9 @@ def text_of(
         page.add("replica_lag_seconds", "age of the oldest of them", seconds, campaign=name)
     for name in facts:
         _add_process(page, name, counts.get(name) or Counted(), waiting.get(name, 0))
+    if rate is not None:
+        text = "requests beyond the rate of their key"
+        page.add("rate_limited_total", text, rate.refused)
     _add_machine(page, connections)
     return page.text()
 

@@ -24,7 +24,8 @@ PLACES = {
     "number": {"type": "integer", "minimum": 1},
 }
 REFUSALS = {
-    400: "malformed: the body is not JSON, or the request is not HTTP",
+    400: "malformed: the body is not JSON, a query or a header has a value that is not allowed,"
+    " or the request is not HTTP",
     401: "unauthorized: no valid key",
     402: "exhausted: the budget is spent",
     403: "forbidden: the key may not do this",
@@ -34,12 +35,12 @@ REFUSALS = {
     413: "too_large: the body, or the batch",
     415: "malformed: the body must be application/json",
     422: "invalid: a value that cannot be used; a refused report has its number in the quarantine",
-    429: "fully_reserved or not_released: come back after Retry-After seconds",
+    429: "fully_reserved, not_released or rate_limited: come back after Retry-After seconds",
     431: "too_large: the headers",
     500: "halted: the log cannot be followed; internal: an error of the service",
     503: "overloaded or store: come back after Retry-After seconds",
 }
-COMMON = (400, 401, 403, 404, 405, 413, 415, 422, 431, 500, 503)
+COMMON = (400, 401, 403, 404, 405, 413, 415, 422, 429, 431, 500, 503)
 
 
 def ref(kind: Any) -> dict[str, Any]:
@@ -141,11 +142,9 @@ def operation_of(one: Route) -> dict[str, Any]:
         "parameters": parameters(one.path),
         "responses": answers(good, schema, one.media) | refusals(*more),
     }
-    for name, (kind, least, most, text) in one.query.items():
-        number = {"type": "integer" if kind is int else "number", "minimum": least, "maximum": most}
-        found["parameters"].append(
-            {"name": name, "in": "query", "required": False, "schema": number, "description": text}
-        )
+    for name, known in one.query.items():
+        facts = {"schema": known.schema, "description": known.text}
+        found["parameters"].append({"name": name, "in": "query", "required": False, **facts})
     if one.takes is not None:
         needed = bool(
             msgspec.json.schema_components([one.takes])[1][one.takes.__name__]["required"]
@@ -160,7 +159,7 @@ def operation_of(one: Route) -> dict[str, Any]:
 def act_of(act: Act) -> dict[str, Any]:
     """A decision, a report, a void or an amendment."""
     item, decides = act.item, act.name == "decisions"
-    good, more = ((200, 201), (402, 409, 429)) if decides else ((200,), (409,))
+    good, more = ((200, 201), (402, 409)) if decides else ((200,), (409,))
     return {
         "operationId": act.name,
         "summary": item.summary,

@@ -34,6 +34,7 @@ from tightrope.service.desk import Service
 from tightrope.service.http import HttpServer, Limits
 from tightrope.service.http.server import is_loopback, tls_context
 from tightrope.service.keys import KeyRing
+from tightrope.service.rates import RateLimit
 from tightrope.service.wire import one_line
 
 __all__ = ["JsonLog", "Running", "serve"]
@@ -95,13 +96,14 @@ def serve(
     access_log: bool = False,
     grace: float = 0.0,
     unit: str = "",
+    rate: RateLimit | None = None,
 ) -> None:
     """Serve a store's campaigns until SIGTERM or Ctrl-C.
 
     There are many arguments because all that a process keeps to is said here, once.
     ``port`` 0 takes a free one; the log says which. ``grace``: seconds after a signal in which
     requests are still taken, while ``/readyz`` says 503. ``unit``: what costs are in, such as $,
-    for the pages.
+    for the pages. ``rate``: how many requests a key may send; any number if it is left out.
     """
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
@@ -109,6 +111,7 @@ def serve(
     service, log = Service(store, most_waiting=most_waiting), JsonLog()
     service.log = log
     app = make_app(service, ring, unit=unit)
+    service.rate = rate
     if access_log:
         app.access = log.request
     server = Server(app, log, limits or Limits(), grace)
@@ -127,6 +130,7 @@ class Server:
     def __init__(self, app: App, log: JsonLog, limits: Limits, grace: float) -> None:
         self._app, self._log, self._grace = app, log, grace
         self._http = HttpServer(app, limits)
+        self._http.failed = app.failed
         app.connections = lambda: len(self._http.open)
 
     async def run(

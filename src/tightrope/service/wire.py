@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from tightrope.errors import InputError, ReportError, TightropeError, WaitError
+from tightrope.errors import InputError, ReportError, TightropeError, WaitError, nearest
 from tightrope.formats import finite
 from tightrope.live.status import AccountAmounts, RefusedReport
 from tightrope.names import one_line
+from tightrope.problem.values import shown
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
 from tightrope.service.http.answers import TITLES as HTTP_TITLES
 
 __all__ = [
     "BATCH", "Answer", "DecisionAnswer", "NewCampaign", "ProblemDetails", "RefusalError",
     "ReportAnswer", "answer_of", "decoded", "encode", "finite", "one_line", "problem_of",
+    "unknown_field",
 ]  # fmt: skip
 
 BATCH = 1000  # items of one batch, at most
+LONGEST_FIELD = 100  # characters of an unknown field that are compared with the known ones
+UNKNOWN = re.compile("Object contains unknown field `(.*)`", re.DOTALL)
 encode = msgspec.json.encode
 
 
@@ -128,7 +134,7 @@ TITLES = HTTP_TITLES | {
     409: "conflict",
     415: "media type not supported",
     422: "bad value",
-    429: "no decision yet",
+    429: "come back later",
     507: "storage full",
 }
 
@@ -161,11 +167,20 @@ def answer_of(error: BaseException) -> Answer:
     return problem.status, encode(problem), [PROBLEM, *headers]
 
 
+def unknown_field(name: str, known: Sequence[str]) -> InputError:
+    """The refusal of a field that a body may not have; it names those that it may have."""
+    close = nearest(name[:LONGEST_FIELD], known) if known else ""
+    hint = f"{close} known: " if close.startswith("did") else "known: "
+    return InputError(f"body: field {shown(name)} is unknown; {hint}{', '.join(known) or 'none'}")
+
+
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """A body as its shape; raises a refusal that names what is wrong."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
+        if found := UNKNOWN.fullmatch(str(error)):
+            raise unknown_field(found[1], decoder.type.__struct_encode_fields__) from None
         raise InputError(f"body: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RefusalError(400, "malformed", f"body: is not JSON: {error}") from None

@@ -32,6 +32,8 @@ def serve(
     unit: str = "",
     access_log: bool = False,
     trust_policy: TrustPolicy = (),
+    rate: float | None = None,
+    burst: float | None = None,
 ) -> int:
     """Serve a store's campaigns over HTTP, with a page that shows them.
 
@@ -46,11 +48,14 @@ def serve(
     grace SECONDS: after SIGTERM, in which /readyz says 503 and requests are taken
     unit TEXT: of costs, on the pages: $, USD
     access_log: write a line per request
+    rate: requests a second that each key may send; default any number
+    burst: requests that a key may send at once; default as many as in a second
     """
     from tightrope.service import require_extra
 
     require_extra()
     from tightrope.service.http import Limits
+    from tightrope.service.rates import RateLimit
     from tightrope.service.server import serve as run
 
     most = {"connections": connections, "body-bytes": body_bytes, "waiting": waiting}
@@ -63,6 +68,10 @@ def serve(
     if not 0 <= grace <= 3600:
         raise InputError(f"--grace {grace:g}: must be 0 to 3600 seconds")
     trust(trust_policy)
+    if rate is not None and not 0.001 <= rate <= 1e6:
+        raise InputError(f"--rate {rate:g}: must be 0.001 to 1000000 requests a second")
+    if burst is not None and (rate is None or not 1 <= burst <= 1e6):
+        raise InputError(f"--burst {burst:g}: must be 1 to 1000000 requests, and come with --rate")
     run(
         store,
         host=host,
@@ -75,6 +84,7 @@ def serve(
         access_log=access_log,
         grace=grace,
         unit=unit,
+        rate=None if rate is None else RateLimit(rate, burst or max(rate, 1.0)),
     )
     return 0
 

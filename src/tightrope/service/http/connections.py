@@ -153,6 +153,8 @@ class HttpConnection(asyncio.Protocol):
         """Answer what cannot be read on with, and close."""
         self._busy = HttpRequest(b"", b"", [], b"", False, "1.1")
         self._answered(refusal_of(error))
+        if error.status >= 500:
+            self._server.failed(b"", b"", error.status, error)
 
     def _close(self) -> None:
         self._ended = True
@@ -196,6 +198,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             await self._server.app(call.scope, call.receive, call.send)
         except Exception as error:
+            self._server.failed(request.method, request.url, 500, error)
             if not call.started:
                 self._answered(refusal_of(failure_of(error)))
                 return

@@ -1,19 +1,17 @@
-"""A request as it was read, and what its headers and its path tell."""
+"""A request as it was read, and what its path tells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from tightrope.service.http.answers import RefusalError
 
-__all__ = ["HttpRequest", "Sender", "body_of", "decoded_part", "require_local"]
+__all__ = ["HttpRequest", "body_of", "decoded_part", "require_local"]
 
 BODY = 1 << 20  # bytes of a request, at most
 LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
-Headers = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True)
@@ -26,24 +24,6 @@ class HttpRequest:
     body: bytes
     keep_alive: bool
     version: str
-
-
-class Sender:
-    """Who sent a request, as its headers tell."""
-
-    __slots__ = ("authorization", "content_type", "host", "origin")
-
-    def __init__(self, headers: Headers) -> None:
-        self.authorization = self.content_type = self.host = self.origin = b""
-        for name, value in headers:
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-type":
-                self.content_type = value
-            elif name == b"host":
-                self.host = value
-            elif name == b"origin":
-                self.origin = value
 
 
 def require_local(host: bytes) -> None:

@@ -60,6 +60,8 @@ class HttpServer:
         self.tasks: set[asyncio.Task[None]] = set()
         self.ending = False
         self.refused = 0  # connections beyond the most
+        # Called with method, target, status and error of what is answered here with 500 or above.
+        self.failed: Callable[[bytes, bytes, int, BaseException], None] = lambda *_: None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> str:
         """Listen, or raise an ``OSError``; returns the address, as a browser takes it."""

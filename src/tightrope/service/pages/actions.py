@@ -16,10 +16,12 @@ from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 from tightrope.service.changes import Form, FormInput, TurnAct
 from tightrope.service.pages.history import View
+from tightrope.service.values import BoundedText, Query, whole_of
 
-__all__ = ["FilledForm", "FormField", "act_of", "filled"]
+__all__ = ["FilledForm", "FormField", "act_of", "filled", "known_of"]
 
 LONGEST = 500  # characters of what is typed
+LONGEST_REPORT = 8000  # characters of a refused report in an address
 Values = Mapping[str, str]
 
 
@@ -56,6 +58,13 @@ def inputs_of(kind: type[TurnAct], form: Form) -> Iterator[tuple[msgspec.inspect
         extra = getattr(field.type, "extra", None) or {}
         if "form" in extra and field.name not in form.fixed:
             yield field, extra["form"]
+
+
+def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
+    """What the address of a form may fill in beforehand."""
+    names = {place_of(kind), "report", *(f"penalty-{i}" for i in range(len(view.task.limit_names)))}
+    names |= {how.name or field.name for field, how in inputs_of(kind, form)}
+    return {name: BoundedText(LONGEST_REPORT) for name in sorted(names - {""})}
 
 
 def place_of(kind: type[TurnAct]) -> str:
@@ -200,6 +209,7 @@ def _arm(view: View, values: Values) -> str:
 
 def _number(view: View, values: Values) -> int:
     text = values.get("number", "")
-    if not text.isdigit() or int(text) not in view.quarantine:
+    number = whole_of(text)
+    if number is None or number not in view.quarantine:
         raise InputError(f"quarantine = {shown(text)}: is not, or no longer, a kept report")
-    return int(text)
+    return number

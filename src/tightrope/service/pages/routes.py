@@ -27,13 +27,14 @@ from tightrope.names import csv_text
 from tightrope.problem.values import shown
 from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
-from tightrope.service.keys import KeyRing
+from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access, require_own_page
-from tightrope.service.pages.actions import FilledForm, act_of, filled
+from tightrope.service.pages.actions import FilledForm, act_of, filled, known_of
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
+from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber, query_of
 from tightrope.service.wire import RefusalError
 
 __all__ = ["page_routes"]
@@ -59,7 +60,17 @@ ROWS = 40  # of the table of the curves
 AT_ONCE = 1000  # events that an export reads at once
 KEPT = FEW = 6  # quarantined reports, and others that went wrong, beside a campaign
 
+NOTHING: Query = {}
+LISTED = 500  # campaigns of the list: the newest
+
 Handler = Callable[[Request, str], Awaitable[Response]]
+QUERIES: dict[str, Query] = {  # of the pages of a campaign; a form's own are in actions.py
+    "": {"done": OneOf(FORMS)},
+    "curves": {"have": WholeNumber(0), "generation": BoundedText(40)},
+    "events": {"before": WholeNumber(0)},
+    "why": {"ticket": BoundedText()},
+    "export": {"format": OneOf(["ndjson", "csv"])},
+}
 
 
 class Pages:
@@ -110,11 +121,15 @@ class Pages:
         return [
             Route("/", self._safe(self.index)),
             Route("/now", self._safe(self.index_now)),
-            Route("/login", self._safe(self.login), methods=["GET", "POST"]),
+            Route(
+                "/login",
+                self._safe(self.login, {"next": BoundedText(2000)}),
+                methods=["GET", "POST"],
+            ),
             Route("/logout", self._safe(self.logout), methods=["POST"]),
-            Route("/campaigns/{rest:path}", self._safe(self.under), methods=["GET", "POST"]),
-            Route("/static/{name}", self.file),
-            Route("/favicon.ico", self.icon),
+            Route("/campaigns/{rest:path}", self._safe(self.under, None), methods=["GET", "POST"]),
+            Route("/static/{name}", self._safe(self.file, {"v": BoundedText()})),
+            Route("/favicon.ico", self._safe(self.icon)),
             Route("/{rest:path}", self._safe(self.nowhere)),
         ]
 
@@ -127,18 +142,20 @@ class Pages:
         return Response(text, status, headers, "text/html; charset=utf-8")
 
     def _safe(
-        self, handler: Callable[[Request], Awaitable[Response]]
+        self, handler: Callable[[Request], Awaitable[Response]], known: Query | None = NOTHING
     ) -> Callable[[Request], Awaitable[Response]]:
-        """The handler, with errors shown as a page."""
+        """The handler, with errors shown as a page; ``known``: what its query may hold."""
 
         async def answer(request: Request) -> Response:
             try:
+                if known is not None:
+                    read_query(request, known)
                 return await handler(request)
             except RefusalError as error:
                 if error.status == 401 and request.method in ("GET", "HEAD"):
                     if _partial(request):
                         return self._go(request, "/login")
-                    back = request.url.path if request.url.path != "/" else ""
+                    back = request.scope["path"] if request.scope["path"] != "/" else ""
                     return self._go(request, "/login" + (f"?next={quote(back)}" if back else ""))
                 return self._failed(request, error)
             except NotYetError as error:
@@ -151,6 +168,7 @@ class Pages:
         return answer
 
     def _failed(self, request: Request, error: TightropeError) -> Response:
+        request.scope["tightrope.error"] = error  # for the log
         facts = {"status_code": error.status, "message": str(error)}
         name = "error_part.html.j2" if _partial(request) else "error.html.j2"
         return self.page(name, error.status, **facts)
@@ -167,7 +185,7 @@ class Pages:
         if found is None:
             return Response("not found", 404, HEADERS, "text/plain")
         content, kind = found
-        stays = request.query_params.get("v") == self.version
+        stays = request.state.query.get("v") == self.version
         age = "public, max-age=31536000, immutable" if stays else "no-cache"
         return Response(content, 200, {**HEADERS, "cache-control": age}, f"{kind}; charset=utf-8")
 
@@ -178,7 +196,12 @@ class Pages:
     async def nowhere(self, request: Request) -> Response:
         """What is not a page."""
         self.access.grant(request)
-        raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist")
+        raise _no_page(request)
+
+    def _count(self, grant: Grant | None) -> None:
+        """Raise if a key has sent too many requests."""
+        if grant is not None and self.service.rate is not None:
+            self.service.rate.take(grant.name)
 
     # Sessions.
 
@@ -186,7 +209,7 @@ class Pages:
         """The form that takes a key."""
         if self.access.keys is None:
             return self._go(request, "/")
-        after = request.query_params.get("next", "/")
+        after = request.state.query.get("next", "/")
         after = after if after.startswith("/") and not after.startswith(("//", "/\\")) else "/"
         if request.method in ("GET", "HEAD"):
             return self.page("login.html.j2", message="", next=after)
@@ -211,11 +234,10 @@ class Pages:
         grant = self.access.grant(request)
         if grant is None:
             raise RefusalError(401, "unauthorized", "this page needs a key")
-        names = [
-            name
-            for name in await self.service.read(self.service.names)
-            if grant.allows(("read",), name)
-        ]
+        self._count(grant)
+        all_names = await self.service.read(self.service.names)
+        names = [name for name in all_names if grant.allows(("read",), name)]
+        older, names = max(len(names) - LISTED, 0), names[-LISTED:]
         rows: list[Facts | Broken] = []
         now = time.time()
         self.watch.want(names)
@@ -230,7 +252,7 @@ class Pages:
                 rows.append(Broken(name, Badge("bad", "Halted", str(error))))
         rows.sort(key=_urgency)
         halted = sum(row.state.tone == "bad" or row.promise.tone == "bad" for row in rows)
-        return {"campaigns": rows, "loud": halted, "who": grant.name}
+        return {"campaigns": rows, "older": older, "loud": halted, "who": grant.name}
 
     async def index(self, request: Request) -> Response:
         """All campaigns."""
@@ -244,17 +266,21 @@ class Pages:
 
     async def under(self, request: Request) -> Response:
         """What is under /campaigns/."""
-        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[2:]]
         except UnicodeDecodeError:
-            raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist") from None
+            raise _no_page(request) from None
         name, rest = parts[0], "/".join(parts[1:])
+        if "\0" in name:  # which a database may not take
+            raise _no_page(request)
+        self._count(self.access.grant(request))
         if rest.startswith("act/"):
             return await self.act(request, name, rest[4:])
         handler = self._under.get(rest) if request.method in ("GET", "HEAD") else None
         if handler is None:
-            raise NotFoundError(f"page {request.url.path[:200]!r}: does not exist")
+            raise _no_page(request)
+        read_query(request, QUERIES.get(rest, NOTHING))
         return await handler(request, name)
 
     async def _look(
@@ -292,7 +318,7 @@ class Pages:
 
     async def campaign(self, request: Request, name: str) -> Response:
         """One campaign."""
-        _, form = FORMS.get(request.query_params.get("done", ""), (None, None))
+        _, form = FORMS.get(request.state.query.get("done", ""), (None, None))
         facts = await self._facts(request, name)
         return self.page("campaign.html.j2", oob=False, done=form.done if form else "", **facts)
 
@@ -313,9 +339,8 @@ class Pages:
     async def curves(self, request: Request, name: str) -> Response:
         """The points of the charts that a page does not have yet."""
         view = await self._look(request, name)
-        asked = request.query_params
-        have = int(asked["have"]) if asked.get("have", "").isdigit() else 0
-        same = asked.get("generation") == str(view.generation)
+        asked = request.state.query
+        have, same = asked.get("have", 0), asked.get("generation") == str(view.generation)
         start = max(min(have - 1, len(view.points) - 1), 0) if same else 0
         text = await self.service.read(curves_text, view, start, self.unit)
         headers = {**HEADERS, "cache-control": "no-store"}
@@ -340,8 +365,7 @@ class Pages:
         """The log, newest first."""
         view = await self._look(request, name)
         head = view.status["events"]
-        asked = request.query_params.get("before", "")
-        before = min(int(asked), head + 1) if asked.isdigit() else head + 1
+        before = min(request.state.query.get("before", head + 1), head + 1)
         first = max(before - 1 - PAGE, 0)
         rows = await self.service.read(self.service.store.read, name, first, before - 1 - first)
         shown_rows = [EventRow(row, view) for row in reversed(rows) if row.seq < before]
@@ -359,14 +383,14 @@ class Pages:
     async def why(self, request: Request, name: str) -> Response:
         """Why a ticket's arm was chosen."""
         view = await self._look(request, name)
-        ticket = request.query_params.get("ticket", "").strip()
+        ticket = request.state.query.get("ticket", "").strip()
         found, message, status = None, "", 200
         if ticket:
             try:
                 found = await self.service.read(why_of, self.service.store, name, None, ticket)
-            except TightropeError as error:
+            except InputError as error:
                 message, status = str(error), error.status
-        elif "ticket" in request.query_params:
+        elif "ticket" in request.state.query:
             message, status = "ticket: is missing; must be the id of a decision", 422
         part = _partial(request)
         template = "why_part.html.j2" if part else "why.html.j2"
@@ -379,9 +403,7 @@ class Pages:
         """The whole log as a file, read in short pieces."""
         self.access.require(request, ("read",), name)
         await self.service.read(self.service.require, name)
-        kind = request.query_params.get("format", "ndjson")
-        if kind not in ("ndjson", "csv"):
-            raise InputError(f"format = {shown(kind)}: must be 'ndjson' or 'csv'")
+        kind = request.state.query.get("format", "ndjson")
         media = "application/x-ndjson" if kind == "ndjson" else "text/csv; charset=utf-8"
         headers = _attachment(f"{name}-events.{kind}")
         return StreamingResponse(self._log(name, kind), 200, headers, media)
@@ -409,8 +431,9 @@ class Pages:
         grant = self.access.require(request, form.roles, name)
         view = await self._look(request, name, (*form.roles, "read"), fresh=True)
         money = Money(view.status["budget"], self.unit)
+        read_query(request, known_of(kind, form, view))
         if request.method in ("GET", "HEAD"):
-            asked = filled(kind, form, view, dict(request.query_params), money)
+            asked = filled(kind, form, view, request.state.query, money)
             return self._asked(request, name, asked)
         require_own_page(request)
         values = await _form(request)
@@ -462,6 +485,15 @@ def _urgency(row: Facts | Broken) -> tuple[int, int, str]:
     over = row.state.tone == "quiet"
     worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
     return (1 if over else 0, worst, name)
+
+
+def read_query(request: Request, known: Query) -> None:
+    """Read what is asked for, for ``request.state.query``; raises for other values."""
+    request.state.query = query_of(request.scope["query_string"], known)
+
+
+def _no_page(request: Request) -> NotFoundError:
+    return NotFoundError(f"page {shown(request.scope['path'])}: does not exist")
 
 
 def _partial(request: Request) -> bool:

@@ -1,0 +1,206 @@
+"""What fails becomes lines of the log: every answer of 500 and above, every outage of the store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from traceback import extract_tb
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tightrope.errors import StoreError, TightropeError
+from tightrope.live.events import Row
+from tightrope.live.stores import Store
+from tightrope.live.stores.base import Saved, Turn
+from tightrope.names import one_line
+
+__all__ = ["FailureLog", "Outage", "WatchedStore"]
+
+AGAIN = 1.0  # seconds in which failures with the same cause are counted, and told in one line
+SETTLED = 1.0  # seconds that the store works before an outage is over
+Log = Callable[..., None]
+Value = TypeVar("Value")
+
+
+class FailureLog:
+    """Writes a line for every answer of 500 and above; its methods belong to the event loop.
+
+    The first failure is told at once. More with the same cause are told together after a second,
+    as ``times``: a flood of refused requests is no flood of lines.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._more: dict[tuple[str, int, str], tuple[str, int]] = {}  # path, and how many more
+
+    def __call__(self, method: str, path: str, status: int, error: BaseException | None) -> None:
+        """Note an answer of this status; a query in ``path`` is left out."""
+        key, path = (method, status, cause_of(error)), path.partition("?")[0][:200]
+        if key in self._more:
+            self._more[key] = path, self._more[key][1] + 1
+            return
+        self._line(key, path)
+        with suppress(RuntimeError):  # there is no loop: each is told at once
+            asyncio.get_running_loop().call_later(AGAIN, self._tell, key)
+            self._more[key] = path, 0
+
+    def _line(self, key: tuple[str, int, str], path: str, times: int | None = None) -> None:
+        method, status, cause = key
+        facts = {"method": method or None, "path": path or None, "status": status}
+        self._log("a request failed", **facts, error=cause, times=times)
+
+    def _tell(self, key: tuple[str, int, str]) -> None:
+        path, times = self._more.pop(key, ("", 0))
+        if times:
+            self._line(key, path, times)
+
+    def flush(self) -> None:
+        """Tell what was counted and not told."""
+        for key in list(self._more):
+            self._tell(key)
+
+
+def cause_of(error: BaseException | None) -> str:
+    """An error in a line; one that nobody expected with the place where it was raised."""
+    if error is None or isinstance(error, TightropeError):
+        return one_line(error or "its cause is not known")
+    place = "".join(f" at {one.name}:{one.lineno}" for one in extract_tb(error.__traceback__)[-1:])
+    return one_line(repr(error)) + place
+
+
+class Outage:
+    """Whether the store works: a line when it stops, and one when it works again.
+
+    A commit shows that everything works; a read shows it where only reads have failed. The methods
+    may be called in any thread.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._mutex = log, threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.failing: frozenset[str] = frozenset()
+        self._began: float | None = None
+        self._ended = 0.0
+        self._refused = 0
+
+    def failed(self, kind: str, error: BaseException) -> None:
+        """A ``read`` or a ``turn`` has failed."""
+        with self._mutex:
+            self.failing |= {kind}
+            if self._began is not None:
+                return
+            self._began, self._refused = time.monotonic(), 0
+        self._log("the store does not answer", error=one_line(error))
+
+    def worked(self, kind: str) -> None:
+        """One has succeeded; called only while something fails."""
+        with self._mutex:
+            left = self.failing - {kind} if kind == "read" else frozenset[str]()
+            if not self.failing or left:
+                self.failing = left
+                return
+            self.failing, self._ended = left, time.monotonic()
+        try:
+            assert self.loop is not None
+            self.loop.call_soon_threadsafe(self.loop.call_later, SETTLED, self.tell)
+        except (AssertionError, RuntimeError):  # there is no loop: it is told at once
+            self.tell()
+
+    def refused(self) -> None:
+        """A request was refused because of the store."""
+        self._refused += 1
+
+    def tell(self) -> None:
+        """Say that an outage is over, unless it goes on."""
+        with self._mutex:
+            if self._began is None or self.failing:
+                return
+            seconds, self._began = self._ended - self._began, None
+        self._log("the store answers again", seconds=round(seconds, 3), refused=self._refused)
+
+
+class WatchedStore(Store):
+    """A store of which an :class:`Outage` hears whatever fails and whatever works again."""
+
+    def __init__(self, store: Store, outage: Outage) -> None:
+        self.inner, self.url, self.deadline = store, store.url, store.deadline
+        self._outage, self._closed = outage, False
+
+    def _noted(self, kind: str, function: Callable[..., Value], *arguments: Any) -> Value:
+        try:
+            found = function(*arguments)
+        except BaseException as error:
+            self.note(kind, error)
+            raise
+        self.note(kind, None)
+        return found
+
+    def note(self, kind: str, error: BaseException | None) -> None:
+        """Something has failed, or worked; another error than the store's says nothing of it."""
+        if error is None:
+            if self._outage.failing:
+                self._outage.worked(kind)
+        elif isinstance(error, StoreError) and not self._closed:
+            self._outage.failed(kind, error)
+
+    def names(self) -> list[str]:
+        return self._noted("read", self.inner.names)
+
+    def turn(
+        self, name: str, waiting: Callable[[], int] | None = None
+    ) -> AbstractContextManager[Turn]:
+        return WatchedTurn(self, self.inner.turn(name, waiting))
+
+    def read(
+        self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
+    ) -> list[Row]:
+        if count <= 0:
+            return []  # to a database a negative number of rows is all of them
+        return self._noted("read", self.inner.read, name, after, count, tickets)
+
+    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
+        return self._noted("read", self.inner.notes, name, forget)
+
+    def save(self, name: str, saved: Saved) -> None:
+        self._noted("turn", self.inner.save, name, saved)
+
+    def saved(self, name: str, upto: int | None = None) -> Saved | None:
+        return self._noted("read", self.inner.saved, name, upto)
+
+    def backup(self, path: str) -> None:
+        self.inner.backup(path)
+
+    def close(self) -> None:
+        self._closed = True
+        self.inner.close()
+
+
+class WatchedTurn(AbstractContextManager[Turn]):
+    """A turn of which an outage hears."""
+
+    def __init__(self, store: WatchedStore, turn: AbstractContextManager[Turn]) -> None:
+        self._store, self._turn = store, turn
+
+    def __enter__(self) -> Turn:
+        try:
+            return self._turn.__enter__()
+        except BaseException as failure:
+            self._store.note("turn", failure)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            swallowed = self._turn.__exit__(kind, error, trace)
+        except BaseException as failure:
+            self._store.note("turn", failure)
+            raise
+        self._store.note("turn", error)
+        return swallowed

@@ -1,0 +1,38 @@
+"""How many requests a second a key may send: a bucket of tokens for each key."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from tightrope.service.http.answers import RefusalError
+
+__all__ = ["RateLimit"]
+
+
+class RateLimit:
+    """At most ``rate`` requests a second of each key; ``burst`` of them may come at once.
+
+    The methods belong to the event loop. ``refused`` counts the requests that were too many.
+    """
+
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate, self.burst, self.refused = rate, burst, 0
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and when that was
+
+    def take(self, key: str) -> None:
+        """Count a request of a key; raises a refusal if it is one too many."""
+        now = self._clock()
+        left, then = self._buckets.get(key, (self.burst, now))
+        left = min(self.burst, left + (now - then) * self.rate)
+        if left < 1.0:
+            self._buckets[key] = left, now
+            self.refused += 1
+            wait = max(1, math.ceil((1.0 - left) / self.rate))
+            text = f"key {key!r}: may send {self.rate:g} requests a second, {self.burst:g} at once"
+            raise RefusalError(429, "rate_limited", text, retry_after=str(wait))
+        self._buckets[key] = left - 1.0, now
