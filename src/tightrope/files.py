@@ -31,6 +31,7 @@ __all__ = [
     "Declared",
     "make_folder",
     "read_arrays",
+    "read_file",
     "read_header",
     "require_folder",
     "require_writable",
@@ -181,6 +182,29 @@ def _sync_folder(target: str) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# Reading.
+
+
+def read_file(path: PathLike, what: str, most: int) -> bytes:
+    """All bytes of a plain file of at most ``most`` bytes; raises an ``InputError`` otherwise.
+
+    ``what``: how the message calls the file, such as "keys".
+    """
+    try:
+        with _open_plain(path) as file:
+            content = file.read(most + 1)
+        reason = f"it must have at most {most:,} bytes" if len(content) > most else ""
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except OSError as failure:
+        reason = f"cannot be read ({failure.strerror or failure})"
+    except ValueError as failure:  # also a name that no file can have
+        reason = str(failure)
+    if reason:
+        raise InputError(f"{what} {os.fspath(path)!r}: {reason}")
+    return content
 
 
 # Archives of arrays.
