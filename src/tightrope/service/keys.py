@@ -38,6 +38,7 @@ __all__ = [
     "Key",
     "KeyRing",
     "changed_keys",
+    "key_id",
     "made_key",
     "new_secret",
     "read_keys",
@@ -116,6 +117,11 @@ def new_secret() -> str:
 def digest_of(secret: str) -> str:
     """What is kept of a key."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def key_id(digest: bytes) -> bytes:
+    """What a session calls a key by; it tells nothing of the key's hash."""
+    return hmac.digest(digest, b"tightrope key id", "sha256")[:8]
 
 
 def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
@@ -224,6 +230,7 @@ class KeyRing:
         self.problem: str | None = None  # why the file as it is now cannot be used
         self._keys: list[tuple[bytes, Grant]] = []
         self._found: dict[bytes, Grant] = {}
+        self._digests: dict[bytes, bytes] = {}  # by the key's id
         self._read()
         if self.problem is not None:
             raise InputError(self.problem)
@@ -246,6 +253,7 @@ class KeyRing:
             return
         self.problem = None
         self._keys = [(bytes.fromhex(key.sha256), key.grant) for key in keys]
+        self._digests = {key_id(digest): digest for digest, _ in self._keys}
         self._found = {}
 
     def refresh(self) -> bool:
@@ -270,3 +278,7 @@ class KeyRing:
             if found is not None:
                 self._found[digest] = found
         return found
+
+    def digest(self, found: bytes) -> bytes | None:
+        """The hash of the key that has this id; None if there is none."""
+        return self._digests.get(found)

@@ -95,20 +95,22 @@ def serve(
     access_log: bool = False,
     grace: float = 0.0,
     unit: str = "",
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve a store's campaigns until SIGTERM or Ctrl-C.
 
     There are many arguments because all that a process keeps to is said here, once.
     ``port`` 0 takes a free one; the log says which. ``grace``: seconds after a signal in which
     requests are still taken, while ``/readyz`` says 503. ``unit``: what costs are in, such as $,
-    for the pages.
+    for the pages. ``trusted_proxies``: addresses or networks of proxies whose X-Forwarded-For and
+    X-Forwarded-Proto are believed.
     """
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
     service, log = Service(store, most_waiting=most_waiting), JsonLog()
     service.log = log
-    app = make_app(service, ring, unit=unit)
+    app = make_app(service, ring, unit=unit, trusted_proxies=trusted_proxies)
     if access_log:
         app.access = log.request
     server = Server(app, log, limits or Limits(), grace)

@@ -23,6 +23,7 @@ def serve(
     keys: str | None = None,
     certificate: str | None = None,
     private_key: str | None = None,
+    trusted_proxy: Sequence[str] = (),
     connections: int = 1000,
     body_bytes: int = 1 << 20,
     waiting: int = 10_000,
@@ -37,6 +38,7 @@ def serve(
     keys FILE: of tightrope keys; needed beyond loopback
     certificate FILE: PEM: answer with TLS
     private_key FILE: PEM, if not in the certificate's
+    trusted_proxy ADDRESS[/BITS]: a proxy whose X-Forwarded-For and -Proto are believed
     connections: at most
     body_bytes: at most; default 1 MiB
     waiting: requests of a campaign that may wait for their commit
@@ -63,6 +65,7 @@ def serve(
         keys=keys,
         certificate=certificate,
         private_key=private_key,
+        trusted_proxies=trusted_proxy or (),
         limits=Limits(connections=connections, body_bytes=body_bytes),
         most_waiting=waiting,
         access_log=access_log,
