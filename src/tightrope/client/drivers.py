@@ -195,8 +195,8 @@ TransportT = TypeVar("TransportT")
 DecisionT = TypeVar("DecisionT", bound=DecisionMethods)
 
 
-class Declared(Protocol):
-    """A ``tightrope.Task``, of which the client needs the text alone."""
+class TaskText(Protocol):
+    """A ``tightrope.Task``, or whatever else has the text of one."""
 
     def to_toml(self) -> str:
         """The task as TOML."""
@@ -311,7 +311,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def create(
-        self, /, campaign: str, task: Mapping[str, Any] | Declared, budget: float, **more: Any
+        self, /, campaign: str, task: Mapping[str, Any] | TaskText, budget: float, **more: Any
     ) -> Table:
         """Create a campaign, or go on with it.
 
@@ -468,7 +468,7 @@ class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision]):
         await self.close()
 
 
-def _task_table(task: Mapping[str, Any] | Declared) -> Mapping[str, Any]:
+def _task_table(task: Mapping[str, Any] | TaskText) -> Mapping[str, Any]:
     if isinstance(task, Mapping):
         return task
     if isinstance(task, type) or not callable(getattr(task, "to_toml", None)):
