@@ -17,7 +17,7 @@ from starlette.responses import Response
 from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.pages.proxies import Proxies
-from tightrope.service.pages.sessions import LASTS, Session, opened, sealed
+from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
 from tightrope.service.pages.signins import SignIns
 from tightrope.service.wire import RefusalError
 
@@ -54,7 +54,7 @@ class Access:
         if keys.refresh():
             self._log("keys were read again", problem=keys.problem)
 
-    def _session(self, request: Request, keys: KeyRing) -> Session | None:
+    def _session(self, request: Request, keys: KeyRing) -> PageSession | None:
         found = opened(request.cookies.get(COOKIE, ""), keys, time.time())
         if found is None or found.number in self._ended.get(found.key_id, ()):
             return None

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tightrope.service.keys import KeyRing, key_id
 
-__all__ = ["LASTS", "Session", "opened", "sealed"]
+__all__ = ["LASTS", "PageSession", "opened", "sealed"]
 
 LASTS = 12 * 3600  # seconds
 SKEW = 300  # seconds by which the clocks of two machines may differ
@@ -26,7 +26,7 @@ HEAD = struct.Struct(">8sQQ16s")  # the key's id, seconds since 1970 twice, rand
 SEAL = hashlib.sha256().digest_size
 
 
-class Session(NamedTuple):
+class PageSession(NamedTuple):
     """What a cookie says."""
 
     key_id: bytes
@@ -45,7 +45,7 @@ def sealed(secret: bytes, now: float) -> str:
     return text.decode().rstrip("=")
 
 
-def opened(cookie: str, keys: KeyRing, now: float) -> Session | None:
+def opened(cookie: str, keys: KeyRing, now: float) -> PageSession | None:
     """The session of a cookie; None unless its seal is that of a key and it has not expired.
 
     Whether the key in it is valid is still to be found out.
@@ -64,7 +64,7 @@ def opened(cookie: str, keys: KeyRing, now: float) -> Session | None:
     if not issued - SKEW <= now < expires:
         return None
     secret = _ciphered(content[HEAD.size :], digest, head)
-    return Session(found, issued, expires, number, secret)
+    return PageSession(found, issued, expires, number, secret)
 
 
 def _seal(digest: bytes, content: bytes) -> bytes:
