@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -47,6 +48,7 @@ from tightrope.errors import (
     TightropeError,
     WaitError,
 )
+from tightrope.problem import Limit, Scales, Task
 
 OUTCOME = {"cost": 0.25, "reward": 1.0, "penalty": {"bad": 0.0}}
 BODY = {"id": "a", "arm": "haiku", "number": 0, "reserved": 1.0,
@@ -123,6 +125,36 @@ def name(server):
     with Client(server.url) as client:
         client.create(made, TASK, 20, policy="uniform-random")
     return made
+
+
+DECLARED = [  # tasks with every kind of declaration
+    Task(["haiku", "opus"], {"bad": Limit(0.2, per="pull")}),
+    Task(["a", "b"], limit=0.8),
+    Task(["a", "b"], {"bad": Limit(0.2, per="pull"), "slow": 0.5},
+         Scales(cost=2.0, reward=3.0, penalty={"bad": 1.0, "slow": 4.0}), smallest_cost=0.5),
+    Task(["a", "b"], {"bad": 0.5}, safe="a", safe_rates={"bad": 0.1}),
+    Task(["\u00e9", 'quo"te\n'], {"b\u00e4d": 0.5}, name="n\u00e4me"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("task", DECLARED)
+def test_a_campaign_is_created_from_a_task_as_from_its_table(server, task):
+    made = f"c-{new_id()}"
+    with Client(server.url) as client:
+        found = client.create(made, task, 20, policy="uniform-random")
+        again = client.create(made, tomllib.loads(task.to_toml()), 20, policy="uniform-random")
+        assert (found["name"], found["state"]) == (made, "open")
+        assert again["limits"] == found["limits"]
+        with pytest.raises(ConflictError):
+            client.create(made, Task(["x", "y"], limit=0.8), 20, policy="uniform-random")
+
+
+@pytest.mark.parametrize("task", [None, 7, "task.toml", ["a", "b"], Task])
+def test_what_is_no_task_is_refused_before_anything_is_sent(task):
+    client, seen = scripted()
+    with pytest.raises(InputError, match=r"task = .*: must be a tightrope.Task, or a mapping"):
+        client.create("november", task, 20)
+    assert seen == []
 
 
 @pytest.fixture

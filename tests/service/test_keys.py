@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import re
+import resource
 import stat
+import subprocess
+import sys
 import time
 
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from tests.service.conftest import Api
 from tightrope.cli import main
 from tightrope.errors import InputError
-from tightrope.service.keys import KeyRing, made_key, read_keys, write_keys
+from tightrope.service.keys import KeyRing, changed_keys, made_key, read_keys, write_keys
 from tightrope.service.server import Running
 
 
@@ -64,6 +67,100 @@ def test_what_the_shell_refuses_is_one_line(tmp_path, capsys, arguments, said):
     assert said in error
     assert error.count("\n") == 1
     assert file.read_bytes() == before
+
+
+COMMANDS = """
+import sys
+from tightrope.cli import main
+file, me = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+for turn in range(5):
+    assert main(["keys", "add", file, f"{me}-{turn}", "--role", "read"]) == 0
+    assert main(["keys", "rotate", file, f"{me}-{turn}"]) == 0
+    if turn % 2:
+        assert main(["keys", "remove", file, f"{me}-{turn - 1}"]) == 0
+    else:
+        assert main(["keys", "remove", file, f"{me}-{turn}", "--older"]) == 0
+"""
+
+
+def test_no_change_is_lost_among_commands_at_the_same_time(tmp_path):
+    """Eight processes add, rotate and remove, five rounds each: every change is in the file."""
+    file = tmp_path / "keys.jsonl"
+    command = [sys.executable, "-c", COMMANDS, str(file)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [subprocess.Popen([*command, str(me)], text=True, **pipes) for me in range(8)]
+    for one in running:
+        assert one.stdout.readline() == "ready\n"
+    for one in running:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = [one.communicate(timeout=120) for one in running]
+    assert [one.returncode for one in running] == [0] * 8, said
+    secrets = [line for out, _ in said for line in out.split() if line.startswith("tr_")]
+    assert len(secrets) == 8 * 5 * 2
+    left = {f"{me}-{turn}": 1 if turn == 4 else 2 for me in range(8) for turn in (1, 3, 4)}
+    names = [key.name for key in read_keys(file)]
+    assert {name: names.count(name) for name in names} == left
+    hashes = {hashlib.sha256(secret.encode()).hexdigest() for secret in secrets}
+    assert {key.sha256 for key in read_keys(file)} <= hashes
+
+
+def test_a_command_that_holds_the_lock_for_long_is_named_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tightrope.service.keys.LOCK_WAIT", 0.1)
+    file = tmp_path / "keys.jsonl"
+    add(capsys, file, "ops", "--role", "admin")
+    (tmp_path / "link.jsonl").symlink_to(file)  # one file by another name has the same lock
+    with changed_keys(file):
+        for words in (["add", file, "new", "--role", "read"], ["rotate", file, "ops"],
+                      ["remove", tmp_path / "link.jsonl", "ops"]):  # fmt: skip
+            assert main(["keys", *map(str, words)]) == 2
+            error = capsys.readouterr().err
+            assert "keys.jsonl.lock' for 0.1 seconds; try again" in error
+            assert error.count("\n") == 1
+        assert main(["keys", "list", str(file)]) == 0  # whoever reads need not wait
+    assert [key.name for key in read_keys(file)] == ["ops"]
+
+
+def test_a_change_that_fails_changes_nothing(tmp_path):
+    file = tmp_path / "keys.jsonl"
+    write_keys(file, [made_key("ops", ["admin"])[1]])
+    before = file.read_bytes()
+    with pytest.raises(IndexError), changed_keys(file) as keys:
+        del keys[:], keys[7]
+    assert file.read_bytes() == before
+    most = [made_key("x" * 64, ["read"], ["y" * 1000])[1]] * 1000
+    with pytest.raises(InputError, match="at most 1,048,576 bytes"), changed_keys(file) as keys:
+        keys.extend(most)  # nothing is written that could not be read again
+    assert file.read_bytes() == before
+
+
+def _small():
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+@pytest.mark.parametrize("command", ["list", "add", "rotate", "remove", "serve"])
+def test_what_is_no_keys_file_is_refused_before_it_is_read(tmp_path, command):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").write_bytes(b"\n" * ((1 << 20) + 1))
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 1 << 40)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe" * 100)
+    names = ["fifo", "large", "huge", "bytes"]
+    files = ["/dev/zero", str(tmp_path), *(str(tmp_path / name) for name in names)]
+    more = {"list": [], "add": ["x", "--role", "read"], "rotate": ["x"], "remove": ["x"]}
+    calls = [["keys", command, file, *more.get(command, ())] for file in files]
+    if command == "serve":
+        calls = [["serve", "memory:", "--port", "0", "--keys", file] for file in files]
+    script = f"from tightrope.cli import main\nprint([main(one) for one in {calls!r}])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          timeout=60, preexec_fn=_small, check=False)  # fmt: skip
+    assert done.stdout.strip() == str([2] * len(calls)), done.stderr
+    assert done.stderr.count("\n") == len(calls), done.stderr
+    for file, line in zip(files, done.stderr.splitlines(), strict=True):
+        assert f"keys {file!r}: " in line
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".lock")]
 
 
 @pytest.mark.parametrize(

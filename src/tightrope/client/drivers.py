@@ -10,11 +10,23 @@ import asyncio
 import json
 import threading
 import time
+import tomllib
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from types import MethodType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 from urllib.parse import urlsplit
 
 import httpx
@@ -183,6 +195,13 @@ TransportT = TypeVar("TransportT")
 DecisionT = TypeVar("DecisionT", bound=DecisionMethods)
 
 
+class TaskText(Protocol):
+    """A ``tightrope.Task``, or whatever else has the text of one."""
+
+    def to_toml(self) -> str:
+        """The task as TOML."""
+
+
 class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     """The methods of both clients."""
 
@@ -292,13 +311,14 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def create(
-        self, /, campaign: str, task: Mapping[str, Any], budget: float, **more: Any
+        self, /, campaign: str, task: Mapping[str, Any] | TaskText, budget: float, **more: Any
     ) -> Table:
-        """Create a campaign, or go on with it; ``task`` as a task's TOML file has it.
+        """Create a campaign, or go on with it.
 
-        ``more``: policy, seed, stop, expire_after, release, starts, ends, per_day, shadow.
+        ``task``: a ``tightrope.Task``, or a mapping as a task's TOML file has it. ``more``: policy,
+        seed, stop, expire_after, release, starts, ends, per_day, shadow.
         """
-        body = {"task": task, "budget": budget, **more}
+        body = {"task": _task_table(task), "budget": budget, **more}
         return await self._json("PUT", path(campaign), body)
 
     @Operation
@@ -446,6 +466,15 @@ class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision]):
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+
+def _task_table(task: Mapping[str, Any] | TaskText) -> Mapping[str, Any]:
+    if isinstance(task, Mapping):
+        return task
+    if isinstance(task, type) or not callable(getattr(task, "to_toml", None)):
+        what = "must be a tightrope.Task, or a mapping as its TOML file has it"
+        raise InputError(f"task = {task!r:.200}: {what}")
+    return tomllib.loads(task.to_toml())
 
 
 class _Lock:

@@ -282,13 +282,16 @@ def make_app(
     keys: KeyRing | None = None,
     pages: Sequence[BaseRoute] | None = None,
     unit: str = "",
+    trusted_proxies: Sequence[str] = (),
 ) -> App:
     """The application of a service; ``pages``: other routes than those of the dashboard.
 
-    ``unit``: what costs are in, such as $, for the pages.
+    ``unit``: what costs are in, such as $, for the pages. ``trusted_proxies``: addresses or
+    networks of proxies that say who a client is, and whether it uses TLS.
     """
     if pages is None:
         from tightrope.service.pages import page_routes
+        from tightrope.service.pages.proxies import Proxies
 
-        pages = page_routes(service, keys, unit)
+        pages = page_routes(service, keys, unit, Proxies(trusted_proxies))
     return App(service, keys, pages)

@@ -10,13 +10,15 @@ Two keys may have one name: so a key is rotated without a moment in which neithe
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import hmac
 import os
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +37,8 @@ __all__ = [
     "Grant",
     "Key",
     "KeyRing",
+    "changed_keys",
+    "key_id",
     "made_key",
     "new_secret",
     "read_keys",
@@ -44,6 +48,8 @@ __all__ = [
 ROLES = ("admin", "decide", "report", "read")
 PREFIX = "tr_"
 LOOK_EVERY = 1.0  # seconds between two looks at the file
+MOST_BYTES = 1 << 20  # of the file
+LOCK_WAIT = 10.0  # seconds in which another command must have changed the file
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,11 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def key_id(digest: bytes) -> bytes:
+    """What a session calls a key by; it tells nothing of the key's hash."""
+    return hmac.digest(digest, b"tightrope key id", "sha256")[:8]
+
+
 def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
     """The keys of a file; raises if a line is wrong, rather than to leave one out.
 
@@ -121,7 +132,7 @@ def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
     if missing and not os.path.exists(path):
         return []
     try:
-        text = read_file(path, "keys").decode()
+        text = read_file(path, "keys", MOST_BYTES).decode()
     except UnicodeDecodeError:
         raise InputError(f"keys {str(path)!r}: cannot be read (is not text)") from None
     keys = []
@@ -139,12 +150,57 @@ def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
 
 def write_keys(path: str | Path, keys: Sequence[Key]) -> None:
     """Replace the file, whole or not at all; only its owner may read a new one."""
+    content = b"".join(msgspec.json.encode(key) + b"\n" for key in keys)
+    if len(content) > MOST_BYTES:
+        raise InputError(f"keys {str(path)!r}: the file must have at most {MOST_BYTES:,} bytes")
     before = os.umask(0o077)
     try:
         with whole_file(str(path)) as file:
-            file.write(b"".join(msgspec.json.encode(key) + b"\n" for key in keys))
+            file.write(content)
     finally:
         os.umask(before)
+
+
+@contextmanager
+def changed_keys(path: str | Path, *, missing: bool = False) -> Iterator[list[Key]]:
+    """The keys of a file, in a list to change; it is written when the block ends without an error.
+
+    Only one process at a time is in such a block, so that no change is lost. ``missing``: whether a
+    file that is not there has no keys.
+    """
+    read_keys(path, missing=missing)  # or it is refused before a lock is made beside it
+    with _locked(path):
+        keys = read_keys(path, missing=missing)
+        yield keys
+        write_keys(path, keys)
+
+
+@contextmanager
+def _locked(path: str | Path) -> Iterator[None]:
+    """Hold the lock of a file, which is another file beside it and stays there."""
+    name, until = f"{os.path.realpath(path)}.lock", time.monotonic() + LOCK_WAIT
+    try:
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        text = f"its lock {name!r} cannot be opened ({error.strerror})"
+        raise InputError(f"keys {str(path)!r}: {text}") from None
+    try:
+        while not _taken(lock):
+            if time.monotonic() > until:
+                text = f"another command has held the lock {name!r} for {LOCK_WAIT:g} seconds"
+                raise InputError(f"keys {str(path)!r}: {text}; try again when it has ended")
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def made_key(
@@ -174,6 +230,7 @@ class KeyRing:
         self.problem: str | None = None  # why the file as it is now cannot be used
         self._keys: list[tuple[bytes, Grant]] = []
         self._found: dict[bytes, Grant] = {}
+        self._digests: dict[bytes, bytes] = {}  # by the key's id
         self._read()
         if self.problem is not None:
             raise InputError(self.problem)
@@ -196,6 +253,7 @@ class KeyRing:
             return
         self.problem = None
         self._keys = [(bytes.fromhex(key.sha256), key.grant) for key in keys]
+        self._digests = {key_id(digest): digest for digest, _ in self._keys}
         self._found = {}
 
     def refresh(self) -> bool:
@@ -220,3 +278,7 @@ class KeyRing:
             if found is not None:
                 self._found[digest] = found
         return found
+
+    def digest(self, found: bytes) -> bytes | None:
+        """The hash of the key that has this id; None if there is none."""
+        return self._digests.get(found)

@@ -97,6 +97,7 @@ def serve(
     grace: float = 0.0,
     unit: str = "",
     rate: RateLimit | None = None,
+    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve a store's campaigns until SIGTERM or Ctrl-C.
 
@@ -104,13 +105,15 @@ def serve(
     ``port`` 0 takes a free one; the log says which. ``grace``: seconds after a signal in which
     requests are still taken, while ``/readyz`` says 503. ``unit``: what costs are in, such as $,
     for the pages. ``rate``: how many requests a key may send; any number if it is left out.
+    ``trusted_proxies``: addresses or networks of proxies whose X-Forwarded-For and
+    X-Forwarded-Proto are believed.
     """
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
     service, log = Service(store, most_waiting=most_waiting), JsonLog()
     service.log = log
-    app = make_app(service, ring, unit=unit)
+    app = make_app(service, ring, unit=unit, trusted_proxies=trusted_proxies)
     service.rate = rate
     if access_log:
         app.access = log.request

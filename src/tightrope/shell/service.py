@@ -25,6 +25,7 @@ def serve(
     keys: str | None = None,
     certificate: str | None = None,
     private_key: str | None = None,
+    trusted_proxy: Sequence[str] = (),
     connections: int = 1000,
     body_bytes: int = 1 << 20,
     waiting: int = 10_000,
@@ -42,6 +43,7 @@ def serve(
     keys FILE: of tightrope keys; needed beyond loopback
     certificate FILE: PEM: answer with TLS
     private_key FILE: PEM, if not in the certificate's
+    trusted_proxy ADDRESS[/BITS]: a proxy whose X-Forwarded-For and -Proto are believed
     connections: at most
     body_bytes: at most; default 1 MiB
     waiting: requests of a campaign that may wait for their commit
@@ -79,6 +81,7 @@ def serve(
         keys=keys,
         certificate=certificate,
         private_key=private_key,
+        trusted_proxies=trusted_proxy or (),
         limits=Limits(connections=connections, body_bytes=body_bytes),
         most_waiting=waiting,
         access_log=access_log,
@@ -126,24 +129,24 @@ def add(
     role ROLE: admin, decide, report or read
     campaign NAME: default every one
     """
-    from tightrope.service.keys import made_key, read_keys, write_keys
+    from tightrope.service.keys import changed_keys, made_key
 
-    keys = read_keys(file, missing=True)
-    if any(key.name == name for key in keys):
-        raise InputError(f"key {name!r}: exists; rotate it, or take another name")
     secret, key = made_key(name, role, campaign)
-    write_keys(file, [*keys, key])
+    with changed_keys(file, missing=True) as keys:
+        if any(key.name == name for key in keys):
+            raise InputError(f"key {name!r}: exists; rotate it, or take another name")
+        keys.append(key)
     return answer(json, {**_row(key), "key": secret}, [secret])
 
 
 def rotate(file: KeysFile, name: KeyName, *, json: Json = False) -> int:
     """Add another key with the same name, roles and campaigns, and print it."""
-    from tightrope.service.keys import made_key, read_keys, write_keys
+    from tightrope.service.keys import changed_keys, made_key
 
-    keys = read_keys(file)
-    newest = _named(keys, name)[-1]
-    secret, key = made_key(newest.name, newest.roles, newest.campaigns)
-    write_keys(file, [*keys, key])
+    with changed_keys(file) as keys:
+        newest = _named(keys, name)[-1]
+        secret, key = made_key(newest.name, newest.roles, newest.campaigns)
+        keys.append(key)
     say(f"the old key stays valid until: tightrope keys remove {file} {key.name} --older")
     return answer(json, {**_row(key), "key": secret}, [secret])
 
@@ -153,17 +156,16 @@ def remove(file: KeysFile, name: KeyName, *, json: Json = False, older: bool = F
 
     older: all but the newest
     """
-    from tightrope.service.keys import read_keys, write_keys
+    from tightrope.service.keys import changed_keys
 
-    keys = read_keys(file)
-    named = _named(keys, name)
-    gone = named[:-1] if older else named
-    if not gone:
-        raise InputError(f"key {name!r}: has no older one; leave out --older to remove it")
-    left = [key for key in keys if key not in gone]
-    write_keys(file, left)
-    say(f"removed {len(gone)} of {len(keys)} keys; a running service follows within a second")
-    return answer(json, [_row(key) for key in left], [])
+    with changed_keys(file) as keys:
+        named, before = _named(keys, name), len(keys)
+        gone = named[:-1] if older else named
+        if not gone:
+            raise InputError(f"key {name!r}: has no older one; leave out --older to remove it")
+        keys[:] = [key for key in keys if key not in gone]
+    say(f"removed {len(gone)} of {before} keys; a running service follows within a second")
+    return answer(json, [_row(key) for key in keys], [])
 
 
 def list_(file: KeysFile, *, json: Json = False) -> int:

@@ -2,7 +2,7 @@
 
 ``history`` looks at the state and its past, ``watch`` is the thread that does it, ``curves`` and
 ``facts`` make of it what is shown, ``actions`` are the forms, ``access`` is who may see and send
-them, ``routes`` puts them together.
+them (with ``sessions``, ``signins`` and ``proxies``), ``routes`` puts them together.
 """
 
 from __future__ import annotations

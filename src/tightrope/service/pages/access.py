@@ -1,38 +1,41 @@
 """Who may see and do what on the pages: a session in a cookie, made by a form that takes a key.
 
-The cookie is a random word; which key it stands for is known to this process alone, and the key
-is looked up again with every request, so that a key that was removed ends its sessions. A session
-ends with the process, after twelve hours, or with the button.
+No process keeps sessions (``sessions`` says why they can be opened all the same). A process only
+remembers which ones were ended with the button, and how many wrong keys came from where.
 """
 
 from __future__ import annotations
 
-import hashlib
-import secrets
+import math
 import time
-from collections.abc import Sequence
-from urllib.parse import urlsplit
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
+from tightrope.service.pages.proxies import Proxies
+from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
+from tightrope.service.pages.signins import SignIns
 from tightrope.service.wire import RefusalError
 
 __all__ = ["Access"]
 
 COOKIE = "tightrope_session"
-LASTS = 12 * 3600  # seconds
-MOST_SESSIONS = 1000
+MOST_ENDED = 1000  # sessions of a key that were ended with the button and are remembered
 
 
 class Access:
-    """The sessions of one process."""
+    """Who is let in by one process."""
 
-    def __init__(self, keys: KeyRing | None) -> None:
-        self.keys = keys
-        self._sessions: dict[bytes, tuple[bytes, float]] = {}  # digest of the word: key, until
+    def __init__(
+        self, keys: KeyRing | None, proxies: Proxies | None, log: Callable[..., None]
+    ) -> None:
+        self.keys, self.proxies, self._log = keys, proxies or Proxies(), log
+        self.sign_ins = SignIns()
+        self._ended: dict[bytes, deque[bytes]] = {}  # numbers of sessions, by the key's id
 
     def grant(self, request: Request) -> Grant | None:
         """What whoever sent a request may do; None if that is not known.
@@ -43,12 +46,19 @@ class Access:
         if self.keys is None:
             require_local(request.headers.get("host", "").encode("latin-1"))
             return OPEN
-        self.keys.refresh()
-        word = request.cookies.get(COOKIE)
-        found = None if word is None else self._sessions.get(_digest(word))
-        if found is None or found[1] < time.monotonic():
+        self._refresh(self.keys)
+        session = self._session(request, self.keys)
+        return None if session is None else self.keys.grant(session.secret)
+
+    def _refresh(self, keys: KeyRing) -> None:
+        if keys.refresh():
+            self._log("keys were read again", problem=keys.problem)
+
+    def _session(self, request: Request, keys: KeyRing) -> PageSession | None:
+        found = opened(request.cookies.get(COOKIE, ""), keys, time.time())
+        if found is None or found.number in self._ended.get(found.key_id, ()):
             return None
-        return self.keys.grant(found[0])
+        return found
 
     def require(self, request: Request, roles: Sequence[str], name: str | None) -> Grant:
         """The grant, if it has one of the roles for a campaign; raises otherwise."""
@@ -58,39 +68,49 @@ class Access:
         found.require(roles, name)
         return found
 
-    def login(self, request: Request, secret: str, response: Response) -> bool:
-        """Begin a session with a key; whether it is valid."""
+    def login(self, request: Request, secret: str, response: Response) -> None:
+        """Begin a session with a key; raises if it is not valid, or its address has to wait."""
+        address = self.proxies.address(request)
+        if wait := self.sign_ins.wait(address):
+            raise _refusal(429, "too_many", "This key was not looked at.", address, wait)
+        if self.keys is not None:
+            self._refresh(self.keys)
         if self.keys is None or self.keys.grant(secret.encode()) is None:
-            return False
-        now = time.monotonic()
-        self._sessions = {w: s for w, s in self._sessions.items() if s[1] > now}
-        while len(self._sessions) >= MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        word = secrets.token_urlsafe(32)
-        self._sessions[_digest(word)] = secret.encode(), now + LASTS
-        response.set_cookie(
-            COOKIE,
-            word,
-            max_age=LASTS,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
-        return True
+            if wait := self.sign_ins.wrong(address):
+                self._log("too many wrong keys at the form", address=address, wait_s=wait)
+            raise _refusal(401, "unauthorized", "This key is not valid.", address, wait)
+        cookie = sealed(secret.encode(), time.time())
+        secure = self.proxies.scheme(request) == "https"
+        response.set_cookie(COOKIE, cookie, LASTS, httponly=True, samesite="strict", secure=secure)
 
     def logout(self, request: Request, response: Response) -> None:
-        """End a session."""
-        self._sessions.pop(_digest(request.cookies.get(COOKIE, "")), None)
-        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        """End a session in this process, and have the browser forget it."""
+        found = None if self.keys is None else self._session(request, self.keys)
+        if found is not None:
+            ended = self._ended.setdefault(found.key_id, deque(maxlen=MOST_ENDED))
+            ended.append(found.number)
+        secure = self.proxies.scheme(request) == "https"
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
+
+    def require_own_page(self, request: Request) -> None:
+        """Raise unless a form was sent by one of our own pages; a browser says which page it is.
+
+        A page with TLS may be ours even if no proxy says that the request came with TLS.
+        """
+        host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
+        own = [f"{scheme}://{host}".lower() for scheme in ("https", self.proxies.scheme(request))]
+        if not host or origin.lower() not in own:
+            shown = repr(origin[:80]) if origin else "none"
+            raise RefusalError(403, "forbidden", f"origin {shown}: must be a page of this service")
 
 
-def _digest(word: str) -> bytes:
-    return hashlib.sha256(word.encode()).digest()
-
-
-def require_own_page(request: Request) -> None:
-    """Raise unless a form was sent by one of our own pages; a browser says where it comes from."""
-    origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if origin is None or urlsplit(origin).netloc.lower() != host.lower():
-        shown = "none" if origin is None else repr(origin[:80])
-        raise RefusalError(403, "forbidden", f"origin {shown}: must be a page of this service")
+def _refusal(status: int, code: str, text: str, address: object, wait: float) -> RefusalError:
+    """Why there is no session, and after how many seconds the next key is looked at."""
+    if not wait:
+        return RefusalError(status, code, text)
+    seconds = math.ceil(wait)
+    unit = "second" if seconds == 1 else "seconds"
+    more = (
+        f"Too many wrong keys came from {address or 'your address'}: try again in {seconds} {unit}."
+    )
+    return RefusalError(status, code, f"{text} {more}", retry_after=str(seconds))

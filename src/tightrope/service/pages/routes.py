@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import time
@@ -28,11 +27,12 @@ from tightrope.problem.values import shown
 from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
 from tightrope.service.keys import Grant, KeyRing
-from tightrope.service.pages.access import Access, require_own_page
+from tightrope.service.pages.access import Access
 from tightrope.service.pages.actions import FilledForm, act_of, filled, known_of
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
+from tightrope.service.pages.proxies import Proxies
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber, query_of
 from tightrope.service.wire import RefusalError
@@ -76,10 +76,16 @@ QUERIES: dict[str, Query] = {  # of the pages of a campaign; a form's own are in
 class Pages:
     """The pages of a service."""
 
-    def __init__(self, service: Service, keys: KeyRing | None = None, unit: str = "") -> None:
+    def __init__(
+        self,
+        service: Service,
+        keys: KeyRing | None = None,
+        unit: str = "",
+        proxies: Proxies | None = None,
+    ) -> None:
         """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
         self.service, self.unit = service, unit
-        self.access = Access(keys)
+        self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
         self.watch = Watch(service.store, look, ending=lambda: service.draining)
         self.static = {
@@ -213,17 +219,19 @@ class Pages:
         after = after if after.startswith("/") and not after.startswith(("//", "/\\")) else "/"
         if request.method in ("GET", "HEAD"):
             return self.page("login.html.j2", message="", next=after)
-        require_own_page(request)
+        self.access.require_own_page(request)
         values = await _form(request)
         answer = self._go(request, after)
-        if self.access.login(request, values.get("key", "").strip(), answer):
-            return answer
-        await asyncio.sleep(0.5)
-        return self.page("login.html.j2", 401, message="This key is not valid.", next=after)
+        try:
+            self.access.login(request, values.get("key", "").strip(), answer)
+        except RefusalError as error:
+            answer = self.page("login.html.j2", error.status, message=str(error), next=after)
+            answer.raw_headers.extend(error.headers)
+        return answer
 
     async def logout(self, request: Request) -> Response:
         """End a session."""
-        require_own_page(request)
+        self.access.require_own_page(request)
         answer = self._go(request, "/login")
         self.access.logout(request, answer)
         return answer
@@ -435,7 +443,7 @@ class Pages:
         if request.method in ("GET", "HEAD"):
             asked = filled(kind, form, view, request.state.query, money)
             return self._asked(request, name, asked)
-        require_own_page(request)
+        self.access.require_own_page(request)
         values = await _form(request)
         try:
             await self.service.do(name, act_of(kind, form, view, values), grant.name)
@@ -526,6 +534,11 @@ def _attachment(name: str) -> dict[str, str]:
     return {**HEADERS, "content-disposition": where}
 
 
-def page_routes(service: Service, keys: KeyRing | None = None, unit: str = "") -> list[BaseRoute]:
+def page_routes(
+    service: Service,
+    keys: KeyRing | None = None,
+    unit: str = "",
+    proxies: Proxies | None = None,
+) -> list[BaseRoute]:
     """The routes of the dashboard; ``keys``: who may see it, everybody if there are none."""
-    return Pages(service, keys, unit).routes()
+    return Pages(service, keys, unit, proxies).routes()

@@ -1,0 +1,68 @@
+"""Proxies in front of the service, and what they say about a client: its address and its scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from starlette.requests import Request
+
+from tightrope.errors import InputError
+
+__all__ = ["Address", "Proxies"]
+
+Address = IPv4Address | IPv6Address
+
+
+class Proxies:
+    """The proxies that are trusted; the headers of everybody else are ignored."""
+
+    def __init__(self, trusted: Sequence[str] = ()) -> None:
+        """``trusted``: addresses or networks, such as 10.0.0.7 or 10.0.0.0/8."""
+        try:
+            self._networks = [ip_network(text := one) for one in trusted]
+        except ValueError:
+            what = "must be an address such as 10.0.0.7, or a network's first with its bits such as"
+            raise InputError(f"--trusted-proxy {text!r}: {what} 10.0.0.0/8") from None
+
+    def address(self, request: Request) -> Address | None:
+        """A client's address, if it has one: the last on the way that is no trusted proxy's."""
+        found = _peer(request)
+        lines = request.headers.getlist("x-forwarded-for")
+        hops = [hop for line in lines for hop in line.split(",")]
+        while hops and self._trusts(found):
+            before = _read(hops.pop())
+            if before is None:
+                break
+            found = before
+        return found
+
+    def scheme(self, request: Request) -> str:
+        """How a client speaks to the service, or to the trusted proxy in front: http or https."""
+        scheme: str = request.scope["scheme"]
+        lines = request.headers.getlist("x-forwarded-proto")
+        if lines and self._trusts(_peer(request)):
+            told = lines[-1].rpartition(",")[2].strip().lower()
+            scheme = told if told in ("http", "https") else scheme
+        return scheme
+
+    def _trusts(self, address: Address | None) -> bool:
+        return address is not None and any(address in one for one in self._networks)
+
+
+def _peer(request: Request) -> Address | None:
+    return None if request.client is None else _read(request.client.host)
+
+
+def _read(text: str) -> Address | None:
+    """An address, with or without a port; None if it is none."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return found.ipv4_mapped or found if isinstance(found, IPv6Address) else found

@@ -1,0 +1,59 @@
+"""Wrong keys at the sign-in form: which address must wait before its next key is looked at.
+
+An address has a few tries; then each wrong key doubles the time it must wait, up to half a minute.
+Tries in that time are refused without a look, and do not make it longer. While many wrong keys come
+from everywhere an address has one try, and waits longest. So nobody waits for long because of
+others, and an address that sent no wrong key never waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from ipaddress import IPv6Address
+
+from tightrope.service.pages.proxies import Address
+
+__all__ = ["SignIns"]
+
+TRIES = 5  # wrong keys of an address before it must wait
+LONGEST = 32.0  # seconds that it must wait, at most
+FORGOTTEN = 600.0  # seconds after which an address starts anew
+MANY = 100  # wrong keys in a minute, from all addresses
+MOST_ADDRESSES = 10_000  # that are remembered; of more, those whose wrong key was last are
+
+
+class SignIns:
+    """The wrong keys of one process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._wrong: dict[str, tuple[int, float, float]] = {}  # how many, the last, wait until
+        self._all, self._last = 0.0, clock()  # falls by MANY in a minute
+
+    def wait(self, address: Address | None) -> float:
+        """Seconds until a key from an address is looked at; 0: now."""
+        _, _, until = self._wrong.get(_place(address), (0, 0.0, 0.0))
+        return max(until - self._clock(), 0.0)
+
+    def wrong(self, address: Address | None) -> float:
+        """Count a wrong key; returns the seconds that its address must wait now."""
+        place, now = _place(address), self._clock()
+        self._all = max(self._all - (now - self._last) * MANY / 60, 0.0) + 1
+        self._last = now
+        count, last, _ = self._wrong.pop(place, (0, now, now))
+        count = 1 if now - last > FORGOTTEN else count + 1
+        wait = LONGEST if self._all > MANY else 0.0
+        if count >= TRIES:
+            wait = max(wait, min(2.0 ** (count - TRIES), LONGEST))
+        while len(self._wrong) >= MOST_ADDRESSES:
+            del self._wrong[next(iter(self._wrong))]
+        self._wrong[place] = min(count, 100), now, now + wait
+        return wait
+
+
+def _place(address: Address | None) -> str:
+    """What is counted as one address: of IPv6 the 64 bits that a household has."""
+    if isinstance(address, IPv6Address):
+        return str(IPv6Address(int(address) >> 64 << 64))
+    return str(address)
