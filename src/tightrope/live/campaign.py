@@ -23,10 +23,10 @@ from tightrope.errors import (
     StoreError,
     TightropeError,
 )
-from tightrope.live.arguments import as_policy, microseconds, positive
+from tightrope.live.arguments import as_policy, microseconds, one_of, positive
 from tightrope.live.change import Relearning
 from tightrope.live.controller import Penalty
-from tightrope.live.core import Core, digest_of
+from tightrope.live.core import ON_OVERRUN, Core, digest_of
 from tightrope.live.events import START, Event
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.log import events_of, rows_of, whole_log
@@ -208,6 +208,15 @@ class Campaign(TurnTaker):
         """So much more budget from here on."""
         self.do(lambda w: w.add_budget(amount))
 
+    def set_budget(self, budget: float) -> Outlook:
+        """Another budget from here on, at least what is spent and reserved.
+
+        Limits per unit of cost are kept over the new budget, so that a lower one may end a promise
+        of a ``risk``. The outlook that is returned says what remains of it (``outlook.promise``).
+        """
+        self.do(lambda w: w.set_budget(budget))
+        return self.outlook()
+
     def add_arm(self, name: str, **facts: Any) -> int:
         """A new arm; arguments and result as of :meth:`Controller.add_arm`."""
         return int(self.do(lambda w: w.add_arm(name=name, **facts)))
@@ -228,14 +237,16 @@ class Campaign(TurnTaker):
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
         archives: Sequence[str] = (),
+        on_overrun: str | None = None,
     ) -> None:
-        """Other limits, another policy, another expiry from here on.
+        """Other limits, another policy, another expiry, another ``on_overrun`` from here on.
 
         The new policy learns again from every report in the log; limits keep their names.
         ``archives``: the files with the events that were archived, if some were.
         """
+        given = limits, policy, expire_after, per_day, archives, on_overrun
         with self._desk:
-            self.do(self.prepared_change(limits, policy, expire_after, per_day, archives))
+            self.do(self.prepared_change(*given))
 
     def prepared_change(
         self,
@@ -244,6 +255,7 @@ class Campaign(TurnTaker):
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
         archives: Sequence[str] = (),
+        on_overrun: str | None = None,
     ) -> Callable[[Writer], None]:
         """What makes a ``change`` in a turn, after it has learned from the log up to here."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
@@ -251,6 +263,8 @@ class Campaign(TurnTaker):
             changes["expire_after"] = microseconds(expire_after)
         if per_day is not None:
             changes["per_day"] = positive(per_day, "per_day")
+        if on_overrun is not None:
+            changes["on_overrun"] = one_of(on_overrun, ON_OVERRUN, "on_overrun")
         chosen, text = as_policy(policy) if policy is not None else (None, None)
         if limits is not None or chosen is not None:
             rows = whole_log(self.store, self.name, archives)

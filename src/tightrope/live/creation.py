@@ -9,14 +9,24 @@ from math import isfinite
 from pathlib import Path
 
 from tightrope.errors import InputError, SoftBudgetWarning
-from tightrope.live.arguments import as_policy, known_who, microseconds, moment, own_name, positive
+from tightrope.live.arguments import (
+    as_policy,
+    known_who,
+    microseconds,
+    moment,
+    one_of,
+    own_name,
+    positive,
+)
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
 from tightrope.live.core import (
+    ON_OVERRUN,
     STOPS,
     CampaignSettings,
     Core,
     digest_of,
+    hard_totals,
     reservations,
     uncapped,
 )
@@ -50,6 +60,7 @@ def open_campaign(
     ends: datetime | str | None = None,
     per_day: float | None = None,
     shadow: bool = False,
+    on_overrun: str = "pause",
     who: str | None = None,
 ) -> Campaign:
     """Create a campaign, or go on with the one of this name.
@@ -61,6 +72,8 @@ def open_campaign(
     "paper" ends after the first crossing. ``expire_after``: seconds, or a timedelta, after which a
     ticket is not waited for. ``release="even"`` between ``starts`` and ``ends``, and at most
     ``per_day``, hold the budget back. ``shadow``: decide only; another system acts.
+    ``on_overrun``: what happens after a report or an amendment above its reservation. "pause":
+    no more decisions until ``resume``. "alert": the campaign goes on, and the status counts it.
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
@@ -78,7 +91,9 @@ def open_campaign(
         if not opened.read(name, 0, 1) and opened.saved(name) is None:
             if task is None or budget is None:
                 raise unknown_campaign(opened, name)
-            settings = _settings(stop, expire_after, release, starts, ends, per_day, shadow)
+            settings = _settings(
+                stop, expire_after, release, starts, ends, per_day, shadow, on_overrun
+            )
             chosen, text = as_policy(Resolve() if policy is None else policy)
             _create(opened, name, task, budget, chosen, text, seed, settings, who)
         given = as_policy(policy)[0] if policy is not None else None
@@ -99,9 +114,8 @@ def _settings(
     ends: datetime | str | None,
     per_day: float | None,
     shadow: bool,
+    on_overrun: str,
 ) -> CampaignSettings:
-    if stop not in STOPS:
-        raise InputError(f"stop = {shown(stop)}: must be {', '.join(map(repr, STOPS))}")
     if release not in (None, "even"):
         raise InputError(f"release = {shown(release)}: must be 'even', or be left out")
     if (release is None) != (starts is None) or (release is None) != (ends is None):
@@ -111,12 +125,13 @@ def _settings(
     if first is not None and last is not None and last <= first:
         raise InputError(f"ends = {shown(ends)}: must be after starts = {shown(starts)}")
     return CampaignSettings(
-        stop=stop,
+        stop=one_of(stop, STOPS, "stop"),
         expire_after=microseconds(expire_after),
         starts=first,
         ends=last,
         per_day=None if per_day is None else positive(per_day, "per_day"),
         shadow=bool(shadow),
+        on_overrun=one_of(on_overrun, ON_OVERRUN, "on_overrun"),
     )
 
 
@@ -146,11 +161,9 @@ def _create(
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
-    accounts = [("cost", float(budget))]
-    for m, hard in enumerate(known.hard):
-        if hard:
-            limit = known.limit_kinds[m]
-            accounts.append((known.limit_names[m], float(limit.total or limit.number * budget)))
+    pairs = zip(known.limit_names, known.limit_kinds, strict=True)
+    names = ["cost", *(name for name, limit in pairs if limit.hard)]
+    accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
     least = min(one[0] for one in reservations(known, made, settings))
