@@ -44,6 +44,7 @@ __all__ = [
     "PolicyError",
     "ProblemError",
     "ReportError",
+    "ReservationWarning",
     "ResultsError",
     "SoftBudgetWarning",
     "StoreBusyError",
@@ -204,6 +205,10 @@ class NotCompiledWarning(UserWarning):
 
 class LogWarning(UserWarning):
     """Something about a log that a careful reader would want to know."""
+
+
+class ReservationWarning(UserWarning):
+    """A campaign that reserves a whole unit per decision, because no scale for costs was given."""
 
 
 class SoftBudgetWarning(UserWarning):

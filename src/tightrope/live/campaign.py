@@ -36,7 +36,7 @@ from tightrope.live.queue import (
     TurnRequest,
     UnexpectedError,
 )
-from tightrope.live.tickets import Ticket
+from tightrope.live.tickets import Ticket, id_of
 from tightrope.live.turns import TurnTaker
 from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
@@ -58,7 +58,7 @@ class Campaign(TurnTaker):
     >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> ticket = campaign.ask("lead-1")
-    >>> campaign.tell(ticket.id, cost=0.25, reward=1, penalty={"complaints": 0})
+    >>> campaign.tell(ticket, cost=0.25, reward=1, penalty={"complaints": 0})
     >>> campaign.status()["spent"], campaign.verify().good
     (0.25, True)
     >>> campaign.disconnect()
@@ -114,18 +114,19 @@ class Campaign(TurnTaker):
 
     def tell(
         self,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
         *,
         arm: int | str | None = None,
     ) -> None:
-        """What came of a ticket. Telling the same again is harmless.
+        """What came of a ticket, given as such or by its id. Telling the same again is harmless.
 
         ``arm``: the arm that was pulled, where another system acts (``shadow``).
         """
-        self.do(lambda w: w.tell(id, cost, reward, penalty, arm), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.tell(name, cost, reward, penalty, arm), (str(name),))
 
     def tell_many(self, reports: Iterable[Mapping[str, Any]]) -> list[ReportError]:
         """Many reports in as few turns as possible; returns the errors of those refused.
@@ -148,24 +149,26 @@ class Campaign(TurnTaker):
                 errors.append(error)
         return errors
 
-    def void(self, id: str) -> None:
+    def void(self, id: str | Ticket) -> None:
         """Nothing was done for this ticket: its reservation is free again."""
-        self.do(lambda w: w.void(id), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.void(name), (str(name),))
 
     def amend(
         self,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         penalty: Mapping[str, float] | None = None,
         *,
         note: str | None = None,
     ) -> None:
         """Other money for a ticket that was told; what was learned from it stays."""
-        self.do(lambda w: w.amend(id, cost, penalty, note), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.amend(name, cost, penalty, note), (str(name),))
 
     def amend_many(self, bill: Iterable[Mapping[str, Any]], *, note: str | None = None) -> int:
         """Amend tickets from a bill: rows with ``id``, ``cost`` and ``penalty``. All or none."""
-        rows = [dict(row) for row in bill]
+        rows = [{key: id_of(one) for key, one in row.items()} for row in bill]
 
         def act(writer: Writer) -> int:
             for row in rows:  # first look, so that nothing is amended if one cannot be
@@ -178,10 +181,10 @@ class Campaign(TurnTaker):
 
     def correct(
         self, number: int, cost: float | None = None, reward: float | None = None,
-        penalty: Penalty = None, *, id: str | None = None,
+        penalty: Penalty = None, *, id: str | Ticket | None = None,
     ) -> None:  # fmt: skip
         """Tell a quarantined report, by its number, as it should have been."""
-        ticket = self._quarantined_ticket(number) if id is None else id
+        ticket = self._quarantined_ticket(number) if id is None else id_of(id)
         self.do(lambda w: w.correct(number, ticket, cost, reward, penalty), (ticket,))
 
     def discard(self, number: int, *, note: str | None = None) -> None:
@@ -306,18 +309,19 @@ class Campaign(TurnTaker):
         """Free text by event number; ``forget`` deletes some of it first."""
         return self.store.notes(self.name, forget)
 
-    def ticket(self, id: str) -> Ticket:
+    def ticket(self, id: str | Ticket) -> Ticket:
         """A ticket and its state, without any change."""
         from tightrope.live.status import events_of, ticket_of
 
+        name = id_of(id)
         with self._desk:
-            return ticket_of(self.refreshed(), id, events_of(self.store, self.name, id))
+            return ticket_of(self.refreshed(), name, events_of(self.store, self.name, name))
 
-    def why(self, id: str) -> Any:
+    def why(self, id: str | Ticket) -> Any:
         """Why a ticket's arm was chosen: what was known then."""
         from tightrope.live.status import why_of
 
-        return why_of(self.store, self.name, self._follower.policy, id)
+        return why_of(self.store, self.name, self._follower.policy, id_of(id))
 
     def quarantine(self) -> list[RefusedReport]:
         """The refused reports that wait to be corrected or discarded."""
@@ -358,7 +362,7 @@ def _as_told(report: Mapping[str, Any]) -> Sequence[Any]:
     """The arguments of ``tell`` in a report, in order."""
     if report.keys() <= TOLD and "id" in report:
         given = report.get
-        return given("id"), given("cost"), given("reward"), given("penalty"), given("arm")
+        return id_of(given("id")), given("cost"), given("reward"), given("penalty"), given("arm")
     unknown = set(report) - TOLD
     wrong = sorted(unknown)[0] if unknown else "id is missing"
     raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be as for tell")

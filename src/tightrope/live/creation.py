@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from math import isfinite
 from pathlib import Path
+from typing import cast
 
-from tightrope.errors import InputError, SoftBudgetWarning
+import numpy as np
+
+from tightrope.errors import InputError, ReservationWarning, SoftBudgetWarning
+from tightrope.live.agreement import require_same
 from tightrope.live.arguments import (
     as_policy,
     known_who,
@@ -42,7 +46,7 @@ from tightrope.problem import Problem, Task
 from tightrope.problem.values import shown
 from tightrope.version import __version__
 
-__all__ = ["open_campaign"]
+__all__ = ["notices_of", "open_campaign"]
 
 
 def open_campaign(
@@ -98,12 +102,30 @@ def open_campaign(
             _create(opened, name, task, budget, chosen, text, seed, settings, who)
         given = as_policy(policy)[0] if policy is not None else None
         campaign = Campaign(opened, name, policy=given, who=who, owned=owned)
-        _require_same(campaign, task, budget, given)
+        require_same(campaign, task, budget, given)
         return campaign
     except BaseException:
         if owned:
             opened.close()
         raise
+
+
+def notices_of(name: str, core: Core) -> dict[str, type[Warning]]:
+    """What somebody who creates a campaign would want to know, with the kinds of warnings."""
+    task, settings, budget = core.controller.task, core.settings, core.controller.budget
+    found: dict[str, type[Warning]] = {}
+    if settings.stop == "soft":
+        loose = (uncapped(task) or ["cost"])[0]
+        text = f"campaign {name!r} is soft: it may overspend, because the largest {loose} is not"
+        found[f'{text} known; declare a cap, such as Scales(grow={{"{loose}": 10}})'] = (
+            SoftBudgetWarning
+        )
+    declared = task.scales.cost != 1.0 or "cost" in cast(Mapping[str, float], task.scales.grow)
+    if settings.reserves and not declared and np.isnan(task.known_outcomes[:, 0]).any():
+        text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
+        advice = "give scales=Scales(cost=...), the largest cost of a pull"
+        found[f"{text}, because no scale for costs was given; {advice}"] = ReservationWarning
+    return found
 
 
 def _settings(
@@ -152,15 +174,11 @@ def _create(
     loose = uncapped(known)
     if loose and settings.stop == "hard":
         settings = replace(settings, stop="soft")
-        warnings.warn(
-            f"campaign {name!r} is soft: it may overspend, because the largest {loose[0]} is not"
-            f' known; declare a cap, such as Scales(grow={{"{loose[0]}": 10}})',
-            SoftBudgetWarning,
-            stacklevel=3,
-        )
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
+    for text, kind in notices_of(name, core).items():
+        warnings.warn(text, kind, stacklevel=3)
     pairs = zip(known.limit_names, known.limit_kinds, strict=True)
     names = ["cost", *(name for name, limit in pairs if limit.hard)]
     accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
@@ -189,28 +207,3 @@ def _create(
         turn.append(writer.rows, {})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
-
-
-def _require_same(
-    campaign: Campaign, task: Task | Problem | None, budget: float | None, policy: Policy | None
-) -> None:
-    """Raise if what was given to go on is not what the campaign is about."""
-    core = campaign.refreshed()
-    controller = core.controller
-    what = f"campaign {campaign.name!r} exists with"
-    if budget is not None and isinstance(budget, int | float) and isfinite(budget):
-        own = controller.budget
-        if float(budget) != own:
-            first = getattr(next(campaign.events(0, 1)).body, "budget", own)
-            if float(budget) not in (own, first):
-                raise InputError(f"budget = {budget!r}: {what} {own!r}; leave it out")
-    if task is not None:
-        known = task.task
-        same = (known.limit_names, set(known.names) <= set(controller.task.names))
-        if same != (controller.task.limit_names, True):
-            raise InputError(f"task: {what} other arms or limits; leave it out")
-    if policy is not None:
-        mine = policy.for_task(controller.task)
-        if mine.label != controller.policy.label:
-            text = controller.policy.label
-            raise InputError(f"policy = {policy.label!r}: {what} {text!r}; use change(policy=...)")

@@ -418,12 +418,12 @@ class Writer:
     def set_budget(self, budget: float) -> None:
         """Another budget, at least what is spent and reserved; limits in total stay."""
         account = self.ledger.accounts[0]
-        ticks = account.ticks(check_budget(budget))
-        if not 0 < ticks < MOST_TICKS:
-            least, most = account.amount(1), account.amount(MOST_TICKS - 1)
-            raise InputError(f"budget = {budget!r}: must lie between {least:g} and {most:g}")
-        if (ticks, float(budget)) != (account.budget, self.core.controller.budget):
-            self._set_budget(float(budget), ticks)
+        wanted, least, most = check_budget(budget), account.amount(1), account.amount(MOST_TICKS)
+        if not least <= wanted < most:
+            allowed = f"lie between {least:g} and {most:g} for this campaign"
+            raise InputError(f"budget = {budget!r}: must {allowed}")
+        if wanted != self.core.controller.budget:
+            self._set_budget(wanted, account.ticks(wanted))
 
     def _set_budget(self, budget: float, ticks: int) -> None:
         accounts, task = self.ledger.accounts, self.core.controller.task

@@ -77,8 +77,10 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
     for field, how in inputs_of(kind, form):
         default = field.default if isinstance(field.default, str) else ""
         fields += _fields(how, field, view, {**before, **values}, default)
-    budget, where_to = money(view.status["budget"]), values.get(place, "")
-    told = {"name": view.name, "status": view.status, "budget": budget, "place": where_to}
+    status = view.status
+    told = {"name": view.name, "status": status, "place": values.get(place, "")}
+    told["budget"] = money(status["budget"])
+    told["used"] = money(status["spent"] + status["reserved"])
     title, text = form.title.format(**told), form.text.format(**told)
     return FilledForm(form.action, title, text, form.button, form.tone, fields)
 
@@ -152,7 +154,8 @@ def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> Calla
         elif field.required:
             raise InputError(f"{how.name or field.name}: is missing")
     if form.some_of and not any(one in given for one in form.some_of):
-        raise InputError(f"{form.some_of[0]}: is missing; must have {' or '.join(form.some_of)}")
+        first, *others = form.some_of
+        raise InputError(": is missing, or ".join([first, *others]) + ": is missing")
     act = partial(msgspec.convert(given, kind).do, place=values.get(place, ""))
     return partial(_with_known, given["id"], act) if form.known and "id" in given else act
 
