@@ -208,7 +208,7 @@ class LogWarning(UserWarning):
 
 
 class ReservationWarning(UserWarning):
-    """A campaign that reserves a whole unit per decision, because no scale for costs was given."""
+    """A campaign that reserves 1 per decision: the scale of its costs is that of the default."""
 
 
 class SoftBudgetWarning(UserWarning):

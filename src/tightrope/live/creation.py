@@ -123,8 +123,8 @@ def notices_of(name: str, core: Core) -> dict[str, type[Warning]]:
     declared = task.scales.cost != 1.0 or "cost" in cast(Mapping[str, float], task.scales.grow)
     if settings.reserves and not declared and np.isnan(task.known_outcomes[:, 0]).any():
         text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
-        advice = "give scales=Scales(cost=...), the largest cost of a pull"
-        found[f"{text}, because no scale for costs was given; {advice}"] = ReservationWarning
+        advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
+        found[f"{text}; {advice}"] = ReservationWarning
     return found
 
 

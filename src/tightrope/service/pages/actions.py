@@ -76,7 +76,8 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
         before["ticket"] = view.quarantine[int(fields[0].value)] or ""
     for field, how in inputs_of(kind, form):
         default = field.default if isinstance(field.default, str) else ""
-        fields += _fields(how, field, view, {**before, **values}, default)
+        needed = field.required or form.some_of == (field.name,)
+        fields += _fields(how, field.name, needed, view, {**before, **values}, default)
     status = view.status
     told = {"name": view.name, "status": status, "place": values.get(place, "")}
     told["budget"] = money(status["budget"])
@@ -87,7 +88,8 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
 
 def _fields(
     how: FormInput,
-    field: msgspec.inspect.Field,
+    field: str,
+    needed: bool,
     view: View,
     known: Mapping[str, Any],
     default: str,
@@ -99,9 +101,9 @@ def _fields(
             FormField(place, name, known.get(place, _penalty(known, name)), "number")
             for place, name in _penalties_of(how, view)
         ]
-    name = how.name or field.name
+    name = how.name or field
     value = known.get(name, default)
-    return [FormField(name, how.label, value, how.kind, how.hint, required=field.required)]
+    return [FormField(name, how.label, value, how.kind, how.hint, required=needed)]
 
 
 def _arm_field(view: View, values: Mapping[str, Any]) -> FormField:
@@ -154,8 +156,7 @@ def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> Calla
         elif field.required:
             raise InputError(f"{how.name or field.name}: is missing")
     if form.some_of and not any(one in given for one in form.some_of):
-        first, *others = form.some_of
-        raise InputError(": is missing, or ".join([first, *others]) + ": is missing")
+        raise InputError(f"{form.some_of[0]}: is missing; must have {' or '.join(form.some_of)}")
     act = partial(msgspec.convert(given, kind).do, place=values.get(place, ""))
     return partial(_with_known, given["id"], act) if form.known and "id" in given else act
 
