@@ -88,7 +88,10 @@ class World:
 
     def create(self, *words, task=None, budget=10, policy="uniform-random"):
         what = ("--task", task or self.task, "--budget", budget, "--policy", policy)
-        return self.json("create", *what, *words)
+        status, out, err = self.run("create", *what, *words, "--json")
+        told = [line for line in err.splitlines() if "reserves 1 per decision" not in line]
+        assert (status, told) == (0, []), err
+        return json.loads(out)
 
     def process(self, command, *words, **options):
         """The same in a process of its own."""
@@ -471,6 +474,49 @@ def test_arms_and_budget_come_and_go(campaign):
     assert "haiku (retired)" in campaign.good("status")
     assert "knows no costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
     assert "--cost or --penalty" in campaign.bad("reprice", "opus")
+
+
+def test_a_budget_is_set_higher_and_lower(campaign):
+    assert "the budget is 8; 8 of 8 is free" in campaign.good("set-budget", 8)
+    campaign.json("ask", "--id", "a")
+    assert "must be at least 1, because 0 is spent and 1 is reserved" in campaign.bad(
+        "set-budget", 0.5
+    )
+    found = campaign.json("set-budget", 1)
+    assert (found["budget"], found["free"], found["promise"]) == (1, 0, None)
+    assert "budget = -1.0" in campaign.bad("set-budget", "-1")
+
+
+def test_a_lower_budget_says_what_remains_of_a_promise(world):
+    path = world.folder / "safe.toml"
+    limits = "limits = { bad = 0.05 }\nsafe = 'old'\nsafe_rates = { bad = 0.02 }\n"
+    path.write_text(f"{limits}[[arms]]\nname = 'new'\n[[arms]]\nname = 'old'\n")
+    made = world.create(task=str(path), budget=5000, policy="resolve:risk=0.01")
+    assert made["promise"].startswith("risk = 0.01 is promised")
+    assert "risk = 0.01 cannot be promised yet: the chance" in world.good("set-budget", 100)
+    assert "risk = 0.01 cannot be promised yet: the chance" in world.good("status")
+
+
+def test_after_an_overrun_a_campaign_pauses_or_goes_on(world):
+    made = world.create("--on-overrun", "alert")
+    assert made["on_overrun"] == "alert"
+    ticket = world.json("ask")["id"]
+    world.good("tell", ticket, *OUTCOME)
+    world.good("amend", ticket, "--cost", 1.5)
+    text = world.good("status")
+    assert "goes on after an overrun" in text
+    assert "1 told or amended above what was reserved or possible" in text
+    assert world.json("change", "--on-overrun", "pause")["on_overrun"] == "pause"
+    world.good("amend", ticket, "--cost", 1.75)
+    assert world.json("status")["why"] == "overrun"
+    assert "--on-overrun" in world.bad("change", "--on-overrun", "never")
+
+
+def test_creating_says_what_is_reserved_per_decision(world):
+    words = ("--task", world.task, "--budget", 50, "--policy", "lyon")
+    status, _, err = world.run("create", *words)
+    assert (status, err.count("\n")) == (0, 1)
+    assert "reserves 1 per decision: at most 50 in flight" in err
 
 
 def test_reprice(world):

@@ -44,6 +44,7 @@ __all__ = [
     "PolicyError",
     "ProblemError",
     "ReportError",
+    "ReservationWarning",
     "ResultsError",
     "SoftBudgetWarning",
     "StoreBusyError",
@@ -204,6 +205,10 @@ class NotCompiledWarning(UserWarning):
 
 class LogWarning(UserWarning):
     """Something about a log that a careful reader would want to know."""
+
+
+class ReservationWarning(UserWarning):
+    """A campaign that reserves 1 per decision: the scale of its costs is that of the default."""
 
 
 class SoftBudgetWarning(UserWarning):

@@ -16,7 +16,7 @@ from tests.live.cheap import Rotation
 from tightrope import Limit, Task, open_campaign
 from tightrope.errors import TightropeError
 from tightrope.live.events import START, VERSION, event_of, line_of, stored, text_of
-from tightrope.live.kinds import Archived, Discarded, Restored, Stateful, Upgraded
+from tightrope.live.kinds import Archived, BudgetAdded, Discarded, Restored, Stateful, Upgraded
 from tightrope.live.ledger import Ledger
 from tightrope.live.stores.memory import MemoryStore
 
@@ -84,7 +84,7 @@ def changes():
     campaign.add_arm("c", cost=0.5)
     campaign.retire_arm("a")
     campaign.reprice("b", cost=0.6)
-    campaign.add_budget(7.25)
+    made.emit(BudgetAdded(7.25, moves=[72500000000, 0, 0]))  # as 0.2 wrote it
     campaign.pin("b")
     made.later(2).ask("y")
     campaign.pin(None)
@@ -117,6 +117,25 @@ def limits():
     return made
 
 
+def budgets():
+    """Budgets that are raised and lowered, and overruns by amendments; of a hard rate, too."""
+    made = Made(20, Task(["a", "b"], {"bad": Limit(0.5, hard=True)}), on_overrun="alert")
+    campaign = made.campaign
+    for name in "abc":
+        campaign.ask(name)
+    campaign.tell("a", 0.5, 1, 0.1)
+    campaign.tell("b", 1.5, 1, 0.2)  # an overrun
+    refused(campaign.set_budget, 2.9)
+    campaign.set_budget(10)
+    campaign.amend("a", 1.25)  # an overrun
+    campaign.amend("a", 1.125)
+    campaign.change(on_overrun="pause")
+    campaign.amend("b", None, {"bad": 1.5})  # an overrun, which pauses
+    campaign.add_budget(2.5)
+    campaign.set_budget(8)
+    return made
+
+
 def written(made):
     """The log as lines of JSON, and at the end the ledger."""
     before, ledger, lines = START, Ledger(), []
@@ -133,11 +152,10 @@ def written(made):
 
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for make in (tickets, changes, limits):
+    for make in (tickets, changes, limits, budgets):
         path = FOLDER / f"{make.__name__}-{VERSION}.jsonl"
-        if path.exists():
-            raise SystemExit(f"{path}: exists; an old log is never written again")
-        path.write_text(written(make()))
+        if not path.exists():  # an old log is never written again
+            path.write_text(written(make()))
 
 
 if __name__ == "__main__":

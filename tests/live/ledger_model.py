@@ -26,9 +26,13 @@ class Slip:
 class Model:
     """The money and the tickets of one campaign."""
 
-    def __init__(self, budgets, most, reserves=True, keeps=1000):
-        """``budgets`` and ``most``: per account; ``keeps``: so many refused reports."""
+    def __init__(self, budgets, most, reserves=True, keeps=1000, pauses=True, rates=None):
+        """``budgets`` and ``most``: per account; ``keeps``: so many refused reports.
+
+        ``pauses``: at an overrun; ``rates``: per account, of the budget, None for one in total.
+        """
         self.budgets, self.reserves, self.keeps = list(budgets), reserves, keeps
+        self.pauses, self.rates = pauses, rates or [1, *[None] * (len(self.budgets) - 1)]
         self.most = list(map(tuple, most))  # per arm and account
         self.nothing = (0,) * len(self.budgets)
         self.slips: dict[str, Slip] = {}
@@ -98,10 +102,13 @@ class Model:
                 self.quarantine.pop(seq, None)
         above = self.reserves and any(p > r for p, r in zip(paid, slip.reserved, strict=True))
         if was == "voided" or above or not possible:
-            self.overruns += 1
-            if was != "voided" or min(self.free()) < 0:
-                self.paused = self.paused or "overrun"
+            self._overrun(was != "voided" or min(self.free()) < 0)
         return "taken"
+
+    def _overrun(self, pauses=True):
+        self.overruns += 1
+        if pauses and self.pauses:
+            self.paused = self.paused or "overrun"
 
     def refuse(self, name, seq):
         """A report that cannot be read; whether it must be kept, as number ``seq``."""
@@ -140,8 +147,21 @@ class Model:
         slip = self.slips.get(name)
         if slip is None or slip.state != "told":
             return False
-        new = [was if p is None else p for was, p in zip(slip.charged, paid, strict=True)]
+        old, most = slip.charged, slip.reserved if self.reserves else self.most[slip.arm]
+        new = [was if p is None else p for was, p in zip(old, paid, strict=True)]
         self._move(slip, "told", self.nothing, new)
+        if any(n > max(was, m) for n, was, m in zip(new, old, most, strict=True)):
+            self._overrun()
+        return True
+
+    def set_budget(self, budget):
+        """Whether the budget may be this; a lower one must cover what is spent and reserved."""
+        wanted = [was if rate is None else rate * budget
+                  for rate, was in zip(self.rates, self.budgets, strict=True)]  # fmt: skip
+        columns = zip(wanted, self.budgets, self.spent, self.reserved, strict=True)
+        if any(new < was and new < spent + held for new, was, spent, held in columns):
+            return False
+        self.budgets = wanted
         return True
 
     def table(self):
@@ -181,6 +201,8 @@ def follow(model, event, unit):
         assert model.refuse(name, event.seq)
     elif kind == "discarded":
         model.quarantine.pop(body.of, None)
+    elif kind == "budget_set":
+        assert model.set_budget(unit(body.budget))
     elif kind == "budget_added":
         model.budgets[0] += unit(body.amount)
     elif kind == "paused":

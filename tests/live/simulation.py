@@ -38,26 +38,36 @@ SECOND = 1_000_000  # microseconds
 WAIT = 60 * SECOND  # until a ticket expires
 LIFE = 20_000  # events of one campaign
 BAD = [float("nan"), float("inf"), -0.001, None, "1", 1e300, 10**400]
-KINDS = [("hard", False), ("hard", True), ("paper", False)]  # stop, and whether the limit is hard
+RATE = 8  # of a hard limit per unit of cost
+KINDS = [  # stop, whether the limit is hard and of which kind, what happens at an overrun
+    ("hard", None, "pause"), ("hard", "total", "pause"), ("paper", None, "pause"),
+    ("hard", None, "alert"), ("hard", "rate", "alert"), ("paper", None, "alert"),
+]  # fmt: skip
 
 
 class Simulation:
     """One campaign and its model."""
 
-    def __init__(self, seed, stop, hard):
+    def __init__(self, seed, stop, hard, on_overrun):
         self.rng, self.at = random.Random(seed), 1_700_000_000 * SECOND
         self.store = MemoryStore(lambda: self.at)
-        limit = Limit(total=ALLOWED, hard=True) if hard else 0.4
+        hard_limit = Limit(RATE, hard=True) if hard == "rate" else Limit(total=ALLOWED, hard=True)
+        limit = hard_limit if hard else Limit(0.4)
         task = Task(["a", "b", "c"], {"bad": limit})
         campaign = open_campaign(
             self.store, NAME, task=task, budget=BUDGET, policy=UniformRandom(), stop=stop,
-            expire_after=WAIT / SECOND, seed=seed,
+            expire_after=WAIT / SECOND, seed=seed, on_overrun=on_overrun,
         )  # fmt: skip
         self.core, self.hash = campaign.refreshed(), campaign._follower.hash
         self.keep_few()
-        budgets = [1000 * BUDGET, 1000 * ALLOWED] if hard else [1000 * BUDGET]
+        allowed = RATE * BUDGET if hard == "rate" else ALLOWED
+        budgets = [1000 * BUDGET, 1000 * allowed] if hard else [1000 * BUDGET]
+        rates = [1, RATE if hard == "rate" else None][: len(budgets)]
         most = [(1000,) * len(budgets)] * 3
-        self.model = Model(budgets, most, reserves=stop == "hard", keeps=KEEPS)
+        self.model = Model(
+            budgets, most, reserves=stop == "hard", keeps=KEEPS, pauses=on_overrun == "pause",
+            rates=rates,
+        )  # fmt: skip
         self.units = [10 ** (one.digits - 3) for one in self.core.ledger.accounts]
         self.known, self.count, self.last, self.refused = [], 0, 0, 0
         self.wait, self.now = WAIT, 0
@@ -286,11 +296,15 @@ class Simulation:
 
     def amend(self):
         if self.known:
-            name, cost = self.some(), self.rng.randrange(1001)
+            name, rng = self.some(), self.rng
             slip = self.model.slips[name]
-            known = len(slip.charged) and [cost, None][: len(self.units)]
+            amounts = [(None, rng.randrange(1001), rng.randrange(1101)) for _ in range(2)]
+            cost, penalty = map(rng.choice, amounts)
+            known = len(slip.charged) and [cost, penalty][: len(self.units)]
             taken = bool(known) and self.model.amend(name, known)
-            got = self.try_(self.writer.amend, name, cost / 1000, None, None)
+            cost = None if cost is None else cost / 1000
+            penalty = None if penalty is None else {"bad": penalty / 1000}
+            got = self.try_(self.writer.amend, name, cost, penalty, None)
             assert (got is None) == taken, (got, slip)
 
     def pause(self):
@@ -326,7 +340,19 @@ class Simulation:
     def add_budget(self):
         amount = self.rng.randrange(1, 500_001)
         self.writer.add_budget(amount / 1000)
-        self.model.budgets[0] += amount
+        assert self.model.set_budget(self.model.budgets[0] + amount)
+
+    def set_budget(self):
+        """Around what is spent and reserved, or anywhere."""
+        model, rng = self.model, self.rng
+        used = model.spent[0] + model.reserved[0]
+        budget = rng.choice((used, used - 1, rng.randrange(used, used + 400_000)))
+        if budget <= 0 or rng.random() < 0.3:
+            budget = rng.randrange(1, 2 * model.budgets[0])
+        got = self.try_(self.writer.set_budget, budget / 1000)
+        assert (got is None) == model.set_budget(budget), (got, budget)
+        if got is not None:
+            assert "is spent and" in str(got), got
 
     def change(self):
         self.wait = self.rng.randrange(WAIT // 4, 2 * WAIT)
@@ -356,6 +382,7 @@ PLAN = [
     (Simulation.add_arm, 0.05),
     (Simulation.retire, 0.05),
     (Simulation.add_budget, 0.2),
+    (Simulation.set_budget, 0.5),
     (Simulation.change, 0.2),
     (Simulation.close, 0.1),
 ]

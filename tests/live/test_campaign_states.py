@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.live.cheap import Rotation
 from tests.live.ledger_model import Model
 from tightrope import Task, open_campaign
-from tightrope.errors import CampaignError, ConflictError, ExhaustedError, ReportError
+from tightrope.errors import CampaignError, ConflictError, ExhaustedError, InputError, ReportError
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores.sqlite import SQLiteStore
 
@@ -27,15 +27,17 @@ WHICH = st.integers(0, 1)
 class TwoHandles(RuleBasedStateMachine):
     """The oracle is the model of the ledger."""
 
-    @initialize(budget=st.integers(2, 9))
-    def begin(self, budget):
+    @initialize(budget=st.integers(2, 9), on_overrun=st.sampled_from(["pause", "alert"]))
+    def begin(self, budget, on_overrun):
         self.folder, self.at = Path(tempfile.mkdtemp()), 1_700_000_000 * SECOND
         self.path = str(self.folder / "campaigns.db")
         self.stores = [self.opened(), self.opened()]
         options = {"task": Task(["a", "b"], {"bad": 0.4}), "policy": Rotation()}
+        options["on_overrun"] = on_overrun
         open_campaign(self.stores[0], "one", budget=budget, expire_after=60, **options)
         self.handles = [Campaign(store, "one") for store in self.stores]
-        self.model, self.names = Model([1000 * budget], [(1000,)] * 2), []
+        self.model = Model([1000 * budget], [(1000,)] * 2, pauses=on_overrun == "pause")
+        self.names = []
 
     def opened(self):
         return SQLiteStore(self.path, clock=lambda: self.at)
@@ -103,6 +105,28 @@ class TwoHandles(RuleBasedStateMachine):
                 self.handles[which].void(name)
         else:
             self.handles[which].void(name)
+
+    @precondition(lambda self: self.names)
+    @rule(which=WHICH, place=st.integers(0, 10**6), cost=st.integers(0, 1500))
+    def amend(self, which, place, cost):
+        name = self.names[place % len(self.names)]
+        self.expire()
+        if self.model.amend(name, [cost]):
+            self.handles[which].amend(name, cost / 1000)
+        else:
+            with pytest.raises(InputError, match="must be told"):
+                self.handles[which].amend(name, cost / 1000)
+
+    @rule(which=WHICH, far=st.integers(-1500, 3000))
+    def set_budget(self, which, far):
+        """Around what is spent and reserved."""
+        self.expire()
+        budget = max(self.model.spent[0] + self.model.reserved[0] + far, 1)
+        if self.model.set_budget(budget):
+            self.handles[which].set_budget(budget / 1000)
+        else:
+            with pytest.raises(InputError, match=r"at least .* is spent and .* is reserved"):
+                self.handles[which].set_budget(budget / 1000)
 
     @rule(seconds=st.sampled_from([1, 20, 61]), which=WHICH)
     def wait(self, seconds, which):

@@ -301,6 +301,9 @@ def test_changes_of_a_campaign(api, path):
     assert api("POST", f"{path}/pin", {})[0] == 422
     assert status_and(api("POST", f"{path}/budget", {"amount": 50}), "budget") == (200, 150)
     assert api("POST", f"{path}/budget", {"amount": -1})[0] == 422
+    assert status_and(api("POST", f"{path}/budget", {"budget": 120}), "budget") == (200, 120)
+    for body in ({}, {"amount": 1, "budget": 2}):
+        assert api("POST", f"{path}/budget", body)[0] == 422
     found = api("POST", f"{path}/arms", {"name": "third", "like": "opus", "weight": 5})
     assert [arm["arm"] for arm in found[1]["arms"]] == ["haiku", "opus", "third"]
     found = api("DELETE", f"{path}/arms/haiku")
@@ -315,6 +318,39 @@ def test_changes_of_a_campaign(api, path):
     assert api("POST", f"{path}/decisions", {"id": "after"})[0] == 201
     text = api("GET", f"{path}/events")[1]
     assert {json.loads(line)["who"] for line in text.splitlines()} == {"http"}
+
+
+def test_what_happens_at_an_overrun_is_said_at_creation_and_changed(api):
+    place = "/v1/campaigns/alert"
+    assert api.create("alert", on_overrun="alert")["on_overrun"] == "alert"
+    for ticket in "ab":
+        api("POST", f"{place}/decisions", {"id": ticket})
+        api("POST", f"{place}/reports", {"id": ticket, **REPORT})
+    assert api("POST", f"{place}/amendments", {"id": "a", "cost": 1.5})[0] == 200
+    found = api("GET", place)[1]
+    assert (found["state"], found["overruns"]) == ("open", 1)
+    assert api("POST", f"{place}/change", {"on_overrun": "pause"})[1]["on_overrun"] == "pause"
+    assert api("POST", f"{place}/amendments", {"id": "b", "cost": 1.5})[0] == 200
+    assert api("GET", place)[1]["why"] == "overrun"
+    assert api("POST", f"{place}/change", {"on_overrun": "never"})[0] == 422
+
+
+def test_a_budget_below_what_is_used_is_422_with_the_amounts(api, path):
+    api("POST", f"{path}/decisions", {"id": "a"})
+    api("POST", f"{path}/reports", {"id": "a", **REPORT})
+    api("POST", f"{path}/decisions", {"id": "b"})
+    found = api("POST", f"{path}/budget", {"budget": 0.5})
+    assert found[0] == 422
+    assert "is spent and 1 is reserved" in found[1]["detail"]
+
+
+def test_a_put_that_differs_names_what_differs(api):
+    api.create("differs", budget=10)
+    other = {**TASK, "limits": {"bad": {"at_most": 0.3, "per": "pull"}}}
+    body = {"task": other, "budget": 11, "policy": "lyon"}
+    status, found, _ = api("PUT", "/v1/campaigns/differs", body)
+    assert (status, found["code"]) == (409, "conflict")
+    assert "budget (10.0 there, 11.0 here), limit 'bad' (Limit(0.2, per='pull')" in found["detail"]
 
 
 def test_health_readiness_and_metrics(api, path):

@@ -69,6 +69,7 @@ def threads(client: Client) -> None:
     assert_type(client.decide("n"), Decision)
     client.ask("n", 3)  # type: ignore[arg-type]
     client.ask()  # type: ignore[call-arg]
+    client.report("n", client.ask("n"), cost=1)
     client.report("n", "id", coast=1)  # type: ignore[call-arg]
     client.act("n", "sleep")  # type: ignore[arg-type]
     with client as same, same.decide("n") as decision:
@@ -406,6 +407,21 @@ class TestTrying:
 
 
 class TestDeciding:
+    @pytest.mark.parametrize("spool", [False, True])
+    def test_a_ticket_is_taken_wherever_its_id_is(self, server, name, tmp_path, spool):
+        more = {"spool": str(tmp_path / "spool.db")} if spool else {}
+        with Client(server.url, **more) as client:
+            told, voided, many, gone = client.ask_many(name, 4)
+            client.report(name, told, **OUTCOME)
+            client.void(name, voided)
+            assert client.report_many(name, [{"id": many, **OUTCOME}]) == []
+            assert client.void_many(name, [gone]) == []
+            client.amend(name, told, 0.5)
+            states = [client.ticket(name, one).state for one in (told, voided, many, gone)]
+            assert states == ["told", "voided", "told", "voided"]
+            with pytest.raises(InputError, match="must be a ticket, or its id"):
+                client.report(name, 7, **OUTCOME)
+
     def test_a_report_settles_a_decision(self, server, name):
         with Client(server.url) as client, client.decide(name) as decision:
             assert decision.arm in ("haiku", "opus")

@@ -64,6 +64,9 @@ def test_the_document_has_every_field_of_a_status(api):
     )
     schemas = DOCUMENT["components"]["schemas"]
     told = api.create("status")
+    (notice,) = told.pop("notices")
+    assert "reserves 1 per decision" in notice
+    assert set(schemas["CreatedStatus"]["properties"]) == {*told, "notices"}
     known = schemas["CampaignStatus"]
     assert set(told) == set(known["properties"]) == set(known["required"]) == set(campaign.status())
     assert {"hard", "stop", "shadow", "epoch", "doubtful"} <= set(told)

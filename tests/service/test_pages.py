@@ -413,6 +413,7 @@ def test_every_action_is_asked_for_and_done(small):
         ("pin", {"arm": "opus"}, "pinned", "opus"),
         ("unpin", {}, "pinned", None),
         ("budget", {"amount": "1,000.5"}, "budget", 1500.5),
+        ("set-budget", {"budget": "80"}, "budget", 80.0),
     ]
     for action, values, key, wanted in steps:
         form = get(path + action)
@@ -471,6 +472,8 @@ def test_reports_are_settled(small):
         ("budget", {"amount": "-5"}, "must be a number, at least 0"),
         ("budget", {}, "amount: is missing"),
         ("budget", {"amount": "nan"}, "amount = nan"),
+        ("set-budget", {}, "budget: is missing"),
+        ("set-budget", {"budget": "-5"}, "budget = -5.0: must be a positive, finite number"),
         ("pin", {"arm": "nobody"}, "arm = &#39;nobody&#39;"),
         ("pause", {"why": "x" * 501}, "must be at most 500"),
         ("tell", {"ticket": "nobody", "cost": "1"}, "is unknown"),

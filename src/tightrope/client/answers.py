@@ -50,6 +50,7 @@ __all__ = [
     "decoded",
     "error_of",
     "error_of_reply",
+    "id_of",
     "retry_after",
 ]
 
@@ -105,6 +106,11 @@ class Ticket(NamedTuple):
     def table(self) -> dict[str, Any]:
         """As a JSON object has it."""
         return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
+
+
+def id_of(ticket: Any) -> Any:
+    """The id of a ticket; anything else as it is."""
+    return getattr(ticket, "id", ticket) if isinstance(ticket, tuple) else ticket
 
 
 class Reply(NamedTuple):

@@ -29,6 +29,7 @@ from tightrope.client.answers import (
     decoded,
     error_of,
     error_of_reply,
+    id_of,
     retry_after,
 )
 from tightrope.client.ids import new_id
@@ -260,9 +261,9 @@ class ClientCore(Generic[TransportT]):
 
     async def _tell(self, name: str, kind: str, body: Table) -> None:
         """A report, a void or an amendment; with a spool it may be sent later."""
-        if not isinstance(body.get("id"), str):
-            raise InputError(f"id = {body.get('id')!r}: must be a ticket's id")
-        made = _given(body)
+        made = _given({**body, "id": id_of(body.get("id"))})
+        if not isinstance(made.get("id"), str):
+            raise InputError(f"id = {body.get('id')!r}: must be a ticket, or its id")
         if self._spool is None or kind == "amendments":
             await self._json("POST", path(name, kind), made)
             return
@@ -282,7 +283,8 @@ class ClientCore(Generic[TransportT]):
 
     async def _tell_many(self, name: str, kind: str, items: Items) -> list[TightropeError]:
         """Many of them; returns the errors of those refused."""
-        found = await self._many(name, kind, items)
+        made = [{key: id_of(value) for key, value in one.items()} for one in items]
+        found = await self._many(name, kind, made)
         errors = [one for one in found if isinstance(one, TightropeError)]
         for one in errors:
             if isinstance(one, AWAY):

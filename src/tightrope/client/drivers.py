@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning
+from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning, id_of
 from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
 from tightrope.client.ids import new_id
 from tightrope.client.spool import Spool
@@ -262,7 +262,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     async def report(
         self,
         campaign: str,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
@@ -281,12 +281,12 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return await self._tell_many(campaign, "reports", reports)
 
     @Operation
-    async def void(self, campaign: str, id: str) -> None:
+    async def void(self, campaign: str, id: str | Ticket) -> None:
         """Nothing was done for this ticket: what is reserved for it is free again."""
         await self._tell(campaign, "voids", {"id": id})
 
     @Operation
-    async def void_many(self, campaign: str, ids: Sequence[str]) -> list[TightropeError]:
+    async def void_many(self, campaign: str, ids: Sequence[str | Ticket]) -> list[TightropeError]:
         """Void many tickets; returns the errors of those refused."""
         return await self._tell_many(campaign, "voids", [{"id": one} for one in ids])
 
@@ -294,7 +294,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     async def amend(
         self,
         campaign: str,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         penalty: Mapping[str, float] | None = None,
         *,
@@ -305,9 +305,9 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         await self._tell(campaign, "amendments", body)
 
     @Operation
-    async def ticket(self, campaign: str, id: str) -> Ticket:
+    async def ticket(self, campaign: str, id: str | Ticket) -> Ticket:
         """A ticket and its state, without any change."""
-        return Ticket.of_table(await self._json("GET", path(campaign, "decisions", id)))
+        return Ticket.of_table(await self._json("GET", path(campaign, "decisions", id_of(id))))
 
     @Operation
     async def create(
@@ -316,7 +316,8 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         """Create a campaign, or go on with it.
 
         ``task``: a ``tightrope.Task``, or a mapping as a task's TOML file has it. ``more``: policy,
-        seed, stop, expire_after, release, starts, ends, per_day, shadow.
+        seed, stop, expire_after, release, starts, ends, per_day, shadow,
+        on_overrun.
         """
         body = {"task": _task_table(task), "budget": budget, **more}
         return await self._json("PUT", path(campaign), body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from tightrope.policies.base import Policy
 from tightrope.policies.naming import lasting, parse_policy
 from tightrope.problem.values import shown
 
-__all__ = ["as_policy", "known_who", "microseconds", "moment", "own_name", "positive"]
+__all__ = ["as_policy", "known_who", "microseconds", "moment", "one_of", "own_name", "positive"]
 
 MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
 
@@ -36,6 +37,13 @@ def known_who(who: str | None) -> str | None:
     if who is None or (isinstance(who, str) and 0 < len(who) <= 128 and who.isprintable()):
         return None if who is None else str(who)
     raise InputError(f"who = {shown(who)}: must be 1 to 128 printable characters")
+
+
+def one_of(value: Any, allowed: Sequence[str], place: str) -> str:
+    """One of a few words."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise InputError(f"{place} = {shown(value)}: must be {' or '.join(map(repr, allowed))}")
 
 
 def positive(value: Any, place: str) -> float:

@@ -16,6 +16,7 @@ from tightrope.kernels.live import NOTHING
 from tightrope.live.live_run import LiveRun
 from tightrope.live.rebuild import Moves, copy_statistics, new_state, rebuilt, reprice_statistics
 from tightrope.policies.guarded import GuardedResolve
+from tightrope.policies.parts.guard import move_budget
 from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
 from tightrope.problem.values import shown
@@ -190,6 +191,19 @@ class MovingRun(LiveRun):
         budget = self.budget + check_budget(amount, "amount")
         self.task.normal_budget(budget)
         self._go_on(self.task, budget)
+
+    def set_budget(self, budget: float) -> None:
+        """Another budget from here on, larger or smaller; limits in total stay.
+
+        Limits per unit of cost are kept over the new budget. A promise of a ``risk`` stands if what
+        is left of its risk covers the new budget; otherwise only the safe arm is pulled until the
+        promise can be made again.
+        """
+        budget = check_budget(budget)
+        self.task.normal_budget(budget)
+        self._go_on(self.task, budget)
+        if isinstance(self.policy, GuardedResolve):
+            move_budget(self._state.scratch.guard, self._state.record)
 
     def _make_room(self, values: Sequence[float]) -> tuple[list[float], list[float]]:
         """Let scales grow until a report fits: what is learned of it, and what is above caps."""

@@ -23,10 +23,10 @@ from tightrope.errors import (
     StoreError,
     TightropeError,
 )
-from tightrope.live.arguments import as_policy, microseconds, positive
+from tightrope.live.arguments import as_policy, microseconds, one_of, positive
 from tightrope.live.change import Relearning
 from tightrope.live.controller import Penalty
-from tightrope.live.core import Core, digest_of
+from tightrope.live.core import ON_OVERRUN, Core, digest_of
 from tightrope.live.events import START, Event
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.log import events_of, rows_of, whole_log
@@ -36,7 +36,7 @@ from tightrope.live.queue import (
     TurnRequest,
     UnexpectedError,
 )
-from tightrope.live.tickets import Ticket
+from tightrope.live.tickets import Ticket, id_of
 from tightrope.live.turns import TurnTaker
 from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
@@ -58,7 +58,7 @@ class Campaign(TurnTaker):
     >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> ticket = campaign.ask("lead-1")
-    >>> campaign.tell(ticket.id, cost=0.25, reward=1, penalty={"complaints": 0})
+    >>> campaign.tell(ticket, cost=0.25, reward=1, penalty={"complaints": 0})
     >>> campaign.status()["spent"], campaign.verify().good
     (0.25, True)
     >>> campaign.disconnect()
@@ -114,18 +114,19 @@ class Campaign(TurnTaker):
 
     def tell(
         self,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
         *,
         arm: int | str | None = None,
     ) -> None:
-        """What came of a ticket. Telling the same again is harmless.
+        """What came of a ticket, given as such or by its id. Telling the same again is harmless.
 
         ``arm``: the arm that was pulled, where another system acts (``shadow``).
         """
-        self.do(lambda w: w.tell(id, cost, reward, penalty, arm), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.tell(name, cost, reward, penalty, arm), (str(name),))
 
     def tell_many(self, reports: Iterable[Mapping[str, Any]]) -> list[ReportError]:
         """Many reports in as few turns as possible; returns the errors of those refused.
@@ -148,24 +149,26 @@ class Campaign(TurnTaker):
                 errors.append(error)
         return errors
 
-    def void(self, id: str) -> None:
+    def void(self, id: str | Ticket) -> None:
         """Nothing was done for this ticket: its reservation is free again."""
-        self.do(lambda w: w.void(id), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.void(name), (str(name),))
 
     def amend(
         self,
-        id: str,
+        id: str | Ticket,
         cost: float | None = None,
         penalty: Mapping[str, float] | None = None,
         *,
         note: str | None = None,
     ) -> None:
         """Other money for a ticket that was told; what was learned from it stays."""
-        self.do(lambda w: w.amend(id, cost, penalty, note), (str(id),))
+        name = id_of(id)
+        self.do(lambda w: w.amend(name, cost, penalty, note), (str(name),))
 
     def amend_many(self, bill: Iterable[Mapping[str, Any]], *, note: str | None = None) -> int:
         """Amend tickets from a bill: rows with ``id``, ``cost`` and ``penalty``. All or none."""
-        rows = [dict(row) for row in bill]
+        rows = [{key: id_of(one) for key, one in row.items()} for row in bill]
 
         def act(writer: Writer) -> int:
             for row in rows:  # first look, so that nothing is amended if one cannot be
@@ -178,10 +181,10 @@ class Campaign(TurnTaker):
 
     def correct(
         self, number: int, cost: float | None = None, reward: float | None = None,
-        penalty: Penalty = None, *, id: str | None = None,
+        penalty: Penalty = None, *, id: str | Ticket | None = None,
     ) -> None:  # fmt: skip
         """Tell a quarantined report, by its number, as it should have been."""
-        ticket = self._quarantined_ticket(number) if id is None else id
+        ticket = self._quarantined_ticket(number) if id is None else id_of(id)
         self.do(lambda w: w.correct(number, ticket, cost, reward, penalty), (ticket,))
 
     def discard(self, number: int, *, note: str | None = None) -> None:
@@ -208,6 +211,15 @@ class Campaign(TurnTaker):
         """So much more budget from here on."""
         self.do(lambda w: w.add_budget(amount))
 
+    def set_budget(self, budget: float) -> Outlook:
+        """Another budget from here on, at least what is spent and reserved.
+
+        Limits per unit of cost are kept over the new budget, so that a lower one may end a promise
+        of a ``risk``. The outlook that is returned says what remains of it (``outlook.promise``).
+        """
+        self.do(lambda w: w.set_budget(budget))
+        return self.outlook()
+
     def add_arm(self, name: str, **facts: Any) -> int:
         """A new arm; arguments and result as of :meth:`Controller.add_arm`."""
         return int(self.do(lambda w: w.add_arm(name=name, **facts)))
@@ -228,14 +240,16 @@ class Campaign(TurnTaker):
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
         archives: Sequence[str] = (),
+        on_overrun: str | None = None,
     ) -> None:
-        """Other limits, another policy, another expiry from here on.
+        """Other limits, another policy, another expiry, another ``on_overrun`` from here on.
 
         The new policy learns again from every report in the log; limits keep their names.
         ``archives``: the files with the events that were archived, if some were.
         """
+        given = limits, policy, expire_after, per_day, archives, on_overrun
         with self._desk:
-            self.do(self.prepared_change(limits, policy, expire_after, per_day, archives))
+            self.do(self.prepared_change(*given))
 
     def prepared_change(
         self,
@@ -244,6 +258,7 @@ class Campaign(TurnTaker):
         expire_after: timedelta | float | None = None,
         per_day: float | None = None,
         archives: Sequence[str] = (),
+        on_overrun: str | None = None,
     ) -> Callable[[Writer], None]:
         """What makes a ``change`` in a turn, after it has learned from the log up to here."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
@@ -251,6 +266,8 @@ class Campaign(TurnTaker):
             changes["expire_after"] = microseconds(expire_after)
         if per_day is not None:
             changes["per_day"] = positive(per_day, "per_day")
+        if on_overrun is not None:
+            changes["on_overrun"] = one_of(on_overrun, ON_OVERRUN, "on_overrun")
         chosen, text = as_policy(policy) if policy is not None else (None, None)
         if limits is not None or chosen is not None:
             rows = whole_log(self.store, self.name, archives)
@@ -292,18 +309,19 @@ class Campaign(TurnTaker):
         """Free text by event number; ``forget`` deletes some of it first."""
         return self.store.notes(self.name, forget)
 
-    def ticket(self, id: str) -> Ticket:
+    def ticket(self, id: str | Ticket) -> Ticket:
         """A ticket and its state, without any change."""
         from tightrope.live.status import events_of, ticket_of
 
+        name = id_of(id)
         with self._desk:
-            return ticket_of(self.refreshed(), id, events_of(self.store, self.name, id))
+            return ticket_of(self.refreshed(), name, events_of(self.store, self.name, name))
 
-    def why(self, id: str) -> Any:
+    def why(self, id: str | Ticket) -> Any:
         """Why a ticket's arm was chosen: what was known then."""
         from tightrope.live.status import why_of
 
-        return why_of(self.store, self.name, self._follower.policy, id)
+        return why_of(self.store, self.name, self._follower.policy, id_of(id))
 
     def quarantine(self) -> list[RefusedReport]:
         """The refused reports that wait to be corrected or discarded."""
@@ -344,7 +362,7 @@ def _as_told(report: Mapping[str, Any]) -> Sequence[Any]:
     """The arguments of ``tell`` in a report, in order."""
     if report.keys() <= TOLD and "id" in report:
         given = report.get
-        return given("id"), given("cost"), given("reward"), given("penalty"), given("arm")
+        return id_of(given("id")), given("cost"), given("reward"), given("penalty"), given("arm")
     unknown = set(report) - TOLD
     wrong = sorted(unknown)[0] if unknown else "id is missing"
     raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be as for tell")

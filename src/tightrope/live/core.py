@@ -47,12 +47,14 @@ __all__ = [
     "CampaignSettings",
     "Core",
     "digest_of",
+    "hard_totals",
     "is_newer",
     "reservations",
     "when",
 ]  # fmt: skip
 
 STOPS = ("hard", "paper", "soft")
+ON_OVERRUN = ("pause", "alert")
 PLAIN = frozenset((float, int))  # looked at first: an abstract class takes longer to ask
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
 
@@ -68,6 +70,7 @@ class CampaignSettings:
     per_day: float | None = None  # of the budget, at most, in one day of UTC
     shadow: bool = False  # another system acts: nothing is reserved
     quarantine_most: int = 1000  # refused reports that are kept
+    on_overrun: str = "pause"  # or "alert": the campaign goes on, and its status shows the overrun
 
     @property
     def reserves(self) -> bool:
@@ -323,6 +326,22 @@ class Core:
         settled = list(map(Account.ticks, accounts, paid))
         return Told(arm, values, settled, penalties, kept, over=over)
 
+    def overruns(
+        self, arm: int, account: int, amount: float, reserved: Sequence[int], asked: int
+    ) -> bool:
+        """Whether an amount is above what was reserved for a ticket, or else above the possible.
+
+        ``asked``: the number of the event with which the ticket was asked for.
+        """
+        most = inf
+        if self.settings.reserves:
+            most = self.ledger.accounts[account].amount(reserved[account]) if reserved else 0.0
+        for _, largest, known, place in self._caps[arm] if most == inf else ():
+            if place == account:
+                price = self._price_then(arm, account, reserved, asked) if known else None
+                most = largest if price is None else price
+        return amount > most and not _close(amount, most)
+
     # Snapshots.
 
     def snapshot(self) -> bytes:
@@ -442,6 +461,12 @@ def reservations(
         ]
         found.append(tuple(a.ticks_above(v) for a, v in zip(accounts, largest, strict=True)))
     return found
+
+
+def hard_totals(task: Task, budget: float) -> list[float]:
+    """What the hard limits allow in total at a budget, in order."""
+    limits = [limit for limit in task.limit_kinds if limit.hard]
+    return [float(limit.total or limit.number * budget) for limit in limits]
 
 
 def _close(value: object, price: float) -> bool:

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from math import isfinite
 from pathlib import Path
+from typing import cast
 
-from tightrope.errors import InputError, SoftBudgetWarning
-from tightrope.live.arguments import as_policy, known_who, microseconds, moment, own_name, positive
+import numpy as np
+
+from tightrope.errors import InputError, ReservationWarning, SoftBudgetWarning
+from tightrope.live.agreement import require_same
+from tightrope.live.arguments import (
+    as_policy,
+    known_who,
+    microseconds,
+    moment,
+    one_of,
+    own_name,
+    positive,
+)
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
 from tightrope.live.core import (
+    ON_OVERRUN,
     STOPS,
     CampaignSettings,
     Core,
     digest_of,
+    hard_totals,
     reservations,
     uncapped,
 )
@@ -32,7 +46,7 @@ from tightrope.problem import Problem, Task
 from tightrope.problem.values import shown
 from tightrope.version import __version__
 
-__all__ = ["open_campaign"]
+__all__ = ["notices_of", "open_campaign"]
 
 
 def open_campaign(
@@ -50,6 +64,7 @@ def open_campaign(
     ends: datetime | str | None = None,
     per_day: float | None = None,
     shadow: bool = False,
+    on_overrun: str = "pause",
     who: str | None = None,
 ) -> Campaign:
     """Create a campaign, or go on with the one of this name.
@@ -61,6 +76,8 @@ def open_campaign(
     "paper" ends after the first crossing. ``expire_after``: seconds, or a timedelta, after which a
     ticket is not waited for. ``release="even"`` between ``starts`` and ``ends``, and at most
     ``per_day``, hold the budget back. ``shadow``: decide only; another system acts.
+    ``on_overrun``: what happens after a report or an amendment above its reservation. "pause":
+    no more decisions until ``resume``. "alert": the campaign goes on, and the status counts it.
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
@@ -78,17 +95,37 @@ def open_campaign(
         if not opened.read(name, 0, 1) and opened.saved(name) is None:
             if task is None or budget is None:
                 raise unknown_campaign(opened, name)
-            settings = _settings(stop, expire_after, release, starts, ends, per_day, shadow)
+            settings = _settings(
+                stop, expire_after, release, starts, ends, per_day, shadow, on_overrun
+            )
             chosen, text = as_policy(Resolve() if policy is None else policy)
             _create(opened, name, task, budget, chosen, text, seed, settings, who)
         given = as_policy(policy)[0] if policy is not None else None
         campaign = Campaign(opened, name, policy=given, who=who, owned=owned)
-        _require_same(campaign, task, budget, given)
+        require_same(campaign, task, budget, given)
         return campaign
     except BaseException:
         if owned:
             opened.close()
         raise
+
+
+def notices_of(name: str, core: Core) -> dict[str, type[Warning]]:
+    """What somebody who creates a campaign would want to know, with the kinds of warnings."""
+    task, settings, budget = core.controller.task, core.settings, core.controller.budget
+    found: dict[str, type[Warning]] = {}
+    if settings.stop == "soft":
+        loose = (uncapped(task) or ["cost"])[0]
+        text = f"campaign {name!r} is soft: it may overspend, because the largest {loose} is not"
+        found[f'{text} known; declare a cap, such as Scales(grow={{"{loose}": 10}})'] = (
+            SoftBudgetWarning
+        )
+    declared = task.scales.cost != 1.0 or "cost" in cast(Mapping[str, float], task.scales.grow)
+    if settings.reserves and not declared and np.isnan(task.known_outcomes[:, 0]).any():
+        text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
+        advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
+        found[f"{text}; {advice}"] = ReservationWarning
+    return found
 
 
 def _settings(
@@ -99,9 +136,8 @@ def _settings(
     ends: datetime | str | None,
     per_day: float | None,
     shadow: bool,
+    on_overrun: str,
 ) -> CampaignSettings:
-    if stop not in STOPS:
-        raise InputError(f"stop = {shown(stop)}: must be {', '.join(map(repr, STOPS))}")
     if release not in (None, "even"):
         raise InputError(f"release = {shown(release)}: must be 'even', or be left out")
     if (release is None) != (starts is None) or (release is None) != (ends is None):
@@ -111,12 +147,13 @@ def _settings(
     if first is not None and last is not None and last <= first:
         raise InputError(f"ends = {shown(ends)}: must be after starts = {shown(starts)}")
     return CampaignSettings(
-        stop=stop,
+        stop=one_of(stop, STOPS, "stop"),
         expire_after=microseconds(expire_after),
         starts=first,
         ends=last,
         per_day=None if per_day is None else positive(per_day, "per_day"),
         shadow=bool(shadow),
+        on_overrun=one_of(on_overrun, ON_OVERRUN, "on_overrun"),
     )
 
 
@@ -137,20 +174,14 @@ def _create(
     loose = uncapped(known)
     if loose and settings.stop == "hard":
         settings = replace(settings, stop="soft")
-        warnings.warn(
-            f"campaign {name!r} is soft: it may overspend, because the largest {loose[0]} is not"
-            f' known; declare a cap, such as Scales(grow={{"{loose[0]}": 10}})',
-            SoftBudgetWarning,
-            stacklevel=3,
-        )
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
-    accounts = [("cost", float(budget))]
-    for m, hard in enumerate(known.hard):
-        if hard:
-            limit = known.limit_kinds[m]
-            accounts.append((known.limit_names[m], float(limit.total or limit.number * budget)))
+    for text, kind in notices_of(name, core).items():
+        warnings.warn(text, kind, stacklevel=3)
+    pairs = zip(known.limit_names, known.limit_kinds, strict=True)
+    names = ["cost", *(name for name, limit in pairs if limit.hard)]
+    accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
     least = min(one[0] for one in reservations(known, made, settings))
@@ -176,28 +207,3 @@ def _create(
         turn.append(writer.rows, {})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
-
-
-def _require_same(
-    campaign: Campaign, task: Task | Problem | None, budget: float | None, policy: Policy | None
-) -> None:
-    """Raise if what was given to go on is not what the campaign is about."""
-    core = campaign.refreshed()
-    controller = core.controller
-    what = f"campaign {campaign.name!r} exists with"
-    if budget is not None and isinstance(budget, int | float) and isfinite(budget):
-        own = controller.budget
-        if float(budget) != own:
-            first = getattr(next(campaign.events(0, 1)).body, "budget", own)
-            if float(budget) not in (own, first):
-                raise InputError(f"budget = {budget!r}: {what} {own!r}; leave it out")
-    if task is not None:
-        known = task.task
-        same = (known.limit_names, set(known.names) <= set(controller.task.names))
-        if same != (controller.task.limit_names, True):
-            raise InputError(f"task: {what} other arms or limits; leave it out")
-    if policy is not None:
-        mine = policy.for_task(controller.task)
-        if mine.label != controller.policy.label:
-            text = controller.policy.label
-            raise InputError(f"policy = {policy.label!r}: {what} {text!r}; use change(policy=...)")

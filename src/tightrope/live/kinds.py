@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
-    "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned", "Quarantined",
-    "Repriced", "Restored", "Resumed", "Stateful", "Told", "Upgraded", "Voided",
+    "BudgetSet", "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned",
+    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "Upgraded", "Voided",
 ]  # fmt: skip
 
 Amount = Callable[[float], str]  # money as text
@@ -269,16 +269,18 @@ class Amended(Body):
 
     kind: ClassVar[str] = "amended"
     shifts: dict[int, float] = {}  # of penalties, by the limits' numbers
+    over: bool = False  # whether it raises the money above what was reserved or possible
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         for m, shift in self.shifts.items():
             ledger.penalties[m] += shift
+        ledger.overruns += self.over
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         core.charge(self.moves[1::3])
 
     def words(self, task: Task | None, amount: Amount) -> str:
-        return "other money"
+        return "other money" + ", overrun" * self.over
 
 
 class Paused(Body):
@@ -364,8 +366,21 @@ class Repriced(Body):
         return _pairs(self.facts)
 
 
+class BudgetSet(Body):
+    """Another budget."""
+
+    kind: ClassVar[str] = "budget_set"
+    budget: float
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.controller.set_budget(self.budget)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"budget {amount(self.budget)}"
+
+
 class BudgetAdded(Body):
-    """More budget."""
+    """More budget, as versions before 0.3 wrote it."""
 
     kind: ClassVar[str] = "budget_added"
     amount: float
@@ -408,8 +423,8 @@ KINDS: dict[str, type[Body]] = {
     one.kind: one
     for one in (
         Created, Asked, Told, Voided, Expired, Quarantined, Discarded, Amended, Paused, Resumed,
-        Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetAdded, Changed, Upgraded, Restored,
-        Archived,
+        Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetSet, BudgetAdded, Changed, Upgraded,
+        Restored, Archived,
     )
 }  # fmt: skip
 

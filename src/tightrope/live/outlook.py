@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tightrope.errors import InputError
+from tightrope.live.promise import PromisedLimit, promise_words
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.parts.guard import (
     chance_allowed,
@@ -109,6 +110,12 @@ class Outlook:
         """The names of limits that no mixture seems to keep together."""
         return tuple(one.name for one in self.limits if one.infeasible)
 
+    @property
+    def promise(self) -> str | None:
+        """What remains of the risk that was asked for, in one line; None if none was."""
+        limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
+        return promise_words(self.risk, limits)
+
     def facts(self) -> list[str]:
         """It in sentences, but for the limits."""
         left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
@@ -125,7 +132,7 @@ class Outlook:
         if self.infeasible:
             told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
         if self.risk is not None and not all(one.promised for one in self.limits):
-            told.append(f"risk = {self.risk:g} cannot be promised yet")
+            told.append(str(self.promise))
         return told
 
     def _lost(self) -> str:

@@ -15,6 +15,7 @@ from tightrope.live.kinds import Asked, Quarantined
 from tightrope.live.ledger import Account, Ledger
 from tightrope.live.log import events_of as chained
 from tightrope.live.log import rows_of
+from tightrope.live.promise import promise_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
 from tightrope.policies.base import Policy
@@ -90,6 +91,8 @@ class CampaignStatus(AccountAmounts):
     limits: dict[str, StatusLimit]
     hard: dict[str, AccountAmounts]
     stop: str
+    on_overrun: str  # pause, alert
+    promise: str | None  # what remains of a risk that was promised
     shadow: bool
     policy: str
     pinned: str | None
@@ -144,6 +147,8 @@ def status_of(name: str, core: Core) -> CampaignStatus:
         "limits": _limits(task),
         "hard": {one.name: amounts_of(one) for one in ledger.accounts[1:]},
         "stop": settings.stop,
+        "on_overrun": settings.on_overrun,
+        "promise": promise_of(controller),
         "shadow": settings.shadow,
         "policy": core.policy_text,
         "pinned": None if ledger.pinned is None else controller.arm_name(ledger.pinned),

@@ -14,7 +14,7 @@ from tightrope.live.events import Row, event_of, when
 from tightrope.live.kinds import Amended, Asked, Body, Expired, Quarantined, Told, Voided
 from tightrope.live.ledger import Open
 
-__all__ = ["OWN_ID", "Past", "Ticket", "good_id"]
+__all__ = ["OWN_ID", "Past", "Ticket", "good_id", "id_of"]
 
 OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -23,6 +23,11 @@ GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 def good_id(ticket: object) -> str | None:
     """An id as plain text; None for what can be none."""
     return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
+
+
+def id_of(ticket: Any) -> Any:
+    """The id of a ticket, here or in a client; anything else as it is."""
+    return getattr(ticket, "id", ticket) if isinstance(ticket, tuple) else ticket
 
 
 class Ticket(NamedTuple):

@@ -2,8 +2,9 @@
 
 Promises kept here:
 
-P2 *Conservation*, in part: a decision is made only if its reservation is free, and a report above
-   its reservation is recorded in full and pauses the campaign.
+P2 *Conservation*, in part: a decision is made only if its reservation is free. A report or an
+   amendment above the reservation is recorded in full and pauses the campaign, unless the campaign
+   was created to go on (``on_overrun="alert"``).
 P3 *Exactly once.* A client's id is looked up, among the tickets in flight and in the log, before
    anything is decided or recorded.
 P4 *Nothing lost.* A report that cannot be taken is refused and kept, up to a bound.
@@ -25,7 +26,7 @@ from tightrope.errors import (
     nearest,
 )
 from tightrope.live.change import Relearning
-from tightrope.live.core import CampaignSettings, Core, known_amount
+from tightrope.live.core import CampaignSettings, Core, hard_totals, known_amount
 from tightrope.live.events import VERSION, Event, Row, encode, stored, text_of
 from tightrope.live.kinds import (
     Amended,
@@ -33,7 +34,7 @@ from tightrope.live.kinds import (
     ArmRetired,
     Asked,
     Body,
-    BudgetAdded,
+    BudgetSet,
     Changed,
     Closed,
     Discarded,
@@ -46,10 +47,11 @@ from tightrope.live.kinds import (
     Told,
     Voided,
 )
-from tightrope.live.ledger import MOST_TICKS, NOTHING, Open, moved
+from tightrope.live.ledger import MOST_TICKS, NOTHING, Account, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
+from tightrope.problem import check_budget
 from tightrope.problem.values import shown
 
 __all__ = ["MOST_EXPIRIES", "Writer"]
@@ -253,12 +255,16 @@ class Writer:
             if spent > held and self.core.settings.reserves:
                 body.over = True
         body.moves = moves
-        voided = body.was == "voided"
-        body.over = body.over or voided
-        self.emit(body, ticket)
-        if body.over and self.ledger.paused is None:
+        body.over = body.over or body.was == "voided"
+        self._settle(body, ticket)
+
+    def _settle(self, body: Told | Amended, ticket: str, note: str | None = None) -> None:
+        """Emit what moves the money of a ticket: the one place where an overrun is acted on."""
+        self.emit(body, ticket, note=note)
+        pauses = self.core.settings.on_overrun == "pause" and self.ledger.paused is None
+        if body.over and pauses:
             short = any(account.free < 0 for account in self.ledger.accounts)
-            if short or not voided:
+            if short or getattr(body, "was", None) != "voided":
                 self.emit(Paused("overrun"), ticket)
 
     def _refused(
@@ -319,7 +325,7 @@ class Writer:
         _require_text(note, "note")
         body = self._amendment(ticket, cost, penalty)
         if body is not None:
-            self.emit(body, _plain(ticket), note=note)
+            self._settle(body, _plain(ticket), note)
 
     def _amendment(self, ticket: str, cost: Any, penalty: Any) -> Amended | None:
         """What an amendment moves; None if nothing."""
@@ -348,7 +354,12 @@ class Writer:
         }
         if not any(changes) and not any(shifts.values()):
             return None
-        return Amended(shifts, moves=moved(spent=changes))
+        over = any(
+            change > 0
+            and self.core.overruns(past.arm, i, amounts[account.name], past.reserved, past.seq)
+            for i, (account, change) in enumerate(zip(accounts, changes, strict=True))
+        )
+        return Amended(shifts, over, moves=moved(spent=changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise unless a row of a bill can be taken."""
@@ -402,9 +413,39 @@ class Writer:
         if account.budget + ticks >= MOST_TICKS:
             most = account.amount(MOST_TICKS - 1 - account.budget)
             raise InputError(f"amount = {amount!r}: must be at most {most:g} for this campaign")
-        moves = [0] * (3 * len(self.ledger.accounts))
-        moves[0] = ticks
-        self._try(BudgetAdded(float(amount), moves=moves))
+        self._set_budget(self.core.controller.budget + float(amount), account.budget + ticks)
+
+    def set_budget(self, budget: float) -> None:
+        """Another budget, at least what is spent and reserved; limits in total stay."""
+        account = self.ledger.accounts[0]
+        wanted, least, most = check_budget(budget), account.amount(1), account.amount(MOST_TICKS)
+        if not least <= wanted < most:
+            allowed = f"lie between {least:g} and {most:g} for this campaign"
+            raise InputError(f"budget = {budget!r}: must {allowed}")
+        if wanted != self.core.controller.budget:
+            self._set_budget(wanted, account.ticks(wanted))
+
+    def _set_budget(self, budget: float, ticks: int) -> None:
+        accounts, task = self.ledger.accounts, self.core.controller.task
+        hard = map(Account.ticks, accounts[1:], hard_totals(task, budget))
+        changes = []
+        for account, total in zip(accounts, [ticks, *hard], strict=True):
+            if total < min(account.budget, account.spent + account.reserved):
+                raise InputError(
+                    f"budget = {budget:.15g}: {self._at_least(account, budget, total)}"
+                )
+            changes.append(total - account.budget)
+        self._try(BudgetSet(budget, moves=moved(changes)))
+
+    def _at_least(self, account: Account, budget: float, total: int) -> str:
+        """The least budget, if an account would have ``total`` ticks at this one."""
+        spent, reserved = account.amount(account.spent), account.amount(account.reserved)
+        used, least = account.amount(account.spent + account.reserved), ""
+        if account is not self.ledger.accounts[0]:
+            least = f" of hard limit {account.name!r}"
+            used *= budget / account.amount(total)
+        text = f"{spent:.15g}{least} is spent and {reserved:.15g} is reserved"
+        return f"must be at least {used:.15g}, because {text}"
 
     def add_arm(self, **facts: Any) -> int:
         """A new arm; as :meth:`Controller.add_arm`."""
@@ -440,12 +481,9 @@ class Writer:
         if learning is not None:
             learning.follow(events_of([*rest, *self.rows]))
             trial.controller = learning.finish(core)
-            task = trial.controller.task
-            hard = [m for m, one in enumerate(task.hard) if one]
-            for i, m in enumerate(hard, start=1):
-                limit, account = task.limit_kinds[m], ledger.accounts[i]
-                total = limit.total or limit.number * trial.controller.budget
-                moves[3 * i] = account.ticks(total) - account.budget
+            totals = hard_totals(trial.controller.task, trial.controller.budget)
+            for i, total in enumerate(totals, start=1):
+                moves[3 * i] = ledger.accounts[i].ticks(total) - ledger.accounts[i].budget
         self.emit(Changed(**trial.state(), moves=moves))
 
     def _try(self, body: Body) -> None:

@@ -207,12 +207,17 @@ async def list_campaigns(asked: CampaignCall) -> Answer:
 
 
 @route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or see that it agrees",
-       roles=("admin",), takes=wire.NewCampaign, answers=CampaignStatus,
+       roles=("admin",), takes=wire.NewCampaign, answers=wire.CreatedStatus,
        statuses=(200, 201))  # fmt: skip
 async def create(asked: CampaignCall) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
-    new = await asked.app.service.read(_made, asked)
-    return await answer_status(asked, 201 if new else 200)
+    from tightrope.live.creation import notices_of
+
+    if not await asked.app.service.read(_made, asked):
+        return await answer_status(asked)
+    name, status = asked.name, status_look(asked.name)
+    notices = await asked.look(lambda core: list(notices_of(name, core)))
+    return as_json({**await asked.look(status), "notices": notices}, 201)
 
 
 def _made(asked: CampaignCall) -> bool:

@@ -42,8 +42,8 @@ TICKET_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": 
 class Form:
     """How the page asks before it acts.
 
-    ``title`` and ``text`` may name the campaign's ``name``, ``status`` and ``budget``, and the
-    ``place`` in the path. ``done`` is said afterwards.
+    ``title`` and ``text`` may name the campaign's ``name``, ``status``, ``budget`` and what is
+    ``used`` of it, and the ``place`` in the path. ``done`` is said afterwards.
     """
 
     action: str  # its name in the page's paths
@@ -327,23 +327,45 @@ class Pin(Change):
 
 
 class Budget(Change):
-    """So much more budget. Not idempotent: look at the status before it is repeated."""
+    """So much more budget, or another budget: at least what is spent and reserved.
+
+    ``amount`` is not idempotent: look at the status before it is repeated; ``budget`` is.
+    """
 
     path = "budget"
-    summary = "Add so much to the budget"
+    summary = "Add so much to the budget, or set it"
     forms = (
         Form(
             "budget",
             "Add budget?",
-            "The budget is {budget} now. It cannot be taken back.",
+            "The budget is {budget} now.",
             "Add budget",
             "The budget was added.",
+            fixed={"budget": None},
+            some_of=("amount",),
+        ),
+        Form(
+            "set-budget",
+            "Set the budget?",
+            "The budget is {budget} now, and {used} of it is spent or reserved: it cannot be lower"
+            " than that. Limits per unit of cost are kept over the new budget, so that a lower"
+            " budget may end a promise.",
+            "Set budget",
+            "The budget was set.",
+            fixed={"amount": None},
+            some_of=("budget",),
         ),
     )
-    amount: Annotated[float, form_input("Amount", "number", {"exclusiveMinimum": 0})]
+    amount: Annotated[float | None, form_input("Amount", "number")] = None
+    budget: Annotated[float | None, form_input("Budget", "number")] = None
 
     def do(self, writer: Writer, place: str = "") -> Any:
-        writer.add_budget(self.amount)
+        if (self.amount is None) == (self.budget is None):
+            raise InputError("body: must have either amount, to add, or budget, to set")
+        if self.amount is not None:
+            writer.add_budget(self.amount)
+        if self.budget is not None:
+            writer.set_budget(self.budget)
 
 
 class NewArm(Change):
@@ -391,16 +413,18 @@ class ChangeRequest(Change):
     """A new policy learns again from every report in the log; decisions go on meanwhile."""
 
     path = "change"
-    summary = "Other limits, another policy, another expiry from here on"
+    summary = "Other limits, another policy, another expiry or on_overrun from here on"
     limits: dict[str, Any] | None = None
     policy: str | None = None
     expire_after: float | None = None
     per_day: float | None = None
+    on_overrun: str | None = None  # pause, alert
 
     async def carry_out(self, service: Service, campaign: str, who: str, place: str) -> None:
         given = _given(self)
         if not given:
-            raise InputError("body: must have limits, policy, expire_after or per_day")
+            fields = "limits, policy, expire_after, per_day or on_overrun"
+            raise InputError(f"body: must have {fields}")
         if self.policy is not None:
             require_installed(self.policy)
         await service.change(campaign, who, **given)

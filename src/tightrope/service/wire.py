@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError, nearest
 from tightrope.formats import finite
-from tightrope.live.status import AccountAmounts, RefusedReport
+from tightrope.live.status import AccountAmounts, CampaignStatus, RefusedReport
 from tightrope.names import one_line
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
@@ -45,6 +45,7 @@ class NewCampaign(Struct, forbid_unknown_fields=True):
     ends: str | None = None
     per_day: float | None = None
     shadow: bool = False
+    on_overrun: str = "pause"  # or alert
 
 
 # Answers.
@@ -68,6 +69,12 @@ class ReportAnswer(Struct, omit_defaults=True):
     id: str
     state: str
     status: int | UnsetType = UNSET
+
+
+class CreatedStatus(CampaignStatus, total=False):
+    """Where a campaign stands that was created, or agrees."""
+
+    notices: list[str]  # of a new one: what its creator would want to know
 
 
 class Health(Struct):

@@ -32,6 +32,7 @@ __all__ = [
     "chance_allowed",
     "chance_of_breaking",
     "constants_of",
+    "move_budget",
     "open_guard",
     "rate_at_least",
     "rate_at_most",
@@ -207,6 +208,24 @@ def settle(guard: Guard, state: State, row: int) -> None:
             if guard.doubt[m] > 0.0:
                 _learn_rate(guard, m)
     for m in range(limited):
+        if guard.made[m] == 0.0:
+            _promise(guard, m)
+
+
+def move_budget(guard: Guard, state: State) -> None:
+    """Take note of another budget: W stays, if it covers the new U.
+
+    Otherwise the promise is no longer made: it is made anew, for the risk that was asked for, as
+    soon as the safe arm can keep it.
+    """
+    for m in range(len(guard.rate)):
+        whole = guard.spare[m] + chance_of_breaking(guard, m, guard.left[0], guard.left[1 + m])
+        now = chance_of_breaking(guard, m, state.remaining[0], state.remaining[1 + m])
+        kept = guard.made[m] > 0.0 and now <= whole and now < 1.0
+        guard.made[m], guard.spare[m] = (1.0, whole - now) if kept else (0.0, 0.0)
+    for m in range(1 + len(guard.rate)):
+        guard.left[m] = state.remaining[m]
+    for m in range(len(guard.rate)):
         if guard.made[m] == 0.0:
             _promise(guard, m)
 

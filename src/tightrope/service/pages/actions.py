@@ -85,16 +85,20 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
         before["ticket"] = view.quarantine[int(fields[0].value)] or ""
     for field, how in inputs_of(kind, form):
         default = field.default if isinstance(field.default, str) else ""
-        fields += _fields(how, field, view, {**before, **values}, default)
-    budget, where_to = money(view.status["budget"]), values.get(place, "")
-    told = {"name": view.name, "status": view.status, "budget": budget, "place": where_to}
+        needed = field.required or form.some_of == (field.name,)
+        fields += _fields(how, field.name, needed, view, {**before, **values}, default)
+    status = view.status
+    told = {"name": view.name, "status": status, "place": values.get(place, "")}
+    told["budget"] = money(status["budget"])
+    told["used"] = money(status["spent"] + status["reserved"])
     title, text = form.title.format(**told), form.text.format(**told)
     return FilledForm(form.action, title, text, form.button, form.tone, fields)
 
 
 def _fields(
     how: FormInput,
-    field: msgspec.inspect.Field,
+    field: str,
+    needed: bool,
     view: View,
     known: Mapping[str, Any],
     default: str,
@@ -106,9 +110,9 @@ def _fields(
             FormField(place, name, known.get(place, _penalty(known, name)), "number")
             for place, name in _penalties_of(how, view)
         ]
-    name = how.name or field.name
+    name = how.name or field
     value = known.get(name, default)
-    return [FormField(name, how.label, value, how.kind, how.hint, required=field.required)]
+    return [FormField(name, how.label, value, how.kind, how.hint, required=needed)]
 
 
 def _arm_field(view: View, values: Mapping[str, Any]) -> FormField:

@@ -181,13 +181,17 @@ def _alerts(view: View) -> list[Badge]:
         found.append(Badge("bad", "Halted", f"{view.error}. What is shown is from before."))
     if status["state"] == "paused":
         why = {
-            "overrun": "A report was above what was reserved for it. See it below, then resume.",
+            "overrun": "A report or an amendment was above what was reserved for its ticket. See"
+            " it below, then resume.",
             "the clock jumped": "The store's clock jumped ahead. Check it, then resume.",
             "restored from a backup": "Tickets that were open in the backup may have been told"
             " since. Check them, then resume.",
         }.get(str(status["why"]), "No decisions are made; reports are taken.")
         tone = "warn" if status["why"] == "by hand" else "bad"
         found.append(Badge(tone, f"Paused: {status['why']}", why))
+    if status["overruns"] and status["on_overrun"] == "alert":
+        text = "Tickets cost more than was reserved for them. The campaign goes on."
+        found.append(Badge("warn", f"{count(status['overruns'])} overruns", text))
     if status["doubtful"]:
         some = ", ".join(status["doubtful"][:5]) + (" …" if len(status["doubtful"]) > 5 else "")
         found.append(Badge("warn", f"{len(status['doubtful'])} tickets in doubt", some))

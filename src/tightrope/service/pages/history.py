@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from tightrope.live.controller import Controller
 from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.events import Event, Row, event_of
-from tightrope.live.kinds import Expired, Quarantined, Told
+from tightrope.live.kinds import Amended, Expired, Quarantined, Told
 from tightrope.live.ledger import Account, Open
 from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
@@ -328,7 +328,9 @@ class History:
         )
 
 
-TROUBLES = frozenset(["told", "expired", "quarantined"])  # kinds of events that may be one
+TROUBLES = frozenset(
+    ["told", "amended", "expired", "quarantined"]
+)  # kinds of events that may be one
 
 
 def trouble_of(event: Event, account: Account) -> Trouble | None:
@@ -343,6 +345,9 @@ def trouble_of(event: Event, account: Account) -> Trouble | None:
         if body.was == "expired":
             return Trouble(event.seq, at, "late", event.ticket, "was told after it had expired")
         return None
+    if isinstance(body, Amended):
+        why = "was amended to more than was reserved"
+        return Trouble(event.seq, at, "overrun", event.ticket, why) if body.over else None
     if isinstance(body, Expired):
         return Trouble(event.seq, at, "expired", event.ticket, "nothing was heard of it in time")
     if isinstance(body, Quarantined):

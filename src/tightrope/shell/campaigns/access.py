@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tightrope
 from tightrope.errors import InputError
@@ -28,6 +28,7 @@ Penalties = Annotated[
     Sequence[str],
     Argument("NAME=X", "a penalty by its limit's name; X alone if there is one limit", read=named),
 ]
+OnOverrun = Literal["pause", "alert"]
 PerDay = Annotated[float | None, Argument(help="spend at most so much in one day of UTC")]
 TicketId = Annotated[str, Argument("ID", "the ticket's id")]
 

@@ -15,6 +15,7 @@ from tightrope.shell.campaigns.access import (
     AtCampaign,
     AtStore,
     Note,
+    OnOverrun,
     Penalties,
     PerDay,
     arm_of,
@@ -145,6 +146,18 @@ def add_budget(at: AtCampaign, amount: float) -> int:
     return changed(at, lambda c: c.add_budget(amount), f"{amount:,g} is added")
 
 
+def set_budget(at: AtCampaign, budget: float) -> int:
+    """Raise or lower the budget; it must cover what is spent and reserved. Limits in total stay.
+
+    budget BUDGET: the whole budget from here on, in the task's cost units
+    """
+    with opened(at) as campaign:
+        promise = campaign.set_budget(budget).promise
+        found = campaign.status()
+    more = f"; {promise}" if promise else ""
+    return status_after(at, found, f"the budget is {budget:,g}{more}")
+
+
 def change(
     at: AtCampaign,
     *,
@@ -152,6 +165,7 @@ def change(
     policy: PolicyName | None = None,
     expire_after: float | None = None,
     per_day: PerDay = None,
+    on_overrun: OnOverrun | None = None,
     archive: Sequence[str] = (),
 ) -> int:
     """Go on with other limits, another policy or expiry; a new policy learns from the whole log.
@@ -159,12 +173,15 @@ def change(
     limit: another number for a limit; X alone if there is one limit
     policy: the policy from here on
     expire_after SECONDS: of tickets asked for from here on
+    on_overrun pause|alert: what happens after an overrun from here on
     archive FILE: the archived events, which a new policy learns from too
     """
     given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
+    given["on_overrun"] = on_overrun
     wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not wanted and not limit:
-        raise InputError("change: must have --limit, --policy, --expire-after or --per-day")
+        options = "--limit, --policy, --expire-after, --per-day or --on-overrun"
+        raise InputError(f"change: must have {options}")
 
     def act(campaign: tightrope.Campaign) -> None:
         if limit:
@@ -233,6 +250,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
 
 
 COMMANDS = (
-    *(pause, resume, close, pin, add_arm, retire_arm, reprice, add_budget, notes, change),
+    *(pause, resume, close, pin, add_arm, retire_arm, reprice, add_budget, set_budget, notes),
+    change,
     *(backup, restore, archive),
 )

@@ -48,7 +48,9 @@ def print_status(status: Mapping[str, Any], task: tightrope.Task, means: Means) 
     head.append(in_text(state_words(status)), COLOURS.get(status["state"], "red"))
     Console(highlight=False, soft_wrap=True).print(head)
     shadow = ", shadow: another system acts" * status["shadow"]
-    print_lines([f"policy {status['policy']}, stop {status['stop']}{shadow}"])
+    alert = ", goes on after an overrun" * (status["on_overrun"] == "alert")
+    print_lines([f"policy {status['policy']}, stop {status['stop']}{shadow}{alert}"])
+    print_lines([status["promise"]] if status["promise"] else [])
     if status["pinned"] is not None:
         print_lines([f"arm {status['pinned']!r} is pinned"])
     accounts = {"budget": status, **status["hard"]}
@@ -76,7 +78,7 @@ COUNTS = {key: key.replace("_", " ") for key in ("in_flight", "told", "voided", 
 TROUBLES = {
     "quarantined": "reports in quarantine",
     "late": "told late, after they had expired",
-    "overruns": "told above what was reserved or possible",
+    "overruns": "told or amended above what was reserved or possible",
     "refused": "reports refused and not kept: the quarantine was full",
 }
 

@@ -18,6 +18,7 @@ from tightrope.shell.campaigns import tables
 from tightrope.shell.campaigns.access import (
     AtCampaign,
     Note,
+    OnOverrun,
     Penalties,
     PerDay,
     TicketId,
@@ -48,6 +49,8 @@ class Terms:
     starts DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
     ends DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
     shadow: decide only: another system acts, tells train
+    on_overrun pause|alert: after a report or an amendment above its reservation, make no
+        decisions until the campaign is resumed, or go on and count it; default pause
     """
 
     stop: Literal["hard", "paper"] = "hard"
@@ -58,6 +61,7 @@ class Terms:
     ends: str | None = None
     per_day: PerDay = None
     shadow: bool = False
+    on_overrun: OnOverrun = "pause"
 
 
 def create(

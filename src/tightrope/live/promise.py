@@ -1,0 +1,49 @@
+"""What remains of a promise, in one line: for a status, an outlook, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tightrope.policies.guarded import GuardedResolve
+from tightrope.policies.parts.guard import chance_allowed
+
+if TYPE_CHECKING:
+    from tightrope.live.controller import Controller
+
+__all__ = ["PromisedLimit", "promise_of", "promise_words"]
+
+
+class PromisedLimit(NamedTuple):
+    """A limit, and a bound on the chance that it is broken at the end."""
+
+    name: str
+    chance: float
+    promised: bool  # whether the risk that was asked for is promised now
+    broken: bool  # already
+
+
+def promise_words(risk: float | None, limits: Sequence[PromisedLimit]) -> str | None:
+    """What remains of a risk that was asked for; None if none was and no limit is broken."""
+    broken = [one.name for one in limits if one.broken]
+    if broken:
+        return f"limit {broken[0]!r} is broken: its penalty is above what the whole budget allows"
+    if risk is None or not limits:
+        return None
+    worst = max(limits, key=lambda one: (not one.promised, one.chance))
+    state = "is promised" if worst.promised else "cannot be promised yet"
+    bound = f"the chance to end above limit {worst.name!r} is at most {worst.chance:.2g}"
+    return f"risk = {risk:g} {state}: {bound}"
+
+
+def promise_of(controller: Controller) -> str | None:
+    """What remains of a promise that rests on a safe arm; None where there is no such promise."""
+    if not isinstance(controller.policy, GuardedResolve):
+        return None
+    guard, (left, *allowed) = controller._state.scratch.guard, controller._state.record.remaining
+    limits = []
+    for m, rest in enumerate(allowed):
+        chance = chance_allowed(guard, m, left, rest) + float(guard.doubt[m])
+        name, broken = controller.task.limit_names[m], rest < -1e-9
+        limits.append(PromisedLimit(name, min(chance, 1.0), bool(guard.made[m]), broken))
+    return promise_words(controller.policy.risk, limits)
