@@ -24,6 +24,7 @@ from typing import Any
 from tightrope.errors import PolicyError, nearest
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Policy
+from tightrope.policies.faults import failed, require_dataclass
 
 __all__ = ["OF_A_FILE", "known_policies", "parse_policy", "policy_class"]
 
@@ -42,6 +43,7 @@ def parse_policy(text: str) -> Policy:
     """
     name, rest = _split(text)
     policy = policy_class(name)
+    require_dataclass(policy)
     known = [one.name for one in fields(policy)] if is_dataclass(policy) else list[str]()
     parameters: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
@@ -58,6 +60,10 @@ def parse_policy(text: str) -> Policy:
         return policy(**parameters)
     except TypeError as error:
         raise PolicyError(f"policy {text!r} cannot be made: {error}") from error
+    except PolicyError:
+        raise
+    except Exception as error:
+        raise failed(policy, error) from error
 
 
 def _split(text: str) -> tuple[str, str]:
