@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.engine.wrong_policies import GOOD, WRONG, index
+from tests.engine.wrong_policies import GOOD, LATE, LATE_SAID, WRONG, index
 from tightrope import (
     Arm,
     Bernoulli,
@@ -111,14 +111,6 @@ def test_the_shell_says_it_in_one_line(made, capsys, wrong):
 @pytest.mark.parametrize("good", GOOD)
 def test_a_good_policy_is_used(paper, made, tmp_path, way, good):
     WAYS[way](made(GOOD[good]), paper, tmp_path)
-
-
-LATE = index("return -level - width if arm < 1.0 or clock < 200.0 else math.nan").replace(
-    "    @staticmethod",
-    "    @staticmethod\n    def clock(constants, step):\n        return step\n\n    @staticmethod",
-    1,
-)
-LATE_SAID = r"^policy mine: reward_index of arm 1 gives nan at step \d+; must be a number \(in "
 
 
 @pytest.mark.usefixtures("unrehearsed")

@@ -135,3 +135,11 @@ WRONG = {
     "setup: nothing": (choice(TURN, setup="None"), "must be a Setup"),
     "setup: an attribute that is missing": (choice(TURN, setup="task.boldness"), "AttributeError"),
 }
+
+# an index that becomes nan after 200 pulls, and what is said of it
+LATE = index("return -level - width if arm < 1.0 or clock < 200.0 else math.nan").replace(
+    "    @staticmethod",
+    "    @staticmethod\n    def clock(constants, step):\n        return step\n\n    @staticmethod",
+    1,
+)
+LATE_SAID = r"^policy mine: reward_index of arm 1 gives nan at step \d+; must be a number \(in "
