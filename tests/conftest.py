@@ -120,3 +120,13 @@ def shell(capsys):
         return status, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def unrehearsed(monkeypatch):
+    """A user's own policy makes no steps in plain Python first: compiled code has to notice."""
+    from tightrope.engine import python
+    from tightrope.live import calls
+
+    monkeypatch.setattr(python, "REHEARSED_RUNS", ())
+    monkeypatch.setattr(calls, "REHEARSED_STEPS", 0)

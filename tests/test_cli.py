@@ -264,7 +264,7 @@ def test_tune_finds_a_setting_and_draws_it(shell, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"trade.png", "trade.svg"}
     status, _, err = shell(*"tune paper --policy ucb-bwi --budget 300".split())
     assert status == 2
-    assert "cannot be tuned" in err
+    assert "name the parameters to tune in a grid" in err
     status, _, err = shell(*"tune paper --budget 300 --out /no/such/folder/x".split())
     assert status == 2
     assert err.count("\n") == 1

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 
-from tightrope import Arm, Bernoulli, LyOff, LyOn, Problem, ready_problem, simulate
+from tightrope import (
+    Arm,
+    Bernoulli,
+    ChoicePolicy,
+    LyOff,
+    LyOn,
+    Problem,
+    ready_problem,
+    simulate,
+)
 from tightrope.arena.tuning import tune
-from tightrope.errors import InfeasibleLimitsWarning, PolicyError, ProblemError
-from tightrope.policies import UCBBwI
+from tightrope.cli import main
+from tightrope.errors import InfeasibleLimitsWarning, InputError, PolicyError, ProblemError
+from tightrope.policies import EpsilonGreedy, UCBBwI
+from tightrope.policies.base import Setup, limits_of
 from tightrope.report.figures import draw
 
 
@@ -47,7 +64,7 @@ def test_the_frontier_is_not_beaten(tuned):
 
 def test_settings_stay_inside_the_theory(tuned):
     for row in (*tuned.coarse, *tuned.rows):
-        assert LyOff(delta0=row.delta0).schedule.at(400)[1] < 0.8
+        assert LyOff(delta0=row.parameters["delta0"]).schedule.at(400)[1] < 0.8
 
 
 def test_the_picture_shows_what_was_tried(tuned):
@@ -102,3 +119,101 @@ def test_where_nothing_keeps_to_it_the_least_violating_is_chosen():
     assert len([one for one in told if one.category is InfeasibleLimitsWarning]) == 1
     assert not found.feasible
     assert found.chosen.worst > 0
+
+
+def test_any_parameter_is_tuned_by_a_grid():
+    """Exactly the values of a list, on the frontier as any other setting."""
+    found = tune(
+        ready_problem("paper"),
+        EpsilonGreedy(),
+        budget=100,
+        runs=40,
+        grid={"epsilon": [0.05, 0.2, 0.4]},
+    )
+    assert [row.parameters for row in found.coarse] == [
+        {"epsilon": one} for one in (0.05, 0.2, 0.4)
+    ]
+    assert {row.parameters["epsilon"] for row in found.rows} <= {0.05, 0.2, 0.4}
+    assert found.policy == EpsilonGreedy(epsilon=found.chosen.parameters["epsilon"])
+    assert found.chosen.as_dict()["epsilon"] == found.policy.epsilon
+    assert {row.policy for row in found.frontier} <= {row.policy for row in found.rows}
+    trade_off, settings = found.panels()
+    assert len(trade_off.curves[0].x) == len(found.coarse) + len(found.rows)
+    assert (len(settings.curves), settings.x_label) == (1, "epsilon")
+
+
+def test_a_range_is_refined_and_not_left():
+    grid = {"v0": "0.1:2", "alpha": "0:1"}
+    found = tune(ready_problem("paper"), LyOn(v=3.0), budget=100, runs=40, grid=grid)
+    assert found.policy.v is None, "else it would take precedence of v0"
+    assert len(found.coarse) == 7 * 7
+    tried = [row.parameters for row in found.rows]
+    assert len({one["v0"] for one in tried}) > 7 or len({one["alpha"] for one in tried}) > 7
+    assert all(0.1 <= one["v0"] <= 2 and 0 <= one["alpha"] <= 1 for one in tried)
+    assert len(found.panels()[1].curves) == 4
+
+
+@dataclass(frozen=True)
+class Stubborn(ChoicePolicy):
+    """A user's own: every so many pulls it pulls the second arm."""
+
+    name: ClassVar[str] = "stubborn"
+    summary: ClassVar[str] = "the second arm every so often"
+    every: int = 3
+
+    def setup(self, task, budget):
+        return Setup((float(self.every),), limits_of(task))
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        return 1 if state.steps[0] % constants[0] == 0.0 else 0
+
+
+def test_a_user_s_own_policy_is_tuned():
+    """Its parameter takes whole numbers only."""
+    found = tune(ready_problem("paper"), Stubborn(), budget=100, runs=40, grid={"every": "1:20"})
+    assert all(isinstance(row.parameters["every"], int) for row in found.rows)
+    assert 1 <= found.policy.every <= 20
+    with pytest.raises(InputError, match=r"^grid: every = 1.5: must be whole numbers$"):
+        tune(ready_problem("paper"), Stubborn(), budget=100, grid={"every": [1.5]})
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        ({"gamma": "1,2"}, "policy lyon: parameter 'gamma' is unknown"),
+        ({"v0": "a,b"}, "grid: v0 = a,b: must be numbers A,B,C or a range LOW:HIGH"),
+        ({"v0": ""}, "grid: v0 = : must be numbers A,B,C or a range LOW:HIGH"),
+        ({"v0": "1:nan"}, "grid: v0 = 1:nan: must be finite numbers"),
+        ({"v0": "2:1"}, "a range must be LOW:HIGH with 0 <= LOW < HIGH"),
+        ({"v0": "-1:1"}, "a range must be LOW:HIGH with 0 <= LOW < HIGH"),
+        ({"v0": [-1]}, "policy lyon: v0 = -1"),
+        ({"v0": range(1, 40), "alpha": range(1, 40)}, "1521 settings; at most 1000"),
+    ],
+)
+def test_a_wrong_grid_is_refused(grid, said):
+    with pytest.raises(InputError, match=re.escape(said)):
+        tune(ready_problem("paper"), LyOn(), budget=100, grid=grid, progress=False)
+
+
+def test_the_shell_tunes_a_policy_of_a_file(tmp_path, capsys):
+    own = tmp_path / "mine.py"
+    head = (
+        "from dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "from tightrope import ChoicePolicy\n"
+        "from tightrope.policies.base import Setup, limits_of\n\n"
+    )
+    own.write_text(head + inspect.getsource(Stubborn))
+    line = [
+        *("tune", "paper", "--policy", f"{own}:Stubborn", "--budget", "60", "--runs", "20"),
+        *("--quiet", "--json", "--out", str(tmp_path / "frontier")),
+    ]
+    assert main([*line, "--grid", "every=2,5"]) in (0, 1)
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["every"] in (2, 5)
+    assert (tmp_path / "frontier.png").exists()
+    assert main(line) == 2
+    assert "name the parameters to tune in a grid (it has every)" in capsys.readouterr().err
+    for wrong in (["--grid", "every"], ["--grid", "every=1", "--grid", "every=2"]):
+        assert main([*line, *wrong]) == 2
+        assert capsys.readouterr().err.startswith("tightrope: --grid every")

@@ -6,12 +6,25 @@ tests skip themselves and ``test_gpu_simulated.py`` runs this file again, in a p
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
+from tests.engine.wrong_policies import LATE, LATE_SAID
 from tests.problems import Astray, changing, unlike
-from tightrope import Change, LyOff, LyOn, Policy, Problem, Resolve, Stationary, simulate
+from tightrope import (
+    Change,
+    LyOff,
+    LyOn,
+    Policy,
+    Problem,
+    Resolve,
+    Stationary,
+    parse_policy,
+    simulate,
+)
 from tightrope.engine import gpu
 from tightrope.errors import PolicyError
 from tightrope.kernels import cuda_thread
@@ -227,11 +240,22 @@ def test_a_run_over_a_state_longer_than_foreseen_is_made_again(paper, monkeypatc
     assert unlike(found, expected) == []
 
 
+@pytest.mark.usefixtures("unrehearsed")
 @pytest.mark.parametrize("answer", [2, -1, 10**9])
 def test_an_arm_that_does_not_exist_is_named(paper, answer):
     with pytest.raises(PolicyError) as error:
         simulate(paper, Astray(answer), budgets=20.0, runs=3, backend="gpu", progress=False)
     assert str(error.value) == (
         f"policy astray:answer={answer}: chose arm {answer} at step 5; must be a whole number"
-        " from 0 to 1"
+        f" from 0 to 1 (in choose, problems.py line {inspect.getsourcelines(Astray.choose)[1]})"
     )
+
+
+@pytest.mark.usefixtures("unrehearsed")
+@pytest.mark.parametrize("problem", ["paper", "paper-arms-10", "arena-abrupt"])
+def test_a_nan_index_is_an_error(tmp_path, problem):
+    """With arms in registers, arms shared by a group of threads, and a thread for the whole run."""
+    (tmp_path / "mine.py").write_text(LATE.replace("200.0", "30.0"))
+    policy = parse_policy(f"{tmp_path / 'mine.py'}:Mine")
+    with pytest.raises(PolicyError, match=LATE_SAID):
+        simulate(problem, policy, budgets=30, runs=2, backend="gpu", progress=False)

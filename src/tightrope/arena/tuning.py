@@ -1,21 +1,22 @@
-"""Tuning: find v0 and delta0 for a problem by simulation.
+"""Tuning: find parameters of a policy for a problem by simulation.
 
 A coarse grid is followed by two finer ones around the best setting so far. All settings use the
 same draws (common random numbers), so differences between settings have smaller errors than the
-settings themselves. delta is searched as a share of the tightest limit, because the theory requires
-it to be below the limit. The chosen setting earns the most among those whose violation is below the
-allowed one with 95 % confidence. It is then run again on new draws, because the best of many
-estimates is biased upwards.
+settings themselves. By default v0 and delta0 are searched, delta as a share of the tightest limit,
+because the theory requires it to be below the limit. The chosen setting earns the most among those
+whose violation is below the allowed one with 95 % confidence. It is then run again on new draws,
+because the best of many estimates is biased upwards.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ from tightrope.errors import (
     OutsideTheoryWarning,
     PolicyError,
     ProblemError,
+    nearest,
 )
-from tightrope.policies import LyOn, Policy
+from tightrope.policies import LyOn
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
 from tightrope.problem.values import number
@@ -47,29 +49,61 @@ V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # values of delta, relative to the tightest limit
 FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # factors of v0 and delta in the two finer grids
 LARGEST_SHARE = 0.95
+CURVES = 4  # most curves of the second panel
 COARSE = 4  # the coarse grid uses a fourth of the runs
 FRESH = 2**32  # first run number of the final runs: draws not used in the search
 TRIED, CHOSEN = "uniform-random", "stationary"  # the policies whose styles the points get
 
-# The work for the progress bar, in settings at the full number of runs: a rough guess.
-WORK = len(V0) * len(SHARES) * (1 / COARSE + 1) + sum(len(f) ** 2 for f in FACTORS) + 1
+RANGE = 7  # values of a range in the coarse grid
+SMALLEST = 1 / 64  # of a range from 0: its smallest other value, relative to the largest
+MOST_SETTINGS = 1000
+ALSO_FIXED = {"v0": "v", "delta0": "delta"}  # parameters that would take precedence: set to None
 
-Tunable = Any  # a policy with v0 and delta0
-Setting = tuple[float, float]  # v0, delta as a share of the tightest limit
+Tunable = Any  # a policy that is a dataclass
+Setting = tuple[float, ...]  # a value of each parameter, unrounded
+Grid = Mapping[str, str | Iterable[float]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The values of a parameter in the coarse grid, and how the finer grids go on.
+
+    They multiply the best value by factors, or ``least`` if that is larger, and stay from ``low``
+    to ``high``. Where ``exact``, they keep the best value.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    least: float = 0.0
+    low: float = 0.0
+    high: float = math.inf
+    exact: bool = False
+    whole: bool = False  # whether only whole numbers are possible
+
+    def around(self, best: float, factors: Sequence[float]) -> set[float]:
+        """The values around the best one."""
+        if self.exact:
+            return {best}
+        base, low, high = max(best, self.least), self.low, self.high
+        more = {min(high, max(low, base * factor)) for factor in factors}
+        return {best, *(map(round, more) if self.whole else more)}
+
+    def shown(self, value: float) -> float:
+        """The value that the policy gets: to three digits, which are easy to read and type."""
+        return int(value) if self.whole else value if self.exact else float(f"{value:.3g}")
 
 
 @dataclass(frozen=True)
 class TunedRow(SummaryRow):
-    """A setting's summary row, with ``v0`` and ``delta0`` to three digits."""
+    """A setting's summary row, with its parameters as the policy gets them."""
 
-    v0: float = 0.0
-    delta0: float = 0.0
-    setting: Setting = (0.0, 0.0)  # unrounded
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    setting: Setting = ()  # unrounded
 
     @property
     def worst(self) -> float:
-        """The largest violation."""
-        return max(one.mean for one in self.violation)
+        """The largest violation; 0 if there is no limit."""
+        return max((one.mean for one in self.violation), default=0.0)
 
     def keeps(self, max_violation: float) -> bool:
         """Whether every violation is below the allowed one with 95 % confidence."""
@@ -77,7 +111,7 @@ class TunedRow(SummaryRow):
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary."""
-        return {**super().as_dict(), "v0": self.v0, "delta0": self.delta0}
+        return {**super().as_dict(), **self.parameters}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,18 +163,26 @@ class Tuning:
         return Panel(title, "reward / budget", curves, references, x_label=x_label, x_ticks=5)
 
     def _settings(self) -> Panel:
-        """The violation against v0, with a curve for some values of delta0 of the first grid."""
-        curves, shares = [], SHARES[::2]
+        """The violation against the first parameter; a curve for some values of the others."""
+        others = list(dict.fromkeys(row.setting[1:] for row in self.coarse))
+        others = others[:: -(-len(others) // CURVES)]
+        curves = []
         beside = styles([TRIED, self.policy.name, CHOSEN])  # of the other panel, in the same legend
-        for share, style in zip(shares, graded(len(shares), list(beside.values())), strict=True):
-            rows = [row for row in self.coarse if row.setting[1] == share]
-            name = f"delta0 = {rows[0].delta0:g}"
+        for other, style in zip(others, graded(len(others), list(beside.values())), strict=True):
+            rows = [row for row in self.coarse if row.setting[1:] == other]
+            x_label, *names = rows[0].parameters
+            given = [f"{name} = {rows[0].parameters[name]:g}" for name in names]
+            name = ", ".join(given) or self.policy.name
             shown = _points(f"{self.policy.name}:{name}", name, rows)
-            v0 = np.array([row.v0 for row in rows])
-            curves.append(replace(shown, x=v0, y=shown.x, style=style))
+            values = np.array([row.parameters[x_label] for row in rows])
+            curves.append(replace(shown, x=values, y=shown.x, style=style))
         references = [Reference("limit", self._allowed, np.array([self.max_violation]))]
-        y_label = "penalty / budget − limit"
-        return Panel("Violation by setting", y_label, curves, references, x_label="v0", x_log=True)
+        title, y_label, positive = (
+            "Violation by setting",
+            "penalty / budget − limit",
+            values.min() > 0,
+        )
+        return Panel(title, y_label, curves, references, x_label=x_label, x_log=bool(positive))
 
 
 def tune(
@@ -148,6 +190,7 @@ def tune(
     policy: Tunable | None = None,
     *,
     budget: float,
+    grid: Grid | None = None,
     max_violation: float = 0.0,
     runs: int = 1000,
     seed: int = 0,
@@ -155,9 +198,11 @@ def tune(
     checkpoint: str | os.PathLike[str] | None = None,
     fresh: bool = False,
 ) -> Tuning:
-    """Find the v0 and delta0 that earn the most with a violation of at most ``max_violation``.
+    """Find the parameters that earn the most with a violation of at most ``max_violation``.
 
-    ``policy`` gives the other parameters; by default it is ``LyOn()``. ``max_violation`` is in
+    ``policy`` gives the other parameters; by default it is ``LyOn()``. ``grid`` names the
+    parameters to tune: a list of values each, of which no others are tried, or a range
+    ``"LOW:HIGH"``; by default v0 and delta0, for policies that have them. ``max_violation`` is in
     penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
     folder for finished runs: after an interruption, the same call continues from there; ``fresh``
     starts again.
@@ -166,29 +211,36 @@ def tune(
     >>> tuned = tune(ready_problem("paper"), budget=1000, runs=200)  # doctest: +SKIP
     >>> tuned.chosen.policy, tuned.feasible  # doctest: +SKIP
     """
-    base = _tunable(LyOn() if policy is None else policy)
-    if not require_problem(problem).penalty_count:
+    given: Tunable = LyOn() if policy is None else policy
+    if not require_problem(problem).penalty_count and not grid:
         raise ProblemError("the problem has no limit, so there is nothing to tune")
     if len(run_numbers(runs)) < 2:
         raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
     max_violation = number(max_violation, "max_violation")
     [budget] = budget_list([budget], problem)
+    axes = _axes(given, grid) if grid else _default_axes(given, problem, budget)
+    free = {ALSO_FIXED[one.name]: None for one in axes if one.name in ALSO_FIXED}
+    base = replace(given, **{name: None for name in free if hasattr(given, name)})
+    first = list(itertools.product(*(axis.values for axis in axes)))
+    if len(first) > MOST_SETTINGS:
+        raise InputError(f"grid: {len(first)} settings; at most {MOST_SETTINGS} are possible")
+    work = len(first) * (1 / COARSE + 1) + sum(len(f) ** len(axes) for f in FACTORS) + 1
     warn_infeasible(problem, [budget])
     with ExitStack() as stack:
         store = None
         if checkpoint is not None:
             store = stack.enter_context(Checkpoint(checkpoint, fresh=fresh))
-        tell = stack.enter_context(reporting(progress, WORK, "tuning"))
-        search = _Search(problem, base, budget, seed, store)
-        coarse = search.rows(itertools.product(V0, SHARES), max(2, runs // COARSE))
-        tell(len(V0) * len(SHARES) / COARSE)
+        tell = stack.enter_context(reporting(progress, work, "tuning"))
+        search = _Search(problem, base, axes, budget, seed, store)
+        coarse = search.rows(first, max(2, runs // COARSE))
+        tell(len(first) / COARSE)
         promising = [*_frontier(coarse), _best(coarse, max_violation)]
         rows = search.rows([row.setting for row in promising], runs)
-        tell(len(V0) * len(SHARES))
+        tell(len(first))
         for factors in FACTORS:
             best = _best(rows, max_violation)
-            rows += search.rows(_around(best.setting, factors, rows), runs)
-            tell(len(factors) ** 2)
+            rows += search.rows(_around(axes, best.setting, factors, rows), runs)
+            tell(len(factors) ** len(axes))
         best = _best(rows, max_violation)
         chosen = search.rows([best.setting], runs, first=FRESH)[0]
         tell(1)
@@ -196,7 +248,7 @@ def tune(
         problem=problem,
         budget=search.budget,
         max_violation=max_violation,
-        policy=search.policy(*best.setting),
+        policy=search.policy(best.setting),
         rows=rows,
         coarse=coarse,
         chosen=chosen,
@@ -204,36 +256,84 @@ def tune(
     )
 
 
-def _tunable(policy: Policy) -> Any:
-    """``policy`` without fixed V and delta; raises unless it has v0 and delta0."""
-    known = {one.name for one in fields(policy)} if is_dataclass(policy) else set[str]()
-    if not {"v0", "delta0"} <= known:
-        raise PolicyError(f"policy {policy.label} cannot be tuned; it has no v0 and delta0")
-    return replace(policy, **dict.fromkeys({"v", "delta"} & known))  # type: ignore[type-var]
+def _default_axes(policy: Tunable, problem: Problem, budget: float) -> list[Axis]:
+    """v0, and delta0 such that delta is a share of the tightest limit."""
+    known = [one.name for one in fields(policy)]
+    if not {"v0", "delta0"} <= {*known}:
+        has = f"it has {', '.join(known)}" if known else "it has none"
+        raise PolicyError(
+            f"policy {policy.label} has no v0 and delta0; name the parameters to tune in a grid"
+            f" ({has})"
+        )
+    free = replace(policy, delta0=1.0, **{"delta": None} if hasattr(policy, "delta") else {})
+    with_unit = set_up(free, problem, budget / problem.scales.cost)
+    limits = problem.moments.limits
+    unit = float(limits.min()) / float(limits[0] - with_unit.allowance[0])
+    shares = tuple(share * unit for share in SHARES)
+    return [Axis("v0", V0), Axis("delta0", shares, least=shares[1], high=LARGEST_SHARE * unit)]
+
+
+def _axes(policy: Tunable, grid: Grid) -> list[Axis]:
+    """The axes that a user's grid names."""
+    kinds = {one.name: str(one.type) for one in fields(policy)}
+    axes = []
+    for name, given in grid.items():
+        if name not in kinds:
+            hint = nearest(name, list(kinds)) if kinds else "the policy has none"
+            raise PolicyError(f"policy {policy.label}: parameter {name!r} is unknown; {hint}")
+        whole = "int" in kinds[name] and "float" not in kinds[name]
+        text = given if isinstance(given, str) else ",".join(map(str, given))
+        axes.append(_axis(name, text, whole))
+    return axes
+
+
+def _axis(name: str, text: str, whole: bool) -> Axis:
+    """The axis of a parameter from ``A,B,C`` or ``LOW:HIGH``."""
+    place = f"grid: {name} = {text}"
+    low, is_range, high = text.partition(":")
+    try:
+        values = [float(part) for part in ([low, high] if is_range else text.split(","))]
+    except ValueError as error:
+        raise InputError(f"{place}: must be numbers A,B,C or a range LOW:HIGH") from error
+    if not all(map(math.isfinite, values)) or (whole and any(one % 1.0 for one in values)):
+        raise InputError(f"{place}: must be {'whole' if whole else 'finite'} numbers")
+    if not is_range:
+        return Axis(name, tuple(dict.fromkeys(values)), exact=True, whole=whole)
+    first, last = values
+    if not 0.0 <= first < last:
+        raise InputError(f"{place}: a range must be LOW:HIGH with 0 <= LOW < HIGH")
+    spread = np.geomspace(first or last * SMALLEST, last, RANGE - (first == 0.0)).tolist()
+    spread = [first, *spread[first > 0.0 :]]
+    found = dict.fromkeys(map(round, spread) if whole else spread)
+    least = max(first, min(one for one in found if one > 0.0))
+    return Axis(name, tuple(found), least=least, low=first, high=last, whole=whole)
 
 
 @dataclass(frozen=True)
 class _Search:
     problem: Problem
     base: Tunable
+    axes: Sequence[Axis]
     budget: float
     seed: int
     store: Checkpoint | None
 
-    def policy(self, v0: float, share: float) -> Tunable:
-        """The policy with this v0, and with delta equal to ``share`` of the tightest limit."""
-        scaled = self.budget / self.problem.scales.cost
-        limits = self.problem.moments.limits
-        with_unit = set_up(replace(self.base, delta0=1.0), self.problem, scaled)
-        unit, limit = float(limits[0] - with_unit.allowance[0]), float(limits.min())
-        return replace(self.base, v0=_short(v0), delta0=_short(share * limit / unit))
+    def parameters(self, setting: Setting) -> dict[str, float]:
+        """The parameters of a setting, as the policy gets them."""
+        return {
+            axis.name: axis.shown(value) for axis, value in zip(self.axes, setting, strict=True)
+        }
+
+    def policy(self, setting: Setting) -> Tunable:
+        """The policy with the parameters of a setting."""
+        return replace(self.base, **self.parameters(setting))
 
     def rows(self, settings: Iterable[Setting], runs: int, first: int = 0) -> list[TunedRow]:
         """A summary row for each setting, all on the same draws."""
         wanted = list(dict.fromkeys(settings))
         if not wanted:
             return []
-        policies = {f"{v0:g} {share:g}": self.policy(v0, share) for v0, share in wanted}
+        policies = {f"{setting}": self.policy(setting) for setting in wanted}
         numbers = np.arange(first, first + runs)
         request = SimulationRequest(self.problem, policies, [self.budget], numbers)
         with warnings.catch_warnings():
@@ -244,8 +344,7 @@ class _Search:
         return [
             TunedRow(
                 **{**vars(row), "policy": policy.label},
-                v0=policy.v0,
-                delta0=policy.delta0,
+                parameters=self.parameters(setting),
                 setting=setting,
             )
             for setting, policy, row in zip(wanted, policies.values(), results.rows(), strict=True)
@@ -269,18 +368,13 @@ def _frontier(rows: Sequence[TunedRow]) -> list[TunedRow]:
     return kept
 
 
-def _around(best: Setting, factors: Sequence[float], rows: Sequence[TunedRow]) -> list[Setting]:
+def _around(
+    axes: Sequence[Axis], best: Setting, factors: Sequence[float], rows: Sequence[TunedRow]
+) -> list[Setting]:
     """The settings around ``best`` that have not been tried."""
-    v0, share = best
-    shares = [min(LARGEST_SHARE, max(share, SHARES[1]) * factor) for factor in factors]
     tried = {row.setting for row in rows}
-    about = itertools.product([v0 * factor for factor in factors], {share, *shares})
-    return [setting for setting in sorted(about) if setting not in tried]
-
-
-def _short(value: float) -> float:
-    """The value rounded to three significant digits, easy to read and type."""
-    return float(f"{value:.3g}")
+    values = (axis.around(value, factors) for axis, value in zip(axes, best, strict=True))
+    return [setting for setting in sorted(itertools.product(*values)) if setting not in tried]
 
 
 def _points(label: str, name: str, rows: Sequence[TunedRow], *, line: bool = True) -> PolicyCurve:

@@ -342,16 +342,18 @@ def checked(function: Callable[..., Any]) -> Any:
     return njit(forceinline=True, _nrt=False, boundscheck=True, **PART)(function)
 
 
-def whole_number(place: str) -> Any:
+def whole_number(place: str, where: str = "") -> Any:
     """A function for compiled code that returns its argument, which must be of an integer type.
 
     PolicyError, when it is compiled, for other types: as an arm, 0.5 would be truncated to 0.
+    ``place`` begins the error, ``where`` ends it.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]
     def whole(_context: Any, value: Any) -> Any:
         if not isinstance(value, types.Integer | types.Boolean):
-            raise PolicyError(f"{place} returns {value}; must be a whole number, the arm to pull")
+            must = "must be a whole number, the arm to pull"
+            raise PolicyError(f"{place} returns {value}; {must}{where}")
 
         def generate(_target: Any, _builder: Any, _signature: Any, arguments: Any) -> Any:
             return arguments[0]

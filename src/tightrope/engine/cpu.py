@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tightrope.engine.backend import BackendPlan, first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
+from tightrope.engine.python import repeat
 from tightrope.engine.single import plan_single
 from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import aligned_zeros, first_terms
@@ -157,7 +158,7 @@ class Lanes:
         number = spec.dtype
         allowance: Numbers = np.zeros(spec.penalties, number)
         allowance[: len(setup.allowance)] = setup.allowance
-        wide = (*map(float, setup.constants), 0.0)  # numba cannot take an empty tuple
+        wide = tuple(map(float, setup.constants)) or (0.0,)  # numba cannot take an empty tuple
         rows = (-1,) if spec.arms else (arms, -1)
         self.step = _kernel(spec)(
             self._terms.reshape(rows),
@@ -183,6 +184,8 @@ class Lanes:
         spec, used = self.plan.spec, len(self.runs)
         book = self._book if spec.arms else self._book.transpose(0, 2, 1)
         lanes = self._lanes[:, :used].astype(np.float64)
+        for run in self.runs[np.isnan(lanes[0])]:  # the policy's index was nan
+            repeat(self.plan.job, int(run))
         layout, penalties = spec.layout, self.plan.job.penalty_count
         book = np.ascontiguousarray(book[:, : 3 + penalties, :used], np.float64)
         # Sum one row more than needed: numpy sums a single column in another order.

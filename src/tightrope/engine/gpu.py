@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.compiled.functions import tables_in_global_memory
+from tightrope.compiled.functions import FAILED, tables_in_global_memory
 from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
-from tightrope.engine.single import SingleRunPlan, plan_single, runs_of, wrong_arm
+from tightrope.engine.python import repeat
+from tightrope.engine.single import SingleRunPlan, plan_single, runs_of
 from tightrope.errors import BackendError
 from tightrope.kernels.actions import Uses
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
@@ -33,6 +34,7 @@ from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec, stateful
 from tightrope.policies.base import IndexPolicy
+from tightrope.policies.faults import wrong_arm
 from tightrope.results import Runs
 
 if TYPE_CHECKING:
@@ -113,8 +115,10 @@ class _DevicePlan:
         """The columns of the runs' final numbers; an index policy's end before ``step``."""
         return Ends.of(max(self.job.penalty_count, 1))
 
-    def _read(self, counts: Any, ends: Any) -> Runs:
+    def _read(self, runs: Any, counts: Any, ends: Any) -> Runs:
         """The launch's output as ``Runs``."""
+        for run in runs[np.isnan(ends[self._columns.queue])]:  # the policy's index was nan
+            repeat(self.job, int(run))
         return runs_of(ends, counts, self._columns, self.job.penalty_count)
 
     def run(
@@ -129,7 +133,7 @@ class _DevicePlan:
         while self._unfinished(ends, steps) and not self._failed(ends):
             steps *= 2
             counts, ends = self._launch(runs, job.last_spent, steps)
-        return self._read(counts, ends), time.perf_counter() - start
+        return self._read(runs, counts, ends), time.perf_counter() - start
 
     def _unfinished(self, ends: Any, steps: int) -> bool:
         """Whether a run needs more steps."""
@@ -191,7 +195,7 @@ class IndexPlan(_DevicePlan):
             give, room = _device_memory(stream, spec.dtype)
             seeds = give(seed_words(job.seed, OUTCOMES, runs))
             counts, ends = room(arms, 2, count), room(spec.end_rows, count)
-            wide = (*map(float, setup.constants), 0.0)  # numba cannot take an empty tuple
+            wide = tuple(map(float, setup.constants)) or (0.0,)  # numba takes no empty tuple
             clocks = room(steps + 1 if spec.tabled else 1)
             if spec.tabled:
                 _clocks(spec)[(*_grid(steps + 1), stream)](clocks, wide)
@@ -315,7 +319,7 @@ class ThreadPlan(_DevicePlan):
                 give(law) if job.bernoulli else tuple(map(give, law)),
                 give(job.problem.phase_starts(job.budget)),
                 give(fresh),
-                (*map(float, job.setup.constants), 0.0),
+                (*map(float, job.setup.constants), 0.0)[: self.spec.constants or None],
                 counts,
                 ends,
                 np.int64(job.setup.explore * arms),
@@ -340,13 +344,15 @@ class ThreadPlan(_DevicePlan):
     def _failed(self, ends: Any) -> bool:
         return bool(ends[self._columns.wrong].any())
 
-    def _read(self, counts: Any, ends: Any) -> Runs:
+    def _read(self, runs: Any, counts: Any, ends: Any) -> Runs:
         job, at = self.job, self._columns
         if self._failed(ends):
             first = int(np.flatnonzero(ends[at.wrong])[0])
             arm, step = int(ends[at.wrong_arm, first]), int(ends[at.step, first])
-            raise wrong_arm(job.policy.label, arm, step, job.arm_count)
-        return super()._read(counts, ends)
+            if arm == FAILED:
+                repeat(job, int(runs[first]))
+            raise wrong_arm(job.policy, arm, step, job.arm_count)
+        return super()._read(runs, counts, ends)
 
 
 def _device_memory(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Callable[..., Any]]:

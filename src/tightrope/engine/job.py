@@ -146,6 +146,11 @@ class Job:
         """
         return 0.0 if self.backend == "ray:gpu" else self.plan.compile()
 
+    @property
+    def described(self) -> str:
+        """The policy's class and parameters."""
+        return _described(self.policy)
+
     @cached_property
     def digest(self) -> str:
         """A hash of everything that determines the runs except their numbers.
@@ -155,7 +160,7 @@ class Job:
         """
         known = {
             "problem": self.problem.outline,
-            "policy": _described(self.policy),
+            "policy": self.described,
             "budget": self.budget,
             "seed": self.seed,
             "precision": self.precision,

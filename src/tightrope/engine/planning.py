@@ -15,9 +15,11 @@ from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
+from tightrope.engine.python import rehearse
 from tightrope.errors import BackendError, NotCompiledWarning
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.faults import is_outside
 from tightrope.problem import Problem
 
 __all__ = [
@@ -140,11 +142,12 @@ def _is_worth_a_gpu(jobs: Iterable[Job]) -> bool:
 
 def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
     """The name of the engine for a policy's runs."""
+    rehearse(job)
     if wanted == "python":
         return wanted
     compilable = isinstance(job.policy, IndexPolicy | ChoicePolicy)
     reason = "" if compilable else "it is neither an IndexPolicy nor a ChoicePolicy"
-    if compilable and not type(job.policy).__module__.startswith("tightrope."):
+    if compilable and is_outside(type(job.policy)):
         *_, reason = why_not_compiled(lambda: (plan_of(job.on("cpu")).compile(),))
     if reason and wanted != "auto":
         raise BackendError(f"policy {label!r} cannot be compiled ({reason}); use backend 'python'")

@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
-from tightrope.engine.single import wrong_arm
+from tightrope.errors import PolicyError, TightropeError
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
 from tightrope.policies.choice import WORDS, ChoicePolicy, carried_fields, hashed
+from tightrope.policies.faults import failed, is_outside, wrong_arm
 from tightrope.policies.parts.flight import assume, least_pulled
 from tightrope.policies.parts.forgetting import remember, touched_rows
 from tightrope.policies.state import (
@@ -37,10 +38,22 @@ from tightrope.policies.state import (
 from tightrope.problem import Problem, Tables
 from tightrope.results import Runs
 
-__all__ = ["PlainPlan", "PlainRun", "Step", "outcomes", "plain_run", "plan", "play"]
+__all__ = [
+    "PlainPlan",
+    "PlainRun",
+    "Step",
+    "outcomes",
+    "plain_run",
+    "plan",
+    "play",
+    "rehearse",
+    "repeat",
+]
 
 Step = tuple[int, list[float], list[float]]  # the arm, its outcomes, the queues afterwards
 CHECK_EVERY = 64  # steps between checks of ``stop``
+REHEARSED_RUNS, REHEARSED_STEPS, REHEARSAL_SECONDS = range(3), 300, 0.3  # see ``rehearse``
+MOST_ARMS = 10_000  # with more, a step in plain Python takes too long
 
 
 class PlainRun:
@@ -196,7 +209,8 @@ class Choosing(_StateRun):
 
     def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
-        self._constants = (*map(float, setup.constants), 0.0)
+        more = () if is_outside(type(policy)) else (0.0,)
+        self._constants = (*map(float, setup.constants), *more)
         self._scratch = _empty(policy.Scratch, problem)
         self._policy = policy
         policy.begin(self._constants, self._state, self._scratch)
@@ -261,7 +275,7 @@ def play(
         else:
             arm = state.decide(policy, random)
             if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
-                raise wrong_arm(policy.label, arm, state.step, count)
+                raise wrong_arm(policy, arm, state.step, count)
         now = tables[bisect_right(starts, state.spent) - 1]
         values = [number(value) for value in outcomes(now, arm, draws)]
         state.learn(arm, values)
@@ -306,7 +320,7 @@ def play_beside(
         else:
             arm = view.decide(policy, chances if policy.random else None)
             if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
-                raise wrong_arm(policy.label, arm, step, count)
+                raise wrong_arm(policy, arm, step, count)
             state.keep(policy, view)
             arm = int(stand_ins[phase, arm])
         values = outcomes(tables[phase], arm, draws)
@@ -383,7 +397,14 @@ class PlainPlan:
         """The steps of the run with this number."""
         job = self.job
         arguments = (job.problem, job.policy, job.setup, job.budget, job.seed, run)
-        return play_beside(*arguments, job.delays) if job.moving else play(*arguments)
+        made, step = play_beside(*arguments, job.delays) if job.moving else play(*arguments), 0
+        try:
+            for step, one in enumerate(made, 1):  # noqa: B007 -- how many were made
+                yield one
+        except TightropeError:
+            raise
+        except Exception as error:
+            raise failed(type(job.policy), error, step, job.policy.label) from error
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -402,3 +423,34 @@ class PlainPlan:
 
 
 plan = PlainPlan  # any policy will do
+
+
+def repeat(job: Job, run: int) -> None:
+    """Raise the error of a run in which a compiled policy failed, by repeating it."""
+    for _ in PlainPlan(job).steps(run):
+        pass
+    label = job.policy.label
+    raise PolicyError(f"policy {label}: an index is nan in run {run}, when compiled only")
+
+
+_rehearsed: set[tuple[Any, ...]] = set()
+
+
+def rehearse(job: Job) -> None:
+    """Make the first steps of some runs of a user's own policy, and raise the error of any.
+
+    Compiled code reads on where Python raises an error. This is done once per process for a
+    policy, its parameters, and a number of arms and limits.
+    """
+    key = type(job.policy), job.described, job.arm_count, job.penalty_count
+    if key in _rehearsed or not is_outside(type(job.policy)) or job.arm_count > MOST_ARMS:
+        return
+    for run in REHEARSED_RUNS:
+        steps = PlainPlan(job).steps(run)
+        with np.errstate(divide="raise", invalid="raise"):
+            next(steps, None)  # it prepares what all runs need, which takes time once
+            end = time.thread_time() + REHEARSAL_SECONDS / len(REHEARSED_RUNS)
+            for _ in itertools.islice(steps, REHEARSED_STEPS - 1):
+                if time.thread_time() > end:
+                    break
+    _rehearsed.add(key)

@@ -8,11 +8,8 @@ bit-identical.
 from __future__ import annotations
 
 import time
-import traceback
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,10 @@ import numpy.typing as npt
 
 from tightrope.compiled.functions import FAILED
 from tightrope.engine.arguments import thread_count
-from tightrope.engine.backend import ENGINES, first_seconds
+from tightrope.engine.backend import first_seconds
 from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
+from tightrope.engine.python import repeat
 from tightrope.errors import PolicyError
 from tightrope.kernels.moving import flight_numbers
 from tightrope.kernels.native import moving_run, native, single_run
@@ -31,9 +29,10 @@ from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
 from tightrope.kernels.spec import Spec, spec_of, stateful
+from tightrope.policies.faults import failed, wrong_arm
 from tightrope.results import Runs
 
-__all__ = ["SingleRun", "SingleRunPlan", "failed", "plan_single", "runs_of", "wrong_arm"]
+__all__ = ["SingleRun", "SingleRunPlan", "plan_single", "runs_of"]
 
 ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of milliseconds
 FOREVER = 2**62
@@ -42,24 +41,6 @@ SIZES = Sizes()
 # A kernel with the policy inlined saves so many seconds a step, and takes so many to compile: both
 # measured, for resolve and LyOn with a window.
 SAVED, TO_COMPILE = 15e-9, 6.0
-
-
-def wrong_arm(label: str, arm: object, step: int, count: int) -> PolicyError:
-    """The error for a policy that chose an arm that does not exist."""
-    return PolicyError(
-        f"policy {label}: chose arm {arm} at step {step}; must be a whole number from 0 to"
-        f" {count - 1}"
-    )
-
-
-def failed(label: str, error: Exception, step: int) -> PolicyError:
-    """The error for a policy that raised one: what, and in which line."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    told = " ".join(str(error).split())
-    return PolicyError(
-        f"policy {label}: {type(error).__name__} at step {step} ({told:.200}) in {frame.name},"
-        f" {Path(frame.filename).name} line {frame.lineno}: {frame.line}"
-    )
 
 
 def runs_of(ends: Any, counts: Any, at: Ends, penalties: int) -> Runs:
@@ -223,24 +204,23 @@ class SingleRun:
         """Raise what became of a run whose policy failed, or chose an arm that does not exist."""
         plan, columns = self.plan, self._columns
         arm, step = self._ends[at, [columns.wrong_arm, columns.step]].astype(int).tolist()
-        label, count = plan.job.policy.label, plan.job.arm_count
+        label = plan.job.policy.label
         if arm not in (0, FAILED):
-            raise wrong_arm(label, arm, step, count)
+            raise wrong_arm(plan.job.policy, arm, step, plan.job.arm_count)
         step -= arm != FAILED  # ``learn`` failed, after the pull was counted
         try:
             self._repeat(self._runs[at : at + 1], step)
         except PolicyError:
             raise
         except Exception as error:
-            raise failed(label, error, step) from error
+            raise failed(type(plan.job.policy), error, step, label) from error
         raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
 
     def _repeat(self, run: npt.NDArray[np.int64], step: int) -> None:
         """Repeat the last steps of a run in plain Python, so that the policy raises its error."""
         plan, job, stop = self.plan, self.plan.job, np.zeros(1, np.uint8)
         if job.moving or not plan.spec.remembers:
-            for _ in import_module(ENGINES["python"]).plan(job).steps(int(run[0])):
-                pass
+            repeat(job, int(run[0]))
         before = SingleRun(plan, run)
         before.advance(max(step - 1, 0), stop)
         law = phase_laws(job.problem, cells=True)

@@ -29,6 +29,7 @@ from tightrope.kernels.run_state import STEP, WRONG
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.kernels.step import Target, coin_of, next_word, of_run
 from tightrope.policies.choice import record
+from tightrope.policies.faults import is_outside, place_of
 from tightrope.policies.parts.forgetting import EVERYONE, NO_ONE, remember
 from tightrope.policies.state import rows
 
@@ -194,7 +195,8 @@ def actions(spec: Spec) -> Actions:
     made = over_state(spec, spec.target, spec.formula, spec.part)
     if spec.method != CHOICE:
         return made
-    choose, whole = made.choose, whole_number(f"policy {spec.policy.name}: choose")
+    where = place_of(spec.policy, spec.policy.choose)
+    choose, whole = made.choose, whole_number(f"policy {spec.policy.name}: choose", where)
 
     def choose_whole(memory, step):
         return whole(choose(memory, step))
@@ -224,7 +226,7 @@ def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
     """The actions of an index policy over a ``State``."""
     index, renew, coin = target.index(), target.renew(), part(coin_of)
     clock, learns, among = part(spec.policy.clock), spec.policy.learns, part(rows)
-    infinity, random = np.inf, spec.policy.random
+    infinity, random, outside = np.inf, spec.policy.random, is_outside(spec.policy)
 
     def choose(memory, step):
         constants, state, terms = memory.wide, memory.state, memory.terms
@@ -242,6 +244,8 @@ def _indexed(spec: Any, target: Any, part: Any, wrap: Any) -> Actions:
             )
             if value < best:
                 best, chosen = value, arm
+            if outside and value != value:
+                return FAILED
         return chosen
 
     def learn(memory, row):

@@ -17,6 +17,7 @@ from tightrope.kernels.cuda import device_learn, device_options, device_part, de
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
+from tightrope.policies.faults import is_outside
 
 __all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
 
@@ -238,7 +239,7 @@ def _all_paid(spec: DeviceKernel) -> Any:
 def _decide(spec: DeviceKernel, target: Any) -> Any:
     """The arm with the smallest index; ties go to the lowest number."""
     few, rows, number = spec.arms, spec.term_rows, numba.from_dtype(spec.dtype)
-    index, penalties = target.index(), spec.penalties
+    index, penalties, outside = target.index(), spec.penalties, is_outside(spec.policy)
 
     def decide(terms, state, now, uniform, constants):
         best, chosen = number(0), int32(0)
@@ -246,6 +247,8 @@ def _decide(spec: DeviceKernel, target: Any) -> Any:
             value = index(
                 terms, arm * rows, 1, state, 0, 1, constants, now, uniform, number(arm), penalties
             )
+            if outside and value != value:
+                state[0] = value  # the queue is nan from now on
             if arm == 0 or value < best:
                 best, chosen = value, int32(arm)
         return chosen

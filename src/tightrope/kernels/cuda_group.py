@@ -22,6 +22,7 @@ from tightrope.kernels.cuda import device_learn, device_options, device_part, de
 from tightrope.kernels.cuda_few import DeviceKernel, clock_at
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
+from tightrope.policies.faults import is_outside
 
 __all__ = ["Shape", "build_group", "shape_for"]
 
@@ -278,7 +279,7 @@ class _Maker:
         """
         number, infinity, smallest = self.number, self.spec.dtype(np.inf), self._smallest()
         index, group, at_once = self.target.index(), self.shape.group, self.shape.at_once
-        stride, penalties = at_once * group, self.spec.penalties
+        stride, penalties, below = at_once * group, self.spec.penalties, self._below()
 
         def look(values, numbers, first, arm, state, now, uniform, constants, count):
             for more in range(at_once):
@@ -298,30 +299,42 @@ class _Maker:
             for _ in range(int32(1), rounds):
                 look_at(values, numbers, first, arm, state, now, uniform, constants, count)
                 for more in range(at_once):
-                    if values[more] < best:
+                    if below(values[more], best):
                         best, chosen = values[more], int32(arm + int32(more * group))
                 arm = int32(arm + int32(stride))
             look_at(values, numbers, first, arm, state, now, uniform, constants, count)
             for more in range(at_once):
                 own = int32(arm + int32(more * group))
-                if (values[more] < best) & (own < count):
+                if below(values[more], best) & (own < count):
                     best, chosen = values[more], own
-            return smallest(best, chosen)
+            best, chosen = smallest(best, chosen)
+            if best != best:
+                state[0] = best  # the queue is nan from now on
+            return chosen
 
         return self.part(decide)
 
+    def _below(self) -> Any:
+        """Whether a number is smaller; a nan of a user's own policy is, than any."""
+        outside = is_outside(self.spec.policy)
+
+        def below(value, best):
+            return (value < best) | (outside & (value != value))
+
+        return self.part(below)
+
     def _smallest(self) -> Any:
-        """The arm of the smallest of the group's numbers, the lowest arm on ties."""
-        turns = self.shape.group.bit_length() - 1
+        """The smallest of the group's numbers and its arm, the lowest arm on ties."""
+        turns, below = self.shape.group.bit_length() - 1, self._below()
 
         def smallest(best, chosen):
             for turn in range(turns):
                 other = cuda.shfl_xor_sync(WARP, best, 1 << turn)
                 arm = cuda.shfl_xor_sync(WARP, chosen, 1 << turn)
-                nearer = (other < best) | ((other == best) & (arm < chosen))
+                nearer = below(other, best) | ((other == best) & (arm < chosen))
                 best = other if nearer else best
                 chosen = arm if nearer else chosen
-            return chosen
+            return best, chosen
 
         return self.part(smallest)
 

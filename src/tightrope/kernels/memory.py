@@ -147,7 +147,7 @@ def of_any_policy() -> Any:
 
 def plain_memory(state: RunState) -> Memory:
     """The memory of a state in plain Python."""
-    spec, wide = state.spec, tuple(state["wide"].tolist())
+    spec, wide = state.spec, state.constants
     return Memory(
         address=state,  # what plain functions look at in place of an address
         penalties=state.penalties,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.compiled.functions import FAILED
 from tightrope.kernels import live
 from tightrope.kernels.actions import Actions, Common, common, forgetter, over_state
 from tightrope.kernels.flight import views
@@ -30,13 +31,23 @@ def _as_it_is(function: Any, dtype: Any = None) -> Any:
 def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
     """The step functions, the policy's actions and what is common."""
     target = Target(spec.policy, spec.penalties, float, _as_it_is, net=of_run)
-    own = (
-        _deciding(policy)
-        if spec.method == PLAIN
-        else over_state(spec, target, _as_it_is, _as_it_is)
-    )
+    own = decides = _deciding(policy)
+    if spec.method != PLAIN:
+        own = over_state(spec, target, _as_it_is, _as_it_is)
+    if spec.indexed:
+        own = own._replace(choose=_naming_nan(own.choose, decides.choose))
     forget = forgetter(_as_it_is, _as_it_is)
     return target, own, common(target, own.learn, _as_it_is, _as_it_is, forget)
+
+
+def _naming_nan(choose: Any, decide: Any) -> Any:
+    """``choose``, but where an index is nan, what ``decide`` says of it."""
+
+    def choose_or_say(memory: Memory, step: int) -> Any:
+        arm = choose(memory, step)
+        return decide(memory, step) if arm == FAILED else arm
+
+    return choose_or_say
 
 
 def _deciding(policy: Policy) -> Actions:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -25,6 +24,7 @@ from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
 from tightrope.policies.choice import carried_fields
+from tightrope.policies.faults import failed
 from tightrope.policies.state import (
     Array,
     State,
@@ -186,7 +186,10 @@ class RunState:
             start_state(state.record, budget, known)
         if spec.method == CHOICE:
             own: Any = spec.policy
-            own.begin(tuple(state["wide"].tolist()), state.record, state.scratch)
+            try:
+                own.begin(state.constants, state.record, state.scratch)
+            except Exception as error:
+                raise failed(own, error, 0) from error
             state.run.limits[:limited] = state.record.limits
         return state
 
@@ -204,6 +207,12 @@ class RunState:
     def forgets(self) -> bool:
         """Whether the policy forgets or discounts old pulls."""
         return bool(self.run.fade[0] != 1.0) or len(self["history"]) > 0
+
+    @property
+    def constants(self) -> tuple[float, ...]:
+        """The policy's constants for plain Python; those of this package get a 0 more."""
+        wide: list[float] = self["wide"].tolist()
+        return tuple(wide[:-1] if self.spec.outside else wide)
 
     @property
     def setup(self) -> Setup:
@@ -446,11 +455,15 @@ def first_terms(
         known = np.asarray(setup.terms, np.float64)
         return known.reshape(len(known), -1)
     zero, constants = dtype(0), tuple(dtype(value) for value in setup.constants)
-    with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
-        reward = policy.reward_terms(constants, zero, zero, zero)
-        penalty = policy.penalty_terms(constants, zero, zero, zero)
-        return np.array([[*reward, *penalty * penalties]], np.float64)
-    return np.zeros((1, 2 * (1 + penalties)))
+    with np.errstate(all="ignore"):
+        try:
+            reward = policy.reward_terms(constants, zero, zero, zero)
+            penalty = policy.penalty_terms(constants, zero, zero, zero)
+            return np.array([[*reward, *penalty * penalties]], np.float64)
+        except (ArithmeticError, ValueError):
+            return np.zeros((1, 2 * (1 + penalties)))
+        except Exception as error:
+            raise failed(policy, error) from error
 
 
 def _whole_blocks(count: int) -> int:

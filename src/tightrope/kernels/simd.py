@@ -28,6 +28,7 @@ from tightrope.compiled.memory import local_vector
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
+from tightrope.policies.faults import is_outside
 
 __all__ = ["FEW_ARMS", "Kernel", "LaneLayout", "build"]
 
@@ -307,14 +308,17 @@ def _decide_lane(spec: Kernel) -> Any:
     lanes_count, few, number, part = spec.lanes, spec.arms, spec.dtype, _part(spec)
     term_rows, penalties = spec.term_rows, spec.penalties
     uniform, index = spec.layout.uniform * lanes_count, _target(spec).index()
+    spoil = _spoiler(spec)
 
     def index_of(terms, lanes, arm, lane, constants, now):
         at = arm * term_rows * lanes_count + lane
         coin = lanes[uniform + lane]
-        return index(
+        value = index(
             terms, at, lanes_count, lanes, lane, lanes_count, constants, now, coin, number(arm),
             penalties,
         )  # fmt: skip
+        spoil(lanes, lane, value)
+        return value
 
     index_in = part(index_of)
 
@@ -327,6 +331,18 @@ def _decide_lane(spec: Kernel) -> Any:
         return chosen
 
     return part(decide)
+
+
+def _spoiler(spec: Kernel) -> Any:
+    """Make a run's first queue nan, for good, if an index of a user's own policy is nan."""
+    alive, outside = spec.layout.alive * spec.lanes, is_outside(spec.policy)
+
+    def spoil(lanes, lane, value):
+        if outside:
+            fine = (value == value) | (lanes[alive + lane] == 0)
+            lanes[lane] = keep(fine, lanes[lane], value)
+
+    return _part(spec)(spoil)
 
 
 def _few(spec: Kernel) -> Any:
@@ -434,13 +450,15 @@ def _decide_many(spec: Kernel) -> Any:
     layout, lanes_count, number, part = spec.layout, spec.lanes, spec.dtype, _part(spec)
     index, penalties = _target(spec).index(), spec.penalties
     uniform, best_row = layout.uniform * lanes_count, layout.best * lanes_count
-    chosen_row = layout.chosen * lanes_count
+    chosen_row, spoil = layout.chosen * lanes_count, _spoiler(spec)
 
     def index_of(terms, lanes, arm, lane, now, constants):
-        return index(
+        value = index(
             terms[arm], lane, lanes_count, lanes, lane, lanes_count, constants, now,
             lanes[uniform + lane], number(arm), penalties,
         )  # fmt: skip
+        spoil(lanes, lane, value)
+        return value
 
     index_in = part(index_of)
 

@@ -24,6 +24,7 @@ from tightrope.compiled.functions import (
 from tightrope.kernels.step import Target, of_run
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
+from tightrope.policies.faults import is_outside
 
 __all__ = [
     "CHOICE",
@@ -79,7 +80,7 @@ class Spec:
     @property
     def outside(self) -> bool:
         """Whether the policy is a user's own."""
-        return not self.policy.__module__.startswith("tightrope.")
+        return is_outside(self.policy)
 
     @cached_property
     def functions(self) -> tuple[Callable[..., Any], ...]:
@@ -130,8 +131,7 @@ def spec_of(
     """
     kind, penalties = type(policy), len(setup.allowance)
     several = 1 if penalties == 1 else SEVERAL
-    outside = not kind.__module__.startswith("tightrope.")
-    constants = len(setup.constants) + 1 if outside else 0
+    constants = max(len(setup.constants), 1) if is_outside(kind) else 0
     if isinstance(policy, ChoicePolicy):
         return Spec(kind, CHOICE, several, constants=constants)
     if not isinstance(policy, IndexPolicy):

@@ -92,7 +92,7 @@ def of_run(known, m):
 
 
 def of_constants(bases: tuple[float, ...], number: Any) -> Any:
-    """As ``of_run``, from a policy's constants, which end with the limits [M] and a 0.
+    """As ``of_run``, from a policy's constants, which end with the limits [M].
 
     ``bases`` [M]: what the limits are per; None if all are per unit of cost.
     """
@@ -100,7 +100,7 @@ def of_constants(bases: tuple[float, ...], number: Any) -> Any:
     own, penalties = tuple(kind(base) for base in bases), len(bases)
 
     def net(known, m):
-        return own[m], known[len(known) - 1 - penalties + m]
+        return own[m], known[len(known) - penalties + m]
 
     return net if bases else None
 

@@ -6,6 +6,7 @@ stand_ins)``, see ``kernels.live``; several penalties are put into ``state.run.t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from tightrope.compiled.functions import FAILED
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
-from tightrope.engine.single import failed
+from tightrope.engine.python import REHEARSAL_SECONDS, REHEARSED_STEPS
 from tightrope.errors import PolicyError
 from tightrope.kernels.native import LiveCalls, Native, live_calls, native
 from tightrope.kernels.plain import PlainCalls
@@ -22,6 +23,7 @@ from tightrope.kernels.run_state import STEP, RunState, aligned_copy
 from tightrope.live.background import Background
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
+from tightrope.policies.faults import failed, is_outside
 
 __all__ = ["NativeCalls", "calls_for", "compiled_for"]
 
@@ -67,12 +69,14 @@ class NativeCalls:
 class _CarefulCalls:
     """The same around a user's own policy, whose errors name the line.
 
-    A step that fails is repeated in plain Python, from what was there before.
+    The first steps are made in plain Python, which notices more than compiled code. A later step
+    that fails is repeated there, from what was before.
     """
 
     def __init__(self, policy: Policy, state: RunState, calls: NativeCalls | PlainCalls) -> None:
         self._policy, self._state, self._calls = policy, state, calls
-
+        self._plain = PlainCalls(policy, state) if state.spec.remembers else None
+        self._seconds = REHEARSAL_SECONDS
         self.ask, self.ask_beside = partial(self._made, "ask"), partial(self._made, "ask_beside")
 
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> Any:
@@ -83,19 +87,26 @@ class _CarefulCalls:
         before, block = self._state.block.copy(), self._state.block
         label, step = self._policy.label, int(self._state["counts"][STEP])
         try:
-            found = getattr(self._calls, name)(*given)
-            if found != FAILED:
+            if self._plain and step < REHEARSED_STEPS and self._seconds > 0.0:
+                start = time.perf_counter()
+                found = getattr(self._plain, name)(*given)
+                self._seconds -= time.perf_counter() - start
+            else:
+                found = getattr(self._calls, name)(*given)
+            if not isinstance(found, int) or found != FAILED:
                 return found
             block[:] = before
-            getattr(PlainCalls(self._policy, self._state), name)(*given)
+            if self._plain and (found := getattr(self._plain, name)(*given)) != FAILED:
+                return found  # a report is taken though the decision after it fails
         except PolicyError:
             block[:] = before
             raise
         except Exception as error:
             block[:] = before
-            raise failed(label, error, step) from error
+            raise failed(type(self._policy), error, step, label) from error
         block[:] = before
-        raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
+        why = "an index is nan" if self._state.spec.indexed else "failed"
+        raise PolicyError(f"policy {label}: {why} at step {step}, when compiled only")
 
 
 def calls_for(
@@ -103,5 +114,4 @@ def calls_for(
 ) -> NativeCalls | PlainCalls | _CarefulCalls:
     """The calls of a policy over a state; plain ones if it is not compiled."""
     calls = PlainCalls(policy, state) if made is None else NativeCalls(state, made)
-    outside = not type(policy).__module__.startswith("tightrope.")
-    return _CarefulCalls(policy, state, calls) if outside else calls
+    return _CarefulCalls(policy, state, calls) if is_outside(type(policy)) else calls

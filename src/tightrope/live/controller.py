@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from tightrope.engine.arguments import seed_number
 from tightrope.engine.caveats import warn_infeasible
-from tightrope.engine.single import wrong_arm
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.kernels.live import NOTHING, REFUSED
 from tightrope.kernels.rng import POLICY, seed_words
@@ -25,6 +24,7 @@ from tightrope.live.background import Background
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
+from tightrope.policies.faults import wrong_arm
 from tightrope.problem import Problem, Task
 from tightrope.problem.values import shown
 from tightrope.showing import html_of
@@ -147,7 +147,7 @@ class Controller(MovingRun):
     def _checked(self, arm: Any) -> int:
         """The arm that a policy chose, if it exists."""
         if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
-            raise wrong_arm(self.policy.label, arm, self._counts[STEP], self._count)
+            raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
         return int(arm)
 
     def _require_unspent(self) -> None:

@@ -16,9 +16,12 @@ from tightrope.live.calls import calls_for, compiled_for
 from tightrope.live.rebuild import with_record
 from tightrope.live.reports import ReportForm
 from tightrope.policies.base import IndexPolicy, Policy
+from tightrope.policies.faults import is_outside
 from tightrope.problem import Task
 
 __all__ = ["LiveRun"]
+
+FEW = 128  # arms: with more, a decision without a ``State`` is faster
 
 
 class LiveRun:
@@ -36,7 +39,8 @@ class LiveRun:
         beside: Beside | None = None,
     ) -> None:
         """Take a state, new or restored, and the next decision if it is made already."""
-        if self._background:  # pulls are in flight in any campaign
+        few_own = is_outside(type(policy)) and task.arm_count <= FEW  # plain Python goes first
+        if self._background or few_own:  # pulls are in flight in any campaign
             state = with_record(state, task, policy, budget)
         made, self._compiling = compiled_for(policy, state, self._background)
         if made is None:  # plain functions need a ``State``

@@ -251,13 +251,13 @@ def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Mov
     kind, before, after = type(policy), old.scratch, new.scratch
     kept = {name for name, _ in record_fields(kind.Scratch)}
     if moves.renew:
-        kind.renew(tuple(new["wide"].tolist()), new.record, after)
+        kind.renew(new.constants, new.record, after)
         kept &= {*carried_fields(kind), *kind.learned}
     for name in kept:
         field, unit = attrgetter(name), _unit(kind.learned.get(name, ""), moves.factors)
         _move(field(before), unit, field(after))
     for arm in moves.learn:
-        kind.learn(tuple(new["wide"].tolist()), new.record, after, arm)
+        kind.learn(new.constants, new.record, after, arm)
 
 
 def _move(source: Floats, unit: Any, to: Floats) -> None:

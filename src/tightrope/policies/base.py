@@ -28,7 +28,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import PolicyError
+from tightrope.errors import PolicyError, TightropeError
+from tightrope.policies.faults import (
+    failed,
+    is_outside,
+    require_dataclass,
+    require_forms,
+    require_index,
+)
 from tightrope.problem import Known, Problem, Task
 from tightrope.problem.values import shown
 
@@ -169,6 +176,7 @@ class Policy(ABC):
         >>> LyOn(delta0=15).label
         'lyon:delta0=15'
         """
+        require_dataclass(type(self))
         changed = [
             f"{f.name}={_shell_value(getattr(self, f.name))}"
             for f in fields(self)  # type: ignore[arg-type]
@@ -239,7 +247,7 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
             raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
     elif isinstance(known, Problem):
         known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
-    setup = policy.setup(known, budget)
+    setup = _setup(policy, known, budget)
     _check_setup(policy, setup, known.penalty_count)
     if setup and any(known.net_bases):
         more = () if hasattr(policy, "choose") else limits_of(known)
@@ -247,6 +255,20 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
+
+
+def _setup(policy: Policy, known: Task | Problem, budget: float) -> Setup:
+    """What the policy's ``setup`` returns; an error of a user's own policy names its line."""
+    if not is_outside(type(policy)):
+        return policy.setup(known, budget)
+    label = policy.label
+    require_forms(type(policy))
+    try:
+        return policy.setup(known, budget)
+    except TightropeError:
+        raise
+    except Exception as error:
+        raise failed(type(policy), error, label=label) from error
 
 
 def _lacking(knows: str) -> str:
@@ -259,7 +281,7 @@ def _lacking(knows: str) -> str:
 
 def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
     """Raise unless a user's policy returned a valid ``Setup``; our own policies are not checked."""
-    if type(policy).__module__.startswith("tightrope.") or setup is None:
+    if not is_outside(type(policy)):
         return
     place = f"policy {policy.label}: setup"
     if not isinstance(setup, Setup):
@@ -364,12 +386,16 @@ class IndexPolicy(Policy):
         number = type(statistics.cost[0])
         constants = tuple(number(value) for value in setup.constants)
         clock = number(self.clock(setup.constants, float(max(step, 1))))
-        best, chosen = number(math.inf), 0
+        best, chosen, outside = number(math.inf), 0, is_outside(type(self))
         for arm in range(len(statistics.pulls)):
             reward, *penalties = self._terms(setup, constants, statistics, arm)
             index = self.reward_index(constants, clock, uniform, number(arm), *reward)
+            if outside:
+                require_index(self, self.reward_index, index, arm, step)
             for queue, terms in zip(queues, penalties, strict=True):
                 index = index + queue * self.penalty_index(constants, clock, *terms)
+                if outside:
+                    require_index(self, self.penalty_index, index, arm, step)
             if index < best:
                 best, chosen = index, arm
         return chosen

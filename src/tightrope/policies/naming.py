@@ -26,6 +26,7 @@ from tightrope.errors import PolicyError, nearest
 from tightrope.files import read_file
 from tightrope.policies import POLICIES
 from tightrope.policies.base import Policy
+from tightrope.policies.faults import failed, require_dataclass
 
 __all__ = [
     "OF_A_FILE", "code_of", "known_policies", "lasting", "parse_policy", "policy_class",
@@ -51,6 +52,7 @@ def parse_policy(text: str) -> Policy:
 
 def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
     """The policy of a class with the parameters in ``rest``."""
+    require_dataclass(policy)
     known = [one.name for one in fields(policy)] if is_dataclass(policy) else list[str]()
     parameters: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
@@ -67,6 +69,10 @@ def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
         return policy(**parameters)
     except TypeError as error:
         raise PolicyError(f"policy {text!r} cannot be made: {error}") from error
+    except PolicyError:
+        raise
+    except Exception as error:
+        raise failed(policy, error) from error
 
 
 # Policies that a store names: what is in a store may come from somebody else.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tightrope
+from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.files import after_the_work
 from tightrope.shell.options import (
@@ -62,6 +63,7 @@ def tune(
     json: Json = False,
     budget: Budget,
     policy: PolicyName = "lyon",
+    grid: Annotated[Sequence[str], Argument("PARAMETER=A,B,C|LOW:HIGH")] = (),
     max_violation: float = 0.0,
     runs: int = 1000,
     seed: int = 0,
@@ -69,9 +71,10 @@ def tune(
     out: str = "frontier",
     fresh: Fresh = False,
 ) -> int:
-    """Find v0 and delta0 for a problem and a budget, and draw reward against violation.
+    """Find a policy's parameters for a problem and a budget, and draw reward against violation.
 
-    policy: one with v0 and delta0
+    policy: its other parameters stay as given
+    grid: the values or the range of a parameter to tune; default v0 and delta0
     max_violation D: in penalty per unit of budget above the limit
     out NAME: write figures NAME.png and NAME.svg
     """
@@ -85,6 +88,7 @@ def tune(
         tightrope.load_problem(problem),
         tightrope.parse_policy(policy),
         budget=budget,
+        grid=_grid(grid),
         max_violation=max_violation,
         runs=runs,
         seed=seed,
@@ -102,6 +106,18 @@ def tune(
         pass
     say(f"wrote {', '.join(str(path) for path in files)}")
     return 0 if found.feasible else 1
+
+
+def _grid(given: Sequence[str]) -> dict[str, str]:
+    """The values to try by parameter, from ``PARAMETER=VALUES``."""
+    grid: dict[str, str] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not equals or name in grid:
+            must = "name a parameter once" if equals else "read PARAMETER=A,B,C or LOW:HIGH"
+            raise InputError(f"--grid {text}: must {must}")
+        grid[name] = values
+    return grid
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tightrope.compiled.functions import keep, select
+from tightrope.compiled.functions import FAILED, keep, select
 from tightrope.kernels.run_state import ARMS, BLOCK
 from tightrope.kernels.spec import Spec
 
@@ -34,12 +34,13 @@ def _by_row(at, stride, row):
 def scanner(spec: Spec) -> Any:
     """The smallest index of ``count`` places from ``start`` on, and its arm.
 
-    Ties go to the lowest number. Places are compared in blocks, one per lane, so that LLVM makes
-    SIMD code of it; those beyond the end of the list are ignored.
+    Ties go to the lowest number. If an index of a user's own policy is nan, the arm is ``FAILED``.
+    Places are compared in blocks, one per lane, so that LLVM makes SIMD code of it; those beyond
+    the end of the list are ignored.
     """
     number, row, penalties = spec.dtype, 2 * spec.channels, spec.penalties
     index = replace(spec.target, place=_by_row).index()
-    nothing = number(math.inf)
+    nothing, outside = number(math.inf), spec.outside
 
     def scan(memory, start, count, now, uniform):
         best, queues, constants = memory.best, memory.run.queues, memory.constants
@@ -55,6 +56,8 @@ def scanner(spec: Spec) -> Any:
                     places, place, 0, queues, 0, 1, constants, now, uniform, arm, penalties
                 )
                 better = (value < old) | ((value == old) & (arm < holder))
+                if outside:  # a nan stays the smallest, because comparisons with it are false
+                    better = better | (value != value)
                 better = better & (base + lane < count)
                 best[0, lane] = keep(better, value, old)
                 best[1, lane] = keep(better, arm, holder)
@@ -64,11 +67,15 @@ def scanner(spec: Spec) -> Any:
                 value, arm = best[0, lane + half], best[1, lane + half]
                 old, holder = best[0, lane], best[1, lane]
                 better = (value < old) | ((value == old) & (arm < holder))
+                if outside:
+                    better = better | (value != value)
                 best[0, lane] = select(better, value, old)
                 best[1, lane] = select(better, arm, holder)
             half //= 2
         value, arm = best[0, 0], best[1, 0]
         chosen = int(arm) if arm < nothing else 0  # 0 if every index is nan
+        if outside and value != value:
+            chosen = FAILED
         return value, chosen
 
     return spec.routine(scan)
