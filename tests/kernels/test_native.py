@@ -32,7 +32,7 @@ MEANS = [(0.4, 0.8, 0.6, 0.5), (0.6, 0.6, 0.3, 0.2), (0.5, 0.3, 0.1, 0.4)]
 def problem_of(*limits, **more):
     """Three arms with so many limits, named a and b."""
     arms = bernoulli_problem([m[: 2 + len(limits)] for m in MEANS], [1.0] * len(limits)).arms
-    return Problem(arms, limits=dict(zip("ab", limits, strict=False)), **more)
+    return Problem(arms, limits=dict(zip("ab", map(Limit, limits), strict=False)), **more)
 
 
 PROBLEMS = {

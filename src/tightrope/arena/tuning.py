@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.callers import also_called
 from tightrope.engine.arguments import budget_list, require_problem, run_numbers
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.checkpoint import Checkpoint
@@ -143,6 +144,7 @@ class Tuning:
         return Panel("Violation by setting", y_label, curves, references, x_label="v0", x_log=True)
 
 
+@also_called("budgets", "budget")
 def tune(
     problem: Problem,
     policy: Tunable | None = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 
+from tightrope.callers import also_called, warn_caller
 from tightrope.errors import InputError, SoftBudgetWarning
 from tightrope.live.arguments import as_policy, known_who, microseconds, moment, own_name, positive
 from tightrope.live.campaign import Campaign
@@ -35,6 +35,7 @@ from tightrope.version import __version__
 __all__ = ["open_campaign"]
 
 
+@also_called("budgets", "budget")
 def open_campaign(
     store: str | Path | Store,
     name: str,
@@ -64,7 +65,7 @@ def open_campaign(
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": "10% per pull"})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> campaign.status()["free"]
     20.0
@@ -137,11 +138,10 @@ def _create(
     loose = uncapped(known)
     if loose and settings.stop == "hard":
         settings = replace(settings, stop="soft")
-        warnings.warn(
+        warn_caller(
             f"campaign {name!r} is soft: it may overspend, because the largest {loose[0]} is not"
             f' known; declare a cap, such as Scales(grow={{"{loose[0]}": 10}})',
             SoftBudgetWarning,
-            stacklevel=3,
         )
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text

@@ -26,7 +26,7 @@ from tightrope.shell.campaigns.access import (
     task_of,
 )
 from tightrope.shell.commands import Argument
-from tightrope.shell.named import by_name
+from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, PolicyName
 from tightrope.shell.output import answer
 
@@ -148,7 +148,7 @@ def add_budget(at: AtCampaign, amount: float) -> int:
 def change(
     at: AtCampaign,
     *,
-    limit: Penalties = (),
+    limit: Sequence[str] = (),
     policy: PolicyName | None = None,
     expire_after: float | None = None,
     per_day: PerDay = None,
@@ -156,7 +156,7 @@ def change(
 ) -> int:
     """Go on with other limits, another policy or expiry; a new policy learns from the whole log.
 
-    limit: another number for a limit; X alone if there is one limit
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was
     policy: the policy from here on
     expire_after SECONDS: of tickets asked for from here on
     archive FILE: the archived events, which a new policy learns from too
@@ -168,7 +168,7 @@ def change(
 
     def act(campaign: tightrope.Campaign) -> None:
         if limit:
-            wanted["limits"] = by_name(limit, "--limit", task_of(campaign).limit_names)
+            wanted["limits"] = limits_of(limit, task_of(campaign).limit_names)
         campaign.change(**wanted, archives=archive)
 
     return changed(at, act, "changed")
