@@ -22,6 +22,7 @@ from tightrope import (
     Problem,
     Results,
     Scales,
+    Share,
     Task,
     ready_problem,
     simulate,
@@ -72,6 +73,21 @@ def test_another_text_is_refused_in_one_line(text):
         with pytest.raises(ProblemError, match=r"^limit.*must be") as caught:
             make()
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bound", ["least", "most"])
+@pytest.mark.parametrize("per", ["pull", "cost", "reward"])
+def test_a_share_is_a_text(bound, per):
+    share = Share(["a", "b c"], **{f"at_{bound}": 0.2}, per=per)
+    for text in (f"at {bound} 20% of {per} for a, b c", f"at {bound} 0.2 of {per}s for a,b c"):
+        assert Task(["a", "b c", "d"], {"some": text}).limit_kinds == (share,)
+        assert limits_of([f"some={text}"]) == {"some": share}
+    with pytest.raises(ProblemError, match=r"limit 'some'.*'x' is not an arm"):
+        Task(["a", "b"], {"some": f"at {bound} 20% for x"})
+    with pytest.raises(ProblemError, match=r"must lie between 0 and 1"):
+        Task(["a", "b"], {"some": f"at {bound} 120% for a"})
+    with pytest.raises(ProblemError, match=r"must be a number or a percentage"):
+        Task(["a", "b"], {"some": f"at {bound} many for a"})
 
 
 # A limit that can never bind.

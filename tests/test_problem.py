@@ -22,6 +22,7 @@ from tightrope.problem.distributions import (
     TwoPoint,
     Uniform,
 )
+from tightrope.problem.named import Named
 from tightrope.problem.ready import load_problem
 
 COIN = Bernoulli(0.5)
@@ -73,7 +74,7 @@ def problems(draw: st.DrawFn) -> Problem:
     names = draw(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True))
     limits = draw(st.tuples(*[limit] * count))
     own = st.lists(limit_names, min_size=count, max_size=count, unique=True)
-    limit_form = draw(st.just(limits) | own.map(lambda n: dict(zip(n, limits, strict=True))))
+    limit_form = draw(st.just(limits) | own.map(lambda n: Named(dict(zip(n, limits, strict=True)))))
     inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
     return Problem(
         [draw(arms(name, scales)) for name in names],

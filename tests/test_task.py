@@ -190,7 +190,11 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: Task(["a", ["b"]]), "arm name ['b']: must be a string, not empty"),  # type: ignore[list-item]
     (lambda: Task(["a", "b", "a"]), "arm 3: name 'a' is that of arm 1; names must differ"),
     (lambda: router(limits={"bad": Limit(0)}), "limit 'bad' = 0.0: must be positive"),
-    (lambda: router(limits={"bad": "one"}), "limit 'bad': 'one' must be a number or a percentage"),
+    (
+        lambda: router(limits={"bad": "one"}),
+        "limit 'bad': 'one' must be a number or a percentage, such as 0.05/pull, 5% per pull or 30"
+        " in total",
+    ),
     (lambda: router(limits={"": Limit(1)}), "limit name '': must be a string, not empty"),
     (lambda: router(limits={3: Limit(1)}), "limit name 3: must be a string, not empty"),
     (

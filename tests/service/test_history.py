@@ -405,13 +405,13 @@ VARIANTS = {
     "total": (two_arms({"bad": Limit(total=30)}), {}),
     "hard": (two_arms({"bad": Limit(total=30, hard=True)}), {}),
     "several bases": (
-        two_arms({"x": 0.5, "y": Limit(0.5, per="pull"), "z": Limit(0.9, per="reward")}),
+        two_arms({"x": Limit(0.5), "y": Limit(0.5, per="pull"), "z": Limit(0.9, per="reward")}),
         {},
     ),
     "impossible": (two_arms({"bad": Limit(1e-6, per="pull")}), {}),
-    "paper": (two_arms({"bad": 0.5}), {"stop": "paper"}),
-    "shadow": (two_arms({"bad": 0.5}), {"shadow": True}),
-    "paced": (two_arms({"bad": 0.5}), {"per_day": 60.0}),
+    "paper": (two_arms({"bad": Limit(0.5)}), {"stop": "paper"}),
+    "shadow": (two_arms({"bad": Limit(0.5)}), {"shadow": True}),
+    "paced": (two_arms({"bad": Limit(0.5)}), {"per_day": 60.0}),
     "known price": (Task(["a", "b"], {"bad": Limit(0.5)}, costs={"a": 0.25, "b": 0.5}), {}),
     "many arms": (Task([f"arm-{k}" for k in range(120)], {"bad": Limit(0.5)}), {}),
 }

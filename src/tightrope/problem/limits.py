@@ -31,6 +31,9 @@ OF = ("cost", "reward")  # channels that a limit may be on without a penalty of 
 TEXT = re.compile(  # a number or a percentage, what it is per, and whether it is hard
     r"([^\s/%]+)\s*(%?)\s*(?:(?:/|per)\s*(?:unit\s+of\s+)?(\w+)|in\s+(total))?(,\s*hard)?"
 )
+SHARE_TEXT = re.compile(  # which bound, a number or a percentage, of what, and the arms
+    r"at\s+(least|most)\s+([^\s%]+)\s*(%?)\s+(?:of\s+(pull|cost|reward)s?\s+)?for\s+(.+)"
+)
 Value = TypeVar("Value")
 Own = TypeVar("Own", bound="_Based")
 
@@ -318,7 +321,7 @@ def as_limit(value: object) -> Kind:
             raise ProblemError(f"{shown(dict(value))}: must have at_most or total")
         return Limit(**table)
     written = as_written(value)
-    return written if isinstance(written, Limit) else Limit(written)  # type: ignore[arg-type]
+    return written if isinstance(written, Kind) else Limit(written)  # type: ignore[arg-type]
 
 
 def as_written(value: object) -> object:
@@ -328,18 +331,35 @@ def as_written(value: object) -> object:
     (Limit(0.05, per='pull'), Limit(0.05, per='pull'), 0.03)
     >>> as_written("0.05 per cost"), as_written("30 in total")
     (Limit(0.05), Limit(total=30.0))
+    >>> as_written("at least 20% of pulls for Ada, Bo")
+    Share(['Ada', 'Bo'], at_least=0.2)
     """
-    return _limit_of_text(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    share = SHARE_TEXT.fullmatch(value.strip())
+    return _limit_of_text(value) if share is None else _share_of_text(value, *share.groups())
+
+
+def _amount(text: str, number: str, percent: str) -> float:
+    """The number, or percentage, that a text begins with."""
+    try:
+        return float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        allowed = "a number or a percentage, such as 0.05/pull, 5% per pull or 30 in total"
+        raise ProblemError(f"{shown(text)} must be {allowed}") from None
+
+
+def _share_of_text(
+    text: str, bound: str, number: str, percent: str, per: str | None, arms: str
+) -> Share:
+    share: Any = {f"at_{bound}": _amount(text, number, percent)}
+    return Share([arm.strip() for arm in arms.split(",")], **share, per=per or "pull")
 
 
 def _limit_of_text(text: str) -> float | Limit:
     found = TEXT.fullmatch(text.strip())
-    try:
-        number, percent, per, total, hard = found.groups() if found else ("", "", "", "", "")
-        amount = float(number) / (100.0 if percent else 1.0)
-    except ValueError:
-        allowed = "a number or a percentage, such as 0.05/pull, 5% per pull or 30 in total"
-        raise ProblemError(f"{shown(text)} must be {allowed}") from None
+    number, percent, per, total, hard = found.groups() if found else ("", "", "", "", "")
+    amount = _amount(text, number, percent)
     bases, per = (*BASES, "total"), per or total
     if per and per not in bases:
         raise ProblemError(f"{shown(text)}: {per!r} must be {', '.join(bases)}")

@@ -50,9 +50,10 @@ def warn_of_numbers(task: Task, given: object) -> None:
     if numbers:
         each = ", ".join(f"{name!r} = {number:g}" for name, number in numbers.items())
         one = next(iter(numbers.values()))
+        text = f"{100.0 * one:g}%" if one < 1.0 else f"{one:g}"
         warn_caller(
             f"limit {each}: a number alone means per unit of cost; say what it is per:"
-            f' Limit({one:g}, per="pull"), "{100.0 * one:g}% per pull" or, in the shell,'
+            f' Limit({one:g}, per="pull"), "{text} per pull" or, in the shell,'
             f' {one:g}/pull; Limit({one:g}) or "{one:g} per cost" keeps the meaning',
             LimitWarning,
         )

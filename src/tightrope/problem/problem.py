@@ -98,7 +98,12 @@ class Problem(Known, FromLogs):
     def __init__(
         self,
         arms: Sequence[Arm],
-        limit: float | Kind | Sequence[float] | Mapping[str, float | str | Kind] | None = None,
+        limit: float
+        | str
+        | Kind
+        | Sequence[float]
+        | Mapping[str, float | str | Kind]
+        | None = None,
         scales: Scales = UNSCALED,
         name: str = "",
         changes: Sequence[Change] = (),
@@ -337,7 +342,7 @@ class Problem(Known, FromLogs):
         rewards: npt.ArrayLike,
         penalties: npt.ArrayLike | None = None,
         *,
-        limit: float | Sequence[float] | None = None,
+        limit: float | str | Kind | Sequence[float] | None = None,
         limits: Mapping[str, float | str | Kind] | None = None,
         names: Sequence[str] | None = None,
         name: str = "",
