@@ -248,7 +248,7 @@ def test_fit_warns_of_a_number_and_refuses_what_never_binds(shell, tmp_path):
     assert "did you mean 0.03?" in err
     status, _, err = shell(*words, "bad=3/pulls")
     assert (status, err.count("\n")) == (2, 1)
-    assert "'pulls' must be cost, pull, reward, total" in err
+    assert "'pulls' must be cost, pull, reward or total" in err
 
 
 # One word for budgets.

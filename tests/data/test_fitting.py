@@ -388,7 +388,7 @@ def test_fit_never_writes_over_its_log(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--limit", "bad=0.3/pul"], "'/pul' must be one of /cost, /pull, /reward, /total"),
+        (["--limit", "bad=0.3/pul"], "'pul' must be cost, pull, reward or total"),
         (["--limit", "bad"], "--limit 'bad': must be NAME=VALUE"),
         (["--limit", "bad=x"], "'x' must be a number"),
         (["--limit", "bad=0"], "must be positive"),

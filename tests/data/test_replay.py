@@ -476,7 +476,7 @@ def test_a_table_in_the_shell(shell, files):
         ("--policy lyon", "--budget: is missing"),
         ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
-        ("--mixture a=1 --limit late=0.1/day", "'/day' must be one of /cost, /pull"),
+        ("--mixture a=1 --limit late=0.1/day", "'day' must be cost, pull, reward or total"),
         ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),
         ("--mixture a=1", "propensity: is missing"),
         ("--mixture a=1 --uniform --propensity chance", "--uniform: must not come with"),

@@ -360,9 +360,10 @@ def _limit_of_text(text: str) -> float | Limit:
     found = TEXT.fullmatch(text.strip())
     number, percent, per, total, hard = found.groups() if found else ("", "", "", "", "")
     amount = _amount(text, number, percent)
-    bases, per = (*BASES, "total"), per or total
-    if per and per not in bases:
-        raise ProblemError(f"{shown(text)}: {per!r} must be {', '.join(bases)}")
+    per = per or total
+    if per and per not in (*BASES, "total"):
+        allowed = f"{', '.join(BASES)} or total"
+        raise ProblemError(f"{shown(text)}: {per!r} must be {allowed}")
     if not per and not hard:
         return amount
     if per == "total":
