@@ -122,8 +122,9 @@ def test_the_message_names_what_was_meant():
         "limit 'bad' = 3 per pull: can never bind, because a penalty is at most 1 per pull;"
         " did you mean 0.03?"
     )
-    with pytest.raises(ProblemError, match=r"must be below 1$"):
-        Task(["a"], {"bad": "300/pull"})
+    for text, scale in (("300/pull", 1), ("0.05/pull", 0.03)):  # no percentage
+        with pytest.raises(ProblemError, match=rf"per pull; must be below {scale}\. If a penalty"):
+            Task(["a"], {"bad": text}, Scales(penalty=scale))
 
 
 NEVER = 'limits = { bad = { at_most = 3, per = "pull" }, worse = 0.5 }\n[[arms]]\nname = "a"\n'

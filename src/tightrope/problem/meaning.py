@@ -21,7 +21,7 @@ def require_binding(task: Task, names: Iterable[str]) -> None:
     """Raise a ``ProblemError`` if one of these limits is so large that no run can break it.
 
     A pull has a penalty of at most its scale, counts one pull, and costs at least the smallest
-    cost, if that is known. Its reward may be 0, so a limit per unit of reward may always bind.
+    cost on average, if that is known. Its reward may be 0, so a limit per reward may always bind.
     """
     least, growing = task.normal_smallest_cost or 0.0, cast(Named[float], task.scales.grow)
     for name in names:
@@ -29,12 +29,13 @@ def require_binding(task: Task, names: Iterable[str]) -> None:
         limit = task.limit_kinds[m]
         share = task.normal_limits[m] * limit.unit.pick(least, 1.0, 0.0)  # nan if in total
         if share >= 1.0 and (limit.of or name) not in growing:
-            most, likely = f"{limit.number / share:g}", f"{limit.number / 100.0:g}"
-            hint = f"did you mean {likely}? If a penalty can be larger, give its scale"
+            number, most = limit.number, f"{limit.number / share:g}"
+            percent = number >= 1.0 and share < 100.0
+            hint = f"did you mean {number / 100.0:g}?" if percent else f"must be below {most}."
             raise ProblemError(
-                f"{limit_title(task.limit_names, m)} = {limit.number:g} {limit.words}: can never"
-                f" bind, because a penalty is at most {most} {limit.unit.words};"
-                f" {hint if share < 100.0 else f'must be below {most}'}"
+                f"{limit_title(task.limit_names, m)} = {number:g} {limit.words}: can never bind,"
+                f" because a penalty is at most {most} {limit.unit.words}; {hint} If a penalty can"
+                " be larger, give its scale"
             )
 
 
