@@ -154,7 +154,11 @@ BAD_TOML = [
         "arm 1: 3: must be a table with keys among name, cost, reward, penalty, penalties, rows,"
         " weights",
     ),
-    (PAPER.replace("0.8", '"0.8"', 1), "limit = '0.8': must be a finite number"),
+    (
+        PAPER.replace("0.8", '"much"', 1),
+        "limit: 'much' must be a number or a percentage, such as 0.05/pull, 5% per pull or 30 in"
+        " total",
+    ),
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
     (PAPER.replace("0.8", "0", 1), "limit = 0.0: must be positive"),
     (PAPER.replace("0.8", "[1, -2]", 1), "limit 2 = -2.0: must be positive"),

@@ -397,9 +397,9 @@ def _read_limit(value: object, place: str) -> float | Kind:
     """A checked limit: the number alone if it is per unit of cost."""
     with at(place):
         written = as_written(value)
-        if not isinstance(written, Kind | Mapping):
-            return quantity(written, place)
-        limit = as_limit(written)
+        limit = as_limit(written) if isinstance(written, Kind | Mapping) else None
+    if limit is None:
+        return quantity(written, place)
     if isinstance(limit, Share):
         return limit
     return limit.with_number(quantity(limit.number, place)).short
