@@ -433,7 +433,7 @@ def changes(store: Any, later: Later) -> Live:
     campaign.reprice("c", cost=0.45)
     live.pulls(6, flight=2, most=12.0)  # some are above the cap
     assert live.campaign.refreshed().controller.cut, "nothing is above the cap"
-    campaign.change(limits={"bad": Limit(1.1)}, expire_after=FOR_EVER / 2)
+    campaign.change(limits={"bad": 1.1}, expire_after=FOR_EVER / 2)
     live.pulls(10, flight=2, most=0.5)
     campaign.change(policy="resolve:risk=0.1")
     return live.pulls(35, flight=2, most=0.5)

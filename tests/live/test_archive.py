@@ -190,10 +190,10 @@ def test_what_was_learned_by_an_earlier_policy_need_not_be_learned_again(path, m
 def test_other_limits_keep_their_names(campaign):
     pull(campaign, 4)
     with pytest.raises(InputError, match="did you mean 'complaints'"):
-        campaign.change(limits={"complaint": Limit(0.2)})
+        campaign.change(limits={"complaint": 0.2})
     campaign.change(limits={"complaints": Limit(0.2, per="pull")})
     assert campaign.status()["limits"] == {"complaints": {"at_most": 0.2, "per": "pull"}}
-    campaign.change(limits={"complaints": Limit(0.3)})
+    campaign.change(limits={"complaints": 0.3})
     assert campaign.status()["limits"] == {"complaints": {"at_most": 0.3, "per": "pull"}}
     pull(campaign, 4)
     assert campaign.verify().good
