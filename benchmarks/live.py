@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import page
-from tightrope import Controller, Task, open_campaign, parse_policy
+from tightrope import Controller, Limit, Task, open_campaign, parse_policy
 from tightrope.errors import ExhaustedError, WaitError
 from tightrope.live import Campaign
 from tightrope.live.events import START, Row, stored, text_of
@@ -36,7 +36,7 @@ from tightrope.live.stores.sqlite import TABLES
 
 ARMS, BATCH = 8, 64
 POLICY = "lyon"
-TASK = Task(arms=[f"arm {k}" for k in range(ARMS)], limits={"bad": 0.05})
+TASK = Task(arms=[f"arm {k}" for k in range(ARMS)], limits={"bad": Limit(0.05)})
 REPORT = {"cost": 0.5, "reward": 0.5, "penalty": 0.0}
 
 

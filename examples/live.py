@@ -4,7 +4,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from tightrope import Controller, Resolve, Scales, Task
+from tightrope import Controller, Limit, Resolve, Scales, Task
 
 CENTS = {"small": 0.2, "medium": 0.5, "large": 1.0}  # the truth, which the controller learns
 GOOD = {"small": 0.60, "medium": 0.75, "large": 0.90}
@@ -19,7 +19,8 @@ def answer(model: str) -> tuple[float, float, float]:
     return cost, float(luck < GOOD[model]), float(luck > 1.0 - BAD[model])
 
 
-task = Task(arms=list(CENTS), limits={"bad": 0.2}, scales=Scales(cost=1.2))  # bad answers per cent
+limits = {"bad": Limit(0.05, per="pull")}  # at most 5 % bad answers
+task = Task(arms=list(CENTS), limits=limits, scales=Scales(cost=1.2))
 controller = Controller(task, Resolve(), budget=300, seed=1)
 saved, harm = Path(tempfile.mkdtemp(), "campaign.snapshot"), 0.0
 while not controller.exhausted:
@@ -35,4 +36,4 @@ while not controller.exhausted:
 for name, pulls in zip(task.arms, controller.pulls, strict=True):
     print(f"{name}: {pulls} questions")
 print(f"spent {controller.spent:.1f} of {controller.budget:g} cents")
-print(f"bad answers per cent: {harm / controller.spent:.3f}")
+print(f"bad answers per question: {harm / sum(controller.pulls):.3f}")

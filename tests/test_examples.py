@@ -154,7 +154,7 @@ def test_live(printed):
     assert len(asked) == 3
     assert sum(asked) > 300, "the cheap models did most of it"
     assert 300 < number(r"spent NUMBER of 300 cents", printed) + 0.1 < 301.5
-    assert number(r"bad answers per cent: NUMBER", printed) == pytest.approx(0.2, abs=0.05)
+    assert number(r"bad answers per question: NUMBER", printed) == pytest.approx(0.05, abs=0.01)
 
 
 def test_client(printed):

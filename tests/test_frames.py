@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from tests.conftest import bernoulli_problem
-from tightrope import Arm, Problem, Scales, Stationary, TightropeError, TwoPoint, frames, simulate
+from tightrope import (
+    Arm,
+    Limit,
+    Problem,
+    Scales,
+    Stationary,
+    TightropeError,
+    TwoPoint,
+    frames,
+    simulate,
+)
 from tightrope.errors import InputError
 from tightrope.policies import FixedArm, UniformRandom
 
@@ -30,7 +40,7 @@ def dollars():
         for name, bad in (("a", TwoPoint(0, 0.25, 0.2)), ("b", TwoPoint(0, 0.25, 0.1)))
     ]
     scales = Scales(cost=5, reward=20, penalty={"bad": 0.25, "late": 4})
-    problem = Problem(arms, limits={"bad": 0.03, "late": 1.0}, scales=scales)
+    problem = Problem(arms, limits={"bad": Limit(0.03), "late": Limit(1.0)}, scales=scales)
     return simulate(problem, [UniformRandom(), FixedArm()], budgets=[50, 100], **FEW)
 
 
@@ -117,7 +127,9 @@ def test_the_first_that_is_installed(dollars, monkeypatch):
     assert type(dollars.to_frame()).__module__.startswith("pandas")
     without("pandas")
     assert type(dollars.to_frame()).__module__.startswith("polars")
-    with pytest.raises(TightropeError, match=r"need pandas, not installed; pip install pandas$"):
+    with pytest.raises(
+        TightropeError, match=r'need pandas, not installed; pip install "tightrope\[pandas\]"$'
+    ):
         dollars.to_frame("pandas")
     without("pandas", "polars")
     assert type(dollars.to_frame()).__module__.startswith("pyarrow")
@@ -125,7 +137,9 @@ def test_the_first_that_is_installed(dollars, monkeypatch):
     with pytest.raises(TightropeError, match="pandas, polars or pyarrow, not installed"):
         dollars.runs_frame()
     without("narwhals")
-    with pytest.raises(TightropeError, match=r"pip install 'tightrope\[frames\]'"):
+    with pytest.raises(
+        TightropeError, match=r'need narwhals, not installed; pip install "tightrope\[pandas\]"$'
+    ):
         dollars.to_frame()
 
 

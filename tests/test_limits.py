@@ -34,7 +34,7 @@ from tightrope.results import violations
 
 
 def router(**more):
-    given = {"limits": {"bad": Limit(0.05, per="pull"), "dollars": 0.004}}
+    given = {"limits": {"bad": Limit(0.05, per="pull"), "dollars": Limit(0.004)}}
     return Task(["haiku", "sonnet", "opus"], **given | more)
 
 
@@ -70,7 +70,7 @@ def test_a_limit_is_kept_as_it_was_said():
     ],
 )
 def test_toml_gives_a_limit_back(limit):
-    task = Task(["a", "b"], {"one": limit, "two": 0.5})
+    task = Task(["a", "b"], {"one": limit, "two": Limit(0.5)})
     assert Task.from_toml(task.to_toml()) == task
     assert Task.from_toml(task.to_toml()).limit_kinds[0] == limit
 
@@ -154,7 +154,10 @@ CASES = [
         {"bad": Limit(0.35, per="pull"), "cpa": Limit(0.9, of="cost", per="reward")},
         [("y", 0.35, "pull"), ("x", 0.9, "r")],
     ),
-    ({"bad": 0.8, "cpa": Limit(0.8, of="cost", per="reward")}, [("y", 0.8, "x"), ("x", 0.8, "r")]),
+    (
+        {"bad": Limit(0.8), "cpa": Limit(0.8, of="cost", per="reward")},
+        [("y", 0.8, "x"), ("x", 0.8, "r")],
+    ),
 ]
 
 
@@ -226,7 +229,7 @@ def costly(limits):
     [
         (Limit(0.3, per="pull"), lambda x, r, y: y - 0.3, lambda b: 0.0),
         (Limit(0.5, per="reward"), lambda x, r, y: y - 0.5 * r, lambda b: 0.0),
-        (0.2, lambda x, r, y: y, lambda b: 0.2 * b),
+        (Limit(0.2), lambda x, r, y: y, lambda b: 0.2 * b),
         (Limit(total=1.5), lambda x, r, y: y, lambda b: 1.5),
     ],
 )
@@ -413,7 +416,7 @@ def test_a_budget_of_pulls_makes_a_limit_per_pull_one_per_cost():
         for k, (_, r, y) in enumerate(MEANS)
     ]
     by_cost, by_pull = (
-        Problem(listed, limits={"bad": limit}, costs=1) for limit in (0.3, Limit(0.3, per="pull"))
+        Problem(listed, limits={"bad": Limit(0.3, per=per)}, costs=1) for per in ("cost", "pull")
     )
     for policy in (
         TSLP(),
@@ -480,11 +483,11 @@ BAD_KNOWN = [
     (lambda: Task(["a", "b"], costs=0), "costs = 0.0: must be positive"),
     (lambda: Task(["a"], skip="a"), "skip = 'a': must come with costs"),
     (
-        lambda: Task(["a"], {"bad": 1}, known={"bed": {"a": 1}}),
+        lambda: Task(["a"], {"bad": Limit(1)}, known={"bed": {"a": 1}}),
         "known: unknown limit 'bed'; did you mean 'bad'?",
     ),
     (
-        lambda: Problem(arms(*MEANS), limit=1, costs=1),
+        lambda: Problem(arms(*MEANS), limit=0.5, costs=1),
         "arm 'arm 0', cost: Bernoulli(p=0.4) must be the constant 1.0",
     ),
 ]
@@ -649,15 +652,15 @@ def test_who_knows_prices_breaks_the_limit_by_less(label):
 
 
 def test_lyon_s_width_is_that_of_the_reward_alone_where_costs_are_known():
-    task = Task(["a", "b"], {"bad": 0.3}, costs=0.5)
+    task = Task(["a", "b"], {"bad": Limit(0.3)}, costs=0.5)
     known, told = (
-        set_up(LyOn(), one, 100.0).constants for one in (task, Task(["a"], {"bad": 0.3}))
+        set_up(LyOn(), one, 100.0).constants for one in (task, Task(["a"], {"bad": Limit(0.3)}))
     )
     assert (known[3], told[3]) == (1.0, 0.0)
     rate, width = LyOn.reward_terms(known, 16.0, 8.0, 12.0)
     assert (rate, width) == (1.5, 4.0 / 8.0)  # sqrt(n) / cost
     assert LyOn.reward_terms(told, 16.0, 8.0, 12.0) == (1.5, 2.5 * 4.0 / 8.0)
-    sure = Task(["a"], {"bad": 0.3}, costs=0.5, known={"bad": {"a": 0.1}})
+    sure = Task(["a"], {"bad": Limit(0.3)}, costs=0.5, known={"bad": {"a": 0.1}})
     constants = set_up(LyOn(), sure, 100.0).constants
     assert LyOn.penalty_terms(constants, 16.0, 8.0, 4.0)[1] == 0.0  # known too
 

@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 import pytest
 from rich.console import Console
 
-from tightrope import Arm, Bernoulli, LyOn, Problem, Results, Stationary, oracle, simulate
+from tightrope import Arm, Bernoulli, Limit, LyOn, Problem, Results, Stationary, oracle, simulate
 from tightrope.cli import main
 from tightrope.names import LONGEST, in_csv, in_figure, in_table, in_text
 from tightrope.policies import UniformRandom
@@ -67,7 +67,7 @@ def named(name: str) -> Results:
         Arm(name, coin, Bernoulli(0.9), {name: coin, "other": coin}),
         Arm("plain", Bernoulli(0.6), coin, {name: Bernoulli(0.1), "other": Bernoulli(0.1)}),
     ]
-    problem = Problem(arms, limits={name: 0.7, "other": 0.9}, name=name)
+    problem = Problem(arms, limits={name: Limit(0.7), "other": Limit(0.9)}, name=name)
     policies = {name: LyOn(), f"{name}2": Stationary((0.5, 0.5)), "z": UniformRandom()}
     few = {"runs": 3, "backend": "python", "progress": False}
     return simulate(problem, policies, budgets=[20, 30], **few)

@@ -22,6 +22,7 @@ from tightrope.problem.distributions import (
     TwoPoint,
     Uniform,
 )
+from tightrope.problem.named import Named
 from tightrope.problem.ready import load_problem
 
 COIN = Bernoulli(0.5)
@@ -73,7 +74,7 @@ def problems(draw: st.DrawFn) -> Problem:
     names = draw(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True))
     limits = draw(st.tuples(*[limit] * count))
     own = st.lists(limit_names, min_size=count, max_size=count, unique=True)
-    limit_form = draw(st.just(limits) | own.map(lambda n: dict(zip(n, limits, strict=True))))
+    limit_form = draw(st.just(limits) | own.map(lambda n: Named(dict(zip(n, limits, strict=True)))))
     inside = st.floats(0, 1, exclude_min=True, exclude_max=True)
     return Problem(
         [draw(arms(name, scales)) for name in names],
@@ -153,7 +154,11 @@ BAD_TOML = [
         "arm 1: 3: must be a table with keys among name, cost, reward, penalty, penalties, rows,"
         " weights",
     ),
-    (PAPER.replace("0.8", '"0.8"', 1), "limit = '0.8': must be a finite number"),
+    (
+        PAPER.replace("0.8", '"much"', 1),
+        "limit: 'much' must be a number or a percentage, such as 0.05/pull, 5% per pull or 30 in"
+        " total",
+    ),
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
     (PAPER.replace("0.8", "0", 1), "limit = 0.0: must be positive"),
     (PAPER.replace("0.8", "[1, -2]", 1), "limit 2 = -2.0: must be positive"),

@@ -11,6 +11,7 @@ import pytest
 from tightrope import (
     Arm,
     Bernoulli,
+    Limit,
     LyOff,
     LyOn,
     Problem,
@@ -137,7 +138,7 @@ def made_up(problem: Problem, seed: int = 3, **record: str) -> Results:
 def test_violations_by_the_names_of_the_limits():
     coin = Bernoulli(0.5)
     arms = [Arm("a", coin, coin, {"late": coin, "bad": coin})]
-    named = made_up(Problem(arms, limits={"bad": 0.3, "late": 0.4})).summary()[0]
+    named = made_up(Problem(arms, limits={"bad": Limit(0.3), "late": Limit(0.4)})).summary()[0]
     assert named["violation"] == pytest.approx([0.1 - 0.3, 0.2 - 0.4])
     assert named["violations"] == {"bad": named["violation"][0], "late": named["violation"][1]}
     one = made_up(Problem([Arm("a", coin, coin, coin)], limit=2.0)).summary()[0]

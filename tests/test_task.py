@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_problem import limit_names, problems
+from tightrope import Limit
 from tightrope.errors import ProblemError
 from tightrope.problem import Arm, Change, Problem, Scales, Task
 from tightrope.problem.cells import DRAW_STEPS, Cells
 from tightrope.problem.distributions import Bernoulli, Beta, Constant, Discrete, TwoPoint, Uniform
 from tightrope.problem.mixtures import conflict
+from tightrope.problem.named import Named
 from tightrope.problem.outcomes import LEAST_MEAN
 from tightrope.problem.ready import load_problem, load_task, ready_problem
 
@@ -40,7 +42,7 @@ name = "opus"
 def router(**changed: object) -> Task:
     facts: dict[str, object] = {
         "arms": ["haiku", "opus"],
-        "limits": {"bad": 0.05, "dollars": 0.004},
+        "limits": {"bad": Limit(0.05), "dollars": Limit(0.004)},
         "scales": Scales(cost=2, penalty={"dollars": 0.05}),
         "smallest_cost": 0.5,
         "slack": 0.25,
@@ -61,7 +63,7 @@ def tasks(draw: st.DrawFn) -> Task:
     )
     return Task(
         draw(st.lists(st.text(min_size=1), min_size=1, max_size=4, unique=True)),
-        limits,
+        Named(limits),  # as a file has them: some can never bind
         scales,
         draw(st.text()),
         draw(st.none() | st.floats(1e-9 * scales.cost, scales.cost)),
@@ -113,8 +115,8 @@ def test_the_short_form_names_the_limits() -> None:
 
 
 def test_the_order_of_limits_counts() -> None:
-    assert router() != router(limits={"dollars": 0.004, "bad": 0.05})
-    assert router().scales != router(limits={"dollars": 0.004, "bad": 0.05}).scales
+    assert router() != router(limits={"dollars": Limit(0.004), "bad": Limit(0.05)})
+    assert router().scales != router(limits={"dollars": Limit(0.004), "bad": Limit(0.05)}).scales
 
 
 @given(tasks() | declared())
@@ -187,12 +189,16 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: Task(["a", ""]), "arm name '': must be a string, not empty"),
     (lambda: Task(["a", ["b"]]), "arm name ['b']: must be a string, not empty"),  # type: ignore[list-item]
     (lambda: Task(["a", "b", "a"]), "arm 3: name 'a' is that of arm 1; names must differ"),
-    (lambda: router(limits={"bad": 0}), "limit 'bad' = 0.0: must be positive"),
-    (lambda: router(limits={"bad": "1"}), "limit 'bad' = '1': must be a finite number"),
-    (lambda: router(limits={"": 1}), "limit name '': must be a string, not empty"),
-    (lambda: router(limits={3: 1}), "limit name 3: must be a string, not empty"),
+    (lambda: router(limits={"bad": Limit(0)}), "limit 'bad' = 0.0: must be positive"),
     (
-        lambda: router(limits={"cost": 1}),
+        lambda: router(limits={"bad": "one"}),
+        "limit 'bad': 'one' must be a number or a percentage, such as 0.05/pull, 5% per pull or 30"
+        " in total",
+    ),
+    (lambda: router(limits={"": Limit(1)}), "limit name '': must be a string, not empty"),
+    (lambda: router(limits={3: Limit(1)}), "limit name 3: must be a string, not empty"),
+    (
+        lambda: router(limits={"cost": Limit(1)}),
         "limit name 'cost': must not be that of another channel",
     ),
     (lambda: router(limits=[1, 2]), "limits = [1, 2]: must be numbers by name, or use limit"),
@@ -338,7 +344,7 @@ def test_a_problem_carries_what_is_declared(problem: Problem) -> None:
 def test_the_task_of_a_problem_is_a_plain_value_without_laws(mixed: Problem) -> None:
     plain = Task(
         mixed.names,
-        dict(zip(mixed.limit_names, mixed.limits, strict=True)),
+        Named(dict(zip(mixed.limit_names, mixed.limits, strict=True))),
         mixed.scales,
         mixed.name,
         mixed.task.smallest_cost,
@@ -376,7 +382,7 @@ def test_a_problem_travels_without_working_out_its_task(mixed: Problem) -> None:
 
 def test_a_million_arms_have_a_task_at_once() -> None:
     odds = np.linspace(0.1, 0.9, 1_000_000)
-    problem = Problem.from_bernoulli(odds, odds, odds, limits={"bad": 0.5})
+    problem = Problem.from_bernoulli(odds, odds, odds, limits={"bad": Limit(0.5)})
     task = problem.task
     assert task.arm_count == 1_000_000
     assert task.names[-1] == "arm 1000000"
@@ -395,7 +401,7 @@ def shop(**changed: object) -> Problem:
     arm = Arm("x", COIN, COIN, {"dollars": Uniform(0, 2), "bad": Bernoulli(0.1)})
     facts: dict[str, object] = {
         "arms": [arm, Arm("y", COIN, COIN, [COIN, Constant(1)])],
-        "limits": {"bad": 0.3, "dollars": 1.5},
+        "limits": {"bad": Limit(0.3), "dollars": Limit(1.5)},
         "scales": Scales(penalty={"dollars": 2}),
     }
     return Problem(**(facts | changed))  # type: ignore[arg-type]
@@ -458,7 +464,7 @@ def test_penalties_and_rows_in_the_order_of_named_limits() -> None:
 
 def test_the_same_numbers_with_other_names_are_another_problem() -> None:
     assert shop() != shop(
-        limits={"bad": 0.3, "euros": 1.5},
+        limits={"bad": Limit(0.3), "euros": Limit(1.5)},
         arms=[Arm("x", COIN, COIN, [COIN, COIN])],
         scales=Scales(penalty=(1, 2)),
     )
@@ -511,7 +517,7 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
         " laws",
     ),
     (
-        lambda: Problem.from_bernoulli([0.5], [0.5], [1.5], limits={"bad": 1}),
+        lambda: Problem.from_bernoulli([0.5], [0.5], [1.5], limits={"bad": Limit(1)}),
         "arm 1, bad: bernoulli p = 1.5: must lie in [0, 1]",
     ),
 ]

@@ -36,6 +36,7 @@ __all__ = [
     "InfeasibleError",
     "InfeasibleLimitsWarning",
     "InputError",
+    "LimitWarning",
     "LogWarning",
     "NotCompiledWarning",
     "NotFoundError",
@@ -189,6 +190,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 class InfeasibleLimitsWarning(UserWarning):
     """No mixture of a problem's arms keeps its limits, so no policy can keep them for long."""
+
+
+class LimitWarning(UserWarning):
+    """A named limit that is a number alone: it is per unit of cost, which is rarely meant."""
 
 
 class OutsideTheoryWarning(UserWarning):

@@ -1,28 +1,37 @@
 """Results as data frames of whichever library the user has, through narwhals.
 
-narwhals comes with ``pip install 'tightrope[frames]'`` and is imported when used. Letters: G
-budgets, R runs, M limits.
+narwhals is imported when used; ``pip install "tightrope[pandas]"`` brings it with pandas. Letters:
+G budgets, R runs, M limits.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError, TightropeError, nearest
+from tightrope.files import whole_file, write_text
+from tightrope.names import csv_text
+from tightrope.problem.rows import write_table
 from tightrope.statistics import Estimate
 from tightrope.summary import SummaryRow
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["LIBRARIES", "native", "run_columns", "summary_columns"]
+__all__ = ["LIBRARIES", "native", "run_columns", "summary_columns", "write_columns"]
 
-LIBRARIES = ("pandas", "polars", "pyarrow")
+INSTALLED_BY = {  # each with narwhals
+    "pandas": '"tightrope[pandas]"',
+    "polars": '"tightrope[frames]" polars',
+    "pyarrow": '"tightrope[data]"',
+}
+LIBRARIES = tuple(INSTALLED_BY)
 KINDS = {str: "String", int: "Int64", float: "Float64"}
 
 Columns = dict[str, tuple[type, Any]]  # by name: the type of its values, and a list or an array
@@ -127,12 +136,20 @@ def _library(backend: str | None) -> str:
     if backend is not None and backend not in LIBRARIES:
         raise InputError(f"backend = {backend!r} is unknown; {nearest(str(backend), LIBRARIES)}")
     found = [name for name in ([backend] if backend else LIBRARIES) if find_spec(name)]
-    if not found:
-        _refuse(backend or "pandas, polars or pyarrow", backend or "pandas")
-    if not find_spec("narwhals"):
-        _refuse("narwhals", "'tightrope[frames]'")
-    return found[0]
-
-
-def _refuse(missing: str, wanted: str) -> NoReturn:
+    if found and find_spec("narwhals"):
+        return found[0]
+    missing = "narwhals" if found else backend or "pandas, polars or pyarrow"
+    wanted = INSTALLED_BY[found[0] if found else backend or "pandas"]
     raise TightropeError(f"data frames need {missing}, not installed; pip install {wanted}")
+
+
+def write_columns(columns: Columns, path: str | os.PathLike[str]) -> None:
+    """Write the columns as CSV or Parquet, as the name ends; None in them is a missing value."""
+    values = [column for _, column in columns.values()]
+    if os.fspath(path).endswith(".csv"):
+        lists = [column if isinstance(column, list) else column.tolist() for column in values]
+        write_text(path, csv_text([columns, *zip(*lists, strict=True)]))
+    else:
+        names = dict(zip(columns, values, strict=True))
+        with whole_file(path) as file:
+            write_table(file, names)

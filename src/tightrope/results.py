@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tightrope.errors import InfeasibleError, ProblemError, ResultsError
 from tightrope.files import Declared, read_arrays, read_header, write_arrays
-from tightrope.frames import native, run_columns, summary_columns
+from tightrope.frames import Columns, native, run_columns, summary_columns, write_columns
 from tightrope.names import in_table, listed
 from tightrope.optimum.exact import optimum
 from tightrope.problem import Known, Problem, Scales, Task, table_of
@@ -36,6 +36,7 @@ __all__ = [
     "SummaryRow",
     "limit_bases",
     "net_penalties",
+    "require_results_name",
     "violations",
 ]
 
@@ -230,9 +231,12 @@ class Results:
         There is a column ``penalty`` or, for named limits, one ``penalty_NAME`` per limit.
         ``backend`` as for :meth:`to_frame`.
         """
+        return native(self._run_columns(), backend)
+
+    def _run_columns(self) -> Columns:
+        """The columns of :meth:`runs_frame`."""
         runs = {record.label: record.runs for record in self.records}
-        columns = run_columns(runs, self.budgets, self.run_numbers, self.problem.task)
-        return native(columns, backend)
+        return run_columns(runs, self.budgets, self.run_numbers, self.problem.task)
 
     def to_pandas(self) -> Any:
         """The same as ``to_frame("pandas")``."""
@@ -286,15 +290,22 @@ class Results:
                 )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file (a zip of arrays and a JSON header with a checksum), atomically.
+        """Write one file, atomically; how its name ends says which kind.
 
-        Interrupted results replace complete ones only if ``overwrite`` is True.
+        ``.npz``, or a name without an ending: everything, for :meth:`load` (arrays and a JSON
+        header with a checksum). ``.csv`` and ``.parquet``: the rows of :meth:`runs_frame`, which
+        are not loaded again; Parquet needs pyarrow or polars. Interrupted results replace complete
+        ones only if ``overwrite`` is True.
         """
+        require_results_name(path)
         if not (self.complete or overwrite) and _holds_complete(path):
             raise ResultsError(
                 f"{os.fspath(path)} holds complete results, these were interrupted; name another"
                 " file, or overwrite=True"
             )
+        if os.path.splitext(path)[1] in (".csv", ".parquet"):
+            write_columns(self._run_columns(), path)
+            return
         kept = [f.name for f in fields(Record) if f.name not in NOT_IN_HEADER]
         header = {
             "format": FORMAT,
@@ -328,6 +339,16 @@ class Results:
             records.append(Record(normalised_runs=runs, **known))
         known = {name: _hashed(header[name]) for name in FACTS if name in header}
         return cls(problem, run_numbers=arrays["run_numbers"], records=tuple(records), **known)
+
+
+def require_results_name(path: str | os.PathLike[str]) -> None:
+    """Raise a ``ResultsError`` unless results can be saved under this name; see ``save``."""
+    suffix = os.path.splitext(path)[1]
+    if suffix not in ("", ".npz", ".csv", ".parquet"):
+        allowed = ".npz (to load it again), .csv or .parquet"
+        raise ResultsError(
+            f"file {os.fspath(path)!r}: {suffix!r} is unknown; must end in {allowed}"
+        )
 
 
 def _hashed(value: Any) -> Any:

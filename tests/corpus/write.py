@@ -175,16 +175,20 @@ def paper() -> Problem:
 
 
 TASKS = {  # limits that bind, so that decisions are mixtures
-    "one": Task(["a", "b", "c"], {"bad": 1.2}),
+    "one": Task(["a", "b", "c"], {"bad": Limit(1.2)}),
     "none": Task(["a", "b", "c"]),
-    "two": Task(["a", "b", "c"], {"bad": 0.9, "usd": 0.025}, Scales(cost=2, penalty={"usd": 0.05})),
+    "two": Task(
+        ["a", "b", "c"],
+        {"bad": Limit(0.9), "usd": Limit(0.025)},
+        Scales(cost=2, penalty={"usd": 0.05}),
+    ),
     "expected": Task(
         ["a", "b", "c"],
-        {"bad": 1.2},
+        {"bad": Limit(1.2)},
         expected={"a": {"cost": 0.5, "reward": 0.7}, "c": {"bad": 0.2, "reward": 0.1}},
     ),
-    "safe": Task(["a", "b", "c"], {"bad": 1.5}, safe="a", safe_rates={"bad": 0.7}),
-    "hard": Task(["a", "b", "c"], {"bad": Limit(total=240, hard=True), "usd": 1.0}),
+    "safe": Task(["a", "b", "c"], {"bad": Limit(1.5)}, safe="a", safe_rates={"bad": 0.7}),
+    "hard": Task(["a", "b", "c"], {"bad": Limit(total=240, hard=True), "usd": Limit(1.0)}),
     "bases": Task(
         ["a", "b", "c"],
         {
@@ -194,22 +198,22 @@ TASKS = {  # limits that bind, so that decisions are mixtures
             "sum": Limit(total=160),
         },
     ),
-    "shares": Task(["a", "b", "c"], {"bad": 1.2, "new": Share(["c"], at_least=0.2)}),
+    "shares": Task(["a", "b", "c"], {"bad": Limit(1.2), "new": Share(["c"], at_least=0.2)}),
     "known": Task(
         ["a", "b", "c", "no"],
-        {"bad": 0.5, "usd": 0.4},
+        {"bad": Limit(0.5), "usd": Limit(0.4)},
         costs={"a": 0.9, "b": 0.5, "c": 0.25, "no": 0.1},
         known={"usd": {"a": 0.5, "b": 0.2, "c": 0.1, "no": 0.0}},
         skip="no",
     ),
     "growing": Task(
         ["a", "b", "c"],
-        {"bad": 1.2, "usd": 0.3},
+        {"bad": Limit(1.2), "usd": Limit(0.3)},
         Scales(penalty={"usd": 0.125}, grow={"usd": 1.0, "reward": 8.0}),
     ),
     "growing-known": Task(
         ["a", "b", "c"],
-        {"bad": 0.9, "usd": 0.3},
+        {"bad": Limit(0.9), "usd": Limit(0.3)},
         Scales(penalty={"usd": 0.125}, grow={"usd": 1.0}),
         costs={"a": 0.7, "b": 0.3, "c": 0.3},
     ),
@@ -458,7 +462,7 @@ def kinds(store: Any, later: Later) -> Iterator[Live]:
     days = [time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(now + d * 86400)) for d in (0, 9)]
     paced = {"release": "even", "starts": days[0], "ends": days[1], "per_day": 12.0}
     yield made("paced", "one", "resolve", **paced).pulls(25, flight=1)
-    soft = Task(["a", "b"], {"bad": 0.6}, Scales(cost=0.25, grow=["cost"]))
+    soft = Task(["a", "b"], {"bad": Limit(0.6)}, Scales(cost=0.25, grow=["cost"]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield made("soft", "soft", "resolve", task=soft).pulls(15, most=1.5)
@@ -585,7 +589,9 @@ def observed() -> Problem:
         "score": (random.integers(0, 3, 10_500) / 2).tolist(),
         "bad": random.integers(0, 2, 10_500).astype(float).tolist(),
     }
-    return Problem.from_frame(columns, arm="arm", cost="usd", reward="score", limits={"bad": 1.2})
+    return Problem.from_frame(
+        columns, arm="arm", cost="usd", reward="score", limits={"bad": Limit(1.2)}
+    )
 
 
 def mixed() -> Problem:
@@ -631,8 +637,8 @@ def write_results(folder: Path, work: Path) -> None:
         "observed": simulate(observed(), policies[1], budgets=20, runs=4, backend="python"),
     }  # fmt: skip
     for name, results in made.items():
-        results.save(work / f"{name}.results")
-        packed(folder / "results" / f"{name}.results.gz", (work / f"{name}.results").read_bytes())
+        results.save(work / f"{name}.npz")
+        packed(folder / "results" / f"{name}.results.gz", (work / f"{name}.npz").read_bytes())
     found = {name: runs_of(results) for name, results in made.items()}
     packed(folder / "results.json.gz", json.dumps(found).encode())
 

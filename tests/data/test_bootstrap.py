@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tightrope import Arm, Bernoulli, Change, LyOn, Problem, oracle, simulate
+from tightrope import Arm, Bernoulli, Change, Limit, LyOn, Problem, oracle, simulate
 from tightrope import optimum as exact_optimum
 from tightrope.data import bootstrap
 from tightrope.data import draws as module
@@ -193,7 +193,7 @@ def test_a_chance_is_wilsons_and_wider_where_draws_differ():
 
 
 def test_it_is_shown_with_both_parts():
-    problem = Problem([unit_cost_arm("seen", np.arange(5) / 5, 0.1)], limits={"<b>": 0.5})
+    problem = Problem([unit_cost_arm("seen", np.arange(5) / 5, 0.1)], limits={"<b>": Limit(0.5)})
     found = bootstrap(problem, FixedArm(1), budgets=20, runs=100, seed=1)
     text, html = str(found), found._repr_html_()
     assert "of the simulation" in text

@@ -254,7 +254,7 @@ def test_the_terminal_has_eighty_columns(shell, monkeypatch):
     [
         ("--budget 0", "budget = 0.0: must be a positive, finite number"),
         ("--budget 9 --limit bad=1", "limit 'bad' is unknown; known: penalty"),
-        ("--budget 9 --limit x", "--limit x: 'x' must be a number"),
+        ("--budget 9 --limit x", "--limit penalty=x: 'x' must be a number or a percentage"),
         ("--budget 9 --limit 1 --limit 2", "--limit 2: 'penalty' is given twice"),
         ("--budget 9 --earn -1", "earn = -1.0 must be above 0, in units of reward"),
         ("--budget 9 --earn 5 --chance 1", "chance = 1.0 must lie between 0 and 1"),

@@ -72,7 +72,7 @@ def table() -> FullTable:
 
 @pytest.fixture(scope="module")
 def task(table):
-    return task_of(table, {"bad": 0.01})
+    return task_of(table, {"bad": Limit(0.01)})
 
 
 def totals(row, budget):
@@ -130,7 +130,7 @@ def test_shuffles_have_the_mean_and_the_spread_of_draws_without_replacement():
     for again in (False, True):
         (row,) = replay(
             table,
-            task_of(table, {"bad": 0.5}),
+            task_of(table, {"bad": Limit(0.5)}),
             LyOn(),
             budget=39,
             orders=1500,
@@ -147,7 +147,7 @@ def test_shuffles_have_the_mean_and_the_spread_of_draws_without_replacement():
 
 
 def test_rows_with_replacement_are_a_simulation(table):
-    problem = problem_of(table, {"bad": 0.01})
+    problem = problem_of(table, {"bad": Limit(0.01)})
     simulated = simulate(problem, LyOn(), budgets=6000, runs=4000, seed=3, progress=False)
     (expected,) = simulated.rows()
     (drawn_again,) = replay(
@@ -178,7 +178,7 @@ def test_every_policy_meets_the_same_orders_and_a_seed_says_which(table, task):
 def test_rejection_is_right_where_the_logger_looked_at_what_moves_outcomes():
     """The rows of arm c are mostly of the second context, in which it earns less."""
     log, _ = drawn(np.random.default_rng(21), 40_000)
-    task = task_of(log, {"bad": 0.5})
+    task = task_of(log, {"bad": Limit(0.5)})
     found = replay(log, task, {"c": Turns("2"), "any": Coin("012")}, budget=1500, orders=3)
     truth = MEANS.mean(axis=0)  # [arm, channel]
     for row, means in zip(found.rows, (truth[2], truth.mean(axis=0)), strict=True):
@@ -273,12 +273,11 @@ def test_violations_in_the_terms_of_every_limit():
     assert (ended.pulls, ended.out_of_rows) == (4, 0), "ended by the limit"
 
 
+ONE = {"bad": Limit(0.01)}
 TWO = {"bad": Limit(total=50), "b": Share(["b"], at_least=0.5)}
 
 
-@pytest.mark.parametrize(
-    ("policy", "limits"), [(LyOn(), {"bad": 0.01}), (Turns(), {"bad": 0.01}), (Turns(), TWO)]
-)
+@pytest.mark.parametrize(("policy", "limits"), [(LyOn(), ONE), (Turns(), ONE), (Turns(), TWO)])
 def test_a_row_is_told_like_its_parts(table, policy, limits):
     task = task_of(table, limits)
     one, two = (Controller(task, policy, budget=5000) for _ in range(2))
@@ -294,9 +293,9 @@ def test_a_row_is_told_like_its_parts(table, policy, limits):
 
 
 def test_scales_that_grow_do_so_in_replay(table):
-    task = Task(table.arms, {"bad": 0.01}, scales=Scales(cost=10, grow=True))
+    task = Task(table.arms, {"bad": Limit(0.01)}, scales=Scales(cost=10, grow=True))
     (grown,) = replay(table, task, Turns("01"), budget=3000, orders=2)
-    (wide,) = replay(table, {"bad": 0.01}, Turns("01"), budget=3000, orders=2)
+    (wide,) = replay(table, {"bad": Limit(0.01)}, Turns("01"), budget=3000, orders=2)
     assert grown.reward_rate == wide.reward_rate
 
 
@@ -305,7 +304,7 @@ def test_what_the_task_knows_must_be_in_the_rows(table):
     outcomes[:, :, 0] = [2.0, 5.0]
     outcomes[8, 1, 0] = 4.0
     priced = FullTable(table.arms, table.penalties, outcomes)
-    task = Task(table.arms, {"bad": 0.01}, Scales(reward=2), costs={"a": 2, "b": 5})
+    task = Task(table.arms, {"bad": Limit(0.01)}, Scales(reward=2), costs={"a": 2, "b": 5})
     with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, which the task"):
         replay(priced, task, Turns(), budget=100)
 
@@ -323,7 +322,7 @@ def test_a_limit_in_total_is_for_the_planned_budget():
 def test_policies_that_know_the_laws_need_a_problem(table, task):
     with pytest.raises(PolicyError, match="lyoff"):
         replay(table, task, LyOff(), budget=500)
-    found = replay(table, {"bad": 0.01}, Knowing(), budget=500, orders=2)
+    found = replay(table, {"bad": Limit(0.01)}, Knowing(), budget=500, orders=2)
     assert (found.rows[0].pull_share, found.rows[0].knows) == ((0.0, 1.0), "laws")
 
 
@@ -352,7 +351,7 @@ def test_tasks_and_logs_that_do_not_fit(table, task):
     with pytest.raises(
         InputError, match="limit 'late': the data has no such penalty; known: 'bad'"
     ):
-        task_of(table, {"late": 0.1})
+        task_of(table, {"late": Limit(0.1)})
     log = even_log()
     bare = Log(log.arms, (), log.chosen, log.outcomes)
     with pytest.raises(InputError, match="propensity: is missing"):
@@ -398,7 +397,7 @@ def test_shapes_of_tables():
 
 def test_a_problem_of_a_log_weighs_rows_by_their_propensities():
     log, _ = drawn(np.random.default_rng(2), 30_000)
-    problem = problem_of(log, {"bad": 0.5})
+    problem = problem_of(log, {"bad": Limit(0.5)})
     for arm, truth in zip(problem.arms, MEANS.mean(axis=0), strict=True):
         assert [law.mean for law in arm.laws] == pytest.approx(truth, abs=0.03)
 
@@ -477,7 +476,7 @@ def test_a_table_in_the_shell(shell, files):
         ("--policy lyon", "--budget: is missing"),
         ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
-        ("--mixture a=1 --limit late=0.1/day", "'/day' must be one of /cost, /pull"),
+        ("--mixture a=1 --limit late=0.1/day", "'day' must be cost, pull, reward or total"),
         ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),
         ("--mixture a=1", "propensity: is missing"),
         ("--mixture a=1 --uniform --propensity chance", "--uniform: must not come with"),

@@ -157,7 +157,8 @@ def use(text, problem):
     assert Controller.restore(controller.snapshot()) == controller
 
 def case(name, text, means=ONE, limits=None, **more):
-    use(text, Problem(arms(means), limits={"bad": 0.8} if limits is None else limits, **more))
+    limits = {"bad": Limit(0.8)} if limits is None else limits
+    use(text, Problem(arms(means), limits=limits, **more))
     print(json.dumps([name, len(list(folder.rglob("*.nbc")))]))
 
 case("plain", "resolve")
@@ -172,19 +173,19 @@ case("discount", "resolve:discount0=1")
 case("watch", "resolve:watch=0.1")
 case("all of it", "resolve:window0=1", means=[*ONE, (0.5, 0.5, 0.5)],
      limits={"bad": Limit(0.4, per="pull")}, expected={"arm 2": {"reward": 0.5}})
-LIMITS = {"bad": 0.8, "slow": Limit(0.7, per="pull"), "dear": Limit(total=9, hard=True)}
+LIMITS = {"bad": Limit(0.8), "slow": Limit(0.7, per="pull"), "dear": Limit(total=9, hard=True)}
 case("three limits", "resolve", means=THREE, limits=LIMITS)
 case("two limits", "resolve", means=[m[:4] for m in THREE],
-     limits={"bad": Limit(0.6, per="reward"), "slow": 0.7})
+     limits={"bad": Limit(0.6, per="reward"), "slow": Limit(0.7)})
 case("no limit", "resolve", means=[m[:2] for m in ONE], limits={})
 case("two limits, window", "resolve:window0=1", means=[m[:4] for m in THREE],
-     limits={"bad": 0.6, "slow": 0.7})
+     limits={"bad": Limit(0.6), "slow": Limit(0.7)})
 case("an index", "lyon:window0=1")
 case("an index, hard", "lyon", limits={"bad": Limit(total=3, hard=True)})
 case("an index, discount", "lyon:discount0=1", means=[*ONE, (0.5, 0.5, 0.5)])
 case("an index, three limits", "lyon:window0=1", means=THREE, limits=LIMITS)
 case("an index, two limits", "lyon:discount0=1", means=[m[:4] for m in THREE],
-     limits={"bad": 0.6, "slow": 0.7})
+     limits={"bad": Limit(0.6), "slow": Limit(0.7)})
 """
 
 

@@ -36,14 +36,14 @@ def problem_of(*limits, **more):
 
 
 PROBLEMS = {
-    "one limit": problem_of(0.8),
+    "one limit": problem_of(Limit(0.8)),
     "no limit": problem_of(),
-    "two limits": problem_of(0.8, 0.7),
+    "two limits": problem_of(Limit(0.8), Limit(0.7)),
     "per pull": problem_of(Limit(0.4, per="pull")),
     "per reward": problem_of(Limit(0.7, per="reward")),
     "hard": problem_of(Limit(total=10, hard=True)),
     "of every kind": problem_of(Limit(0.5, per="pull"), Limit(total=12, hard=True)),
-    "expected": problem_of(0.8, expected={"arm 2": {"cost": 0.6, "reward": 0.5, "a": 0.3}}),
+    "expected": problem_of(Limit(0.8), expected={"arm 2": {"cost": 0.6, "reward": 0.5, "a": 0.3}}),
 }
 
 

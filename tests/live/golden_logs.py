@@ -49,7 +49,7 @@ def refused(act, *arguments, **options):
 
 def tickets():
     """What may happen to a ticket, with one account."""
-    made = Made(12.5, Task(["a", "b"], {"bad": 0.4}))
+    made = Made(12.5, Task(["a", "b"], {"bad": Limit(0.4)}))
     campaign = made.campaign
     for name in "abcdefgh":
         campaign.ask(name)
@@ -78,7 +78,7 @@ def tickets():
 
 def changes():
     """What may happen to a campaign."""
-    made = Made(100, Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7}), per_day=50)
+    made = Made(100, Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7}), per_day=50)
     campaign = made.campaign
     campaign.ask("x")
     campaign.add_arm("c", cost=0.5)

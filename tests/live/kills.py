@@ -22,13 +22,13 @@ from pathlib import Path
 
 from tests.live.cheap import Rotation  # nothing is compiled: processes are short-lived
 from tests.live.ledger_model import Model, follow
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, StoreError
 from tightrope.live import turns
 
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
-TASK = Task(list(ARMS), {"bad": 0.4})
+TASK = Task(list(ARMS), {"bad": Limit(0.4)})
 START, MORE, EVERY = 20.0, 20.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 

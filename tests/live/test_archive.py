@@ -17,7 +17,7 @@ from tightrope.policies import FixedArm, UniformRandom
 from tightrope.problem import Arm
 from tightrope.problem.distributions import Bernoulli
 
-TASK = Task(["mail", "call"], {"complaints": 0.5})
+TASK = Task(["mail", "call"], {"complaints": Limit(0.5)})
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tightrope.live.stores.locks import Locks
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 
-TASK = Task(["a", "b"], {"bad": 0.4})
+TASK = Task(["a", "b"], {"bad": Limit(0.4)})
 DAY = 86_400_000_000
 
 
@@ -150,7 +150,7 @@ def test_a_cost_above_the_largest_is_an_overrun_whatever_number_it_is(store, abo
 
 
 def test_a_known_price_with_the_noise_of_floats_is_no_overrun(store):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7})
     campaign = start(store, task=task)
     ticket = campaign.ask()
     assert ticket.arm == "a"
@@ -220,7 +220,7 @@ def test_the_arm_that_was_pulled_may_be_true(store):
 
 
 def test_arms_may_come_with_numbers_of_numpy(store):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7})
     campaign = start(store, task=task)
     campaign.add_arm(np.str_("c"), cost=np.float32(0.5))
     campaign.reprice(np.int64(2), cost=np.float64(0.25))
@@ -269,7 +269,7 @@ def test_a_policy_that_fails_leaves_no_trace(store):
 
 
 def test_a_retired_arm_buys_no_hope(store):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.1, "b": 1.0})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.1, "b": 1.0})
     campaign = start(store, task=task, budget=1.5)
     campaign.retire_arm("a")
     ticket = campaign.ask()
@@ -285,7 +285,7 @@ def test_a_retired_arm_buys_no_hope(store):
 
 def test_a_price_is_the_one_of_the_ask(store):
     """What is in flight when a price changes is paid as it was reserved; so is what is repeated."""
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7})
     for price, name in ((0.5, "dearer"), (0.2, "cheaper")):
         campaign = open_campaign(store, name, task=task, budget=10, policy=Rotation())
         for ticket in "xyz":
@@ -311,7 +311,7 @@ def test_a_price_is_the_one_of_the_ask(store):
 
 @pytest.mark.parametrize("how", [{"stop": "paper"}, {"shadow": True}], ids=str)
 def test_a_price_is_the_one_of_the_ask_where_nothing_is_reserved(store, how):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7})
     campaign = open_campaign(
         store, "one", task=task, budget=10, policy=Rotation(), expire_after=60, **how
     )
@@ -338,7 +338,7 @@ def test_a_price_is_the_one_of_the_ask_where_nothing_is_reserved(store, how):
 
 
 def test_a_promise_without_its_safe_arm_is_exhausted(store):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.1, "b": 1.0}, safe="b", slack=0.2)
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.1, "b": 1.0}, safe="b", slack=0.2)
     options = {"task": task, "budget": 1.5, "policy": "resolve:risk=0.05"}
     campaign = open_campaign(store, "one", **options)
     with pytest.raises(InputError, match="must leave the safe arm 'b'"):

@@ -35,7 +35,7 @@ from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import POLICIES
 from tightrope.policies.base import set_up
 
-TASK = Task(["a", "b"], {"bad": 0.4})
+TASK = Task(["a", "b"], {"bad": Limit(0.4)})
 WAIT = 600  # seconds until a ticket expires
 LATER = WAIT * 1_000_000  # microseconds
 
@@ -132,7 +132,7 @@ def test_p2_conservation_after_every_event_in_whole_ticks(store, clock):
 
 
 def test_p2_conservation_hard_reserves_the_largest_cost_or_the_known_price(store):
-    task = Task(["a", "b"], {"bad": 0.4}, costs={"a": 0.3, "b": 0.7})
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.3, "b": 0.7})
     campaign = start(store, budget=1.5, task=task)
     assert [campaign.ask().reserved for _ in range(2)] == [0.3, 0.7]
     assert campaign.ask().arm == "a"  # the other one does not fit any more
@@ -155,9 +155,9 @@ def test_p2_conservation_an_overrun_is_recorded_in_full_and_pauses(store):
 
 def test_p2_conservation_a_growing_cost_without_a_cap_is_soft_and_says_so(store):
     with pytest.warns(SoftBudgetWarning, match="may overspend"):
-        campaign = start(store, task=Task(["a"], {"bad": 0.4}, Scales(grow=["cost"])))
+        campaign = start(store, task=Task(["a"], {"bad": Limit(0.4)}, Scales(grow=["cost"])))
     assert (campaign.status()["stop"], campaign.ask().reserved) == ("soft", 0.0)
-    capped = Task(["a"], {"bad": 0.4}, Scales(grow={"cost": 10.0}))
+    capped = Task(["a"], {"bad": Limit(0.4)}, Scales(grow={"cost": 10.0}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         campaign = start(store, task=capped, name="two")

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.live.cheap import Rotation
 from tests.live.ledger_model import Model
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, InputError, ReportError
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores.sqlite import SQLiteStore
@@ -32,7 +32,7 @@ class TwoHandles(RuleBasedStateMachine):
         self.folder, self.at = Path(tempfile.mkdtemp()), 1_700_000_000 * SECOND
         self.path = str(self.folder / "campaigns.db")
         self.stores = [self.opened(), self.opened()]
-        options = {"task": Task(["a", "b"], {"bad": 0.4}), "policy": Rotation()}
+        options = {"task": Task(["a", "b"], {"bad": Limit(0.4)}), "policy": Rotation()}
         options["on_overrun"] = on_overrun
         open_campaign(self.stores[0], "one", budget=budget, expire_after=60, **options)
         self.handles = [Campaign(store, "one") for store in self.stores]

@@ -21,6 +21,7 @@ from tightrope import (
     Arm,
     Bernoulli,
     Controller,
+    Limit,
     LyOff,
     LyOn,
     Problem,
@@ -274,7 +275,11 @@ def test_numbers_of_any_kind_are_taken(paper, policy):
 
 
 def test_penalties_by_name_or_in_order():
-    task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004}, Scales(penalty=(1.0, 0.05)))
+    task = Task(
+        ["haiku", "opus"],
+        {"bad": Limit(0.05), "dollars": Limit(0.004)},
+        Scales(penalty=(1.0, 0.05)),
+    )
     given = [
         [0.5, 0.003],
         (0.5, 0.003),

@@ -17,7 +17,7 @@ from tightrope.live.background import Background
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, set_up
 
-TASK = Task(["a", "b", "c"], {"bad": 0.4}, smallest_cost=0.2, slack=0.5, safe="b")
+TASK = Task(["a", "b", "c"], {"bad": Limit(0.4)}, smallest_cost=0.2, slack=0.5, safe="b")
 MEANS = {"a": (0.6, 0.7, 0.3), "b": (0.4, 0.4, 0.05), "c": (0.5, 0.5, 0.2)}
 LABELS = sorted(
     {
@@ -124,7 +124,7 @@ def test_two_hundred_asks_without_a_tell_are_no_herd(label):
 
 def test_an_allowance_is_charged_with_what_is_in_flight():
     """500 asks at once spread as 500 asks one by one would, not as one asked 500 times."""
-    task = Task(["bold", "calm"], {"bad": 0.2}, costs=1)
+    task = Task(["bold", "calm"], {"bad": Limit(0.2)}, costs=1)
     outcomes = {0: (0.9, 0.5), 1: (0.5, 0.0)}
     controller = Controller(task, Resolve(), 1000, seed=2)
     for _ in range(200):
@@ -232,12 +232,16 @@ def test_a_safe_arm_cannot_leave():
 
 
 def test_a_promise_rests_on_the_scales():
-    grows = Task(["a", "b"], {"bad": 0.4}, "grow", safe="b")
+    grows = Task(["a", "b"], {"bad": Limit(0.4)}, "grow", safe="b")
     policy = Resolve(risk=0.05).for_task(grows)
     assert type(policy) is Resolve  # without the guard, and it says so
     assert "rests on scales that do not grow" in set_up(policy, grows, 100).warning
     task = Task(
-        ["a", "b"], {"dollars": 0.5}, costs=1, known={"dollars": {"a": 0.2, "b": 1}}, safe="a"
+        ["a", "b"],
+        {"dollars": Limit(0.5)},
+        costs=1,
+        known={"dollars": {"a": 0.2, "b": 1}},
+        safe="a",
     )
     controller = Controller(task, Resolve(risk=0.05), 100)
     with pytest.raises(InputError, match="must stay within the scales"):
@@ -247,7 +251,10 @@ def test_a_promise_rests_on_the_scales():
 
 def test_prices_change():
     task = Task(
-        ["a", "b"], {"dollars": 0.5, "bad": 0.2}, costs=1, known={"dollars": {"a": 0.2, "b": 1}}
+        ["a", "b"],
+        {"dollars": Limit(0.5), "bad": Limit(0.2)},
+        costs=1,
+        known={"dollars": {"a": 0.2, "b": 1}},
     )
     controller = Controller(task, Resolve(), 100)
     for _ in range(5):
@@ -311,7 +318,7 @@ def test_scales_grow_by_powers_of_two_and_nothing_is_rounded(label, plain):
 
 
 def test_a_limit_on_the_cost_grows_with_its_scale(plain):
-    limits = {"price": Limit(0.5, of="cost", per="reward"), "bad": 0.3}
+    limits = {"price": Limit(0.5, of="cost", per="reward"), "bad": Limit(0.3)}
     tasks = (Task(["a", "b"], limits, Scales(cost, grow=["cost"])) for cost in (0.25, 4.0))
     growing, wide = (plain(task, Resolve(), 400, seed=1) for task in tasks)
     for turn in range(20):
@@ -323,7 +330,7 @@ def test_a_limit_on_the_cost_grows_with_its_scale(plain):
 
 
 def test_what_does_not_fit_is_refused():
-    controller = Controller(Task(["a"], {"bad": 0.3}, "grow"), LyOn(), 60)
+    controller = Controller(Task(["a"], {"bad": Limit(0.3)}, "grow"), LyOn(), 60)
     with pytest.raises(InputError, match=r"cost = 17.0: must be a number in \[0, 16\]"):
         controller.tell("a", 17.0, 0.5, 0.1)
     assert controller.task.scales.cost == 1.0
@@ -334,7 +341,7 @@ def test_what_does_not_fit_is_refused():
         controller.tell("a", 1.0, 0.5, -1)
     with pytest.raises(InputError, match="reward = nan"):
         controller.tell("a", 1.0, float("nan"), 0)
-    fixed = Controller(Task(["a"], {"bad": 0.3}, Scales(grow=["bad"])), LyOn(), 60)
+    fixed = Controller(Task(["a"], {"bad": Limit(0.3)}, Scales(grow=["bad"])), LyOn(), 60)
     with pytest.raises(InputError, match=r"cost = 2: must be a number in \[0, 1\]"):
         fixed.tell("a", 2, 0.5, 0)
     fixed.tell("a", 1, 0.5, 3)
@@ -342,7 +349,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_what_is_above_a_cap_is_charged_and_not_learned():
-    task = Task(["a"], {"dollars": 0.3}, Scales(penalty=0.25, grow={"dollars": 2.0}))
+    task = Task(["a"], {"dollars": Limit(0.3)}, Scales(penalty=0.25, grow={"dollars": 2.0}))
     controller = Controller(task, Resolve(), 60)
     controller.tell("a", 1, 0.5, 100.0)
     record, scale = controller._state.record, controller.task.scales.penalties[0]
@@ -356,11 +363,15 @@ def test_what_is_above_a_cap_is_charged_and_not_learned():
 @pytest.mark.parametrize("grow", [["dolars"], {"bad": 0}, 3, "cost"])
 def test_wrong_words_for_scales_that_grow(grow):
     with pytest.raises(InputError, match="grow"):
-        Task(["a"], {"bad": 0.3}, Scales(grow=grow))
+        Task(["a"], {"bad": Limit(0.3)}, Scales(grow=grow))
 
 
 def test_a_task_whose_scales_grow_is_the_same_in_toml():
-    task = Task(["a"], {"bad": 0.3, "dollars": 1}, Scales(cost=2, grow={"dollars": 3, "cost": 9}))
+    task = Task(
+        ["a"],
+        {"bad": Limit(0.3), "dollars": Limit(1)},
+        Scales(cost=2, grow={"dollars": 3, "cost": 9}),
+    )
     assert Task.from_toml(task.to_toml()) == task
     assert Task.from_toml('scales = "grow"\n[[arms]]\nname = "a"').scales.grow == {
         "cost": float("inf"),

@@ -38,7 +38,7 @@ def told(task: Task | Problem, policy, budget: float, rows) -> Outlook:
 
 
 def test_before_the_first_pull_nothing_is_known() -> None:
-    outlook = told(Task(["a", "b"], {"bad": 0.05}), LyOn(), 100.0, [])
+    outlook = told(Task(["a", "b"], {"bad": Limit(0.05)}), LyOn(), 100.0, [])
     (bad,) = outlook.limits
     assert (bad.chance, bad.chance_if_safe, bad.rate, bad.low, bad.high) == (
         1,
@@ -59,7 +59,9 @@ def test_before_the_first_pull_nothing_is_known() -> None:
 
 
 def test_projections_are_in_the_users_units() -> None:
-    task = Task(["a", "b"], {"bad": 0.5}, Scales(cost=2.0, reward=10.0, penalty={"bad": 4.0}))
+    task = Task(
+        ["a", "b"], {"bad": Limit(0.5)}, Scales(cost=2.0, reward=10.0, penalty={"bad": 4.0})
+    )
     outlook = told(task, LyOn(), 1000.0, [(200, "a", 1.0, 5.0, 0.4), (100, "b", 2.0, 8.0, 0.6)])
     (bad,) = outlook.limits
     assert outlook.spent == pytest.approx(400.0)
@@ -72,7 +74,7 @@ def test_projections_are_in_the_users_units() -> None:
 
 
 def test_an_arm_is_known_to_be_safe_in_time() -> None:
-    task = Task(["good", "bad"], {"late": 0.5})
+    task = Task(["good", "bad"], {"late": Limit(0.5)})
     outlook = told(task, LyOn(), 2000.0, [(400, 0, 1.0, 0.5, 0.1), (100, 1, 1.0, 1.0, 1.0)])
     (late,) = outlook.limits
     assert (outlook.safest, outlook.safe) == ("good", True)
@@ -82,7 +84,7 @@ def test_an_arm_is_known_to_be_safe_in_time() -> None:
 
 
 def test_infeasible_limits_are_named() -> None:
-    task = Task(["a", "b"], {"bad": 0.5, "late": 0.9})
+    task = Task(["a", "b"], {"bad": Limit(0.5), "late": Limit(0.9)})
     rows = [(500, arm, 1.0, 0.5, (0.9, 0.1)) for arm in (0, 1)]
     outlook = told(task, LyOn(), 2000.0, rows)
     assert outlook.infeasible == ("bad",)
@@ -91,13 +93,13 @@ def test_infeasible_limits_are_named() -> None:
 
 
 def test_limits_that_only_fight_each_other_are_both_named() -> None:
-    task = Task(["a", "b"], {"bad": 0.4, "late": 0.4})
+    task = Task(["a", "b"], {"bad": Limit(0.4), "late": Limit(0.4)})
     outlook = told(task, LyOn(), 9000.0, [(2000, 0, 1, 1, (1, 0)), (2000, 1, 1, 1, (0, 1))])
     assert outlook.infeasible == ("bad", "late")
 
 
 def test_a_broken_limit_and_a_spent_budget_are_facts() -> None:
-    task = Task(["a"], {"bad": 0.5})
+    task = Task(["a"], {"bad": Limit(0.5)})
     broken = told(task, LyOn(), 10.0, [(6, 0, 0.5, 1.0, 1.0)])
     assert (broken.limits[0].standing, broken.limits[0].chance) == ("broken", 1.0)
     kept = told(task, LyOn(), 10.0, [(11, 0, 1.0, 1.0, 0.2)])
@@ -128,7 +130,7 @@ def test_a_task_without_limits_has_projections_alone() -> None:
 @pytest.mark.parametrize("doubt", [0, 1e-310, 1, -0.1, True, "x", math.nan])
 def test_bad_doubts_are_refused(doubt: object) -> None:
     with pytest.raises(InputError, match=r"doubt = .*: must be a number between 1e-300 and 1"):
-        Controller(Task(["a"], {"bad": 0.5}), LyOn(), 10).outlook(doubt)  # type: ignore[arg-type]
+        Controller(Task(["a"], {"bad": Limit(0.5)}), LyOn(), 10).outlook(doubt)  # type: ignore[arg-type]
 
 
 # --- that it comes true -------------------------------------------------------------------

@@ -16,14 +16,14 @@ import psycopg
 import pytest
 
 from tests.live.cheap import Rotation
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import HaltedError, InputError, StoreBusyError, StoreError
 from tightrope.live import archive
 from tightrope.live.archive import backup_store, restore_store
 from tightrope.live.stores import base, copies, open_store, postgres
 from tightrope.testing.stores import _in_threads, _rows
 
-TASK = Task(["mail", "call"], {"complaints": 0.5})
+TASK = Task(["mail", "call"], {"complaints": Limit(0.5)})
 
 
 def opened(url, **options):

@@ -16,12 +16,12 @@ import pytest
 from tests.live import kills, simulation
 from tests.live.cheap import Rotation
 from tests.live.ledger_model import Model, follow
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import StoreBusyError, StoreError
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores.sqlite import SQLiteStore
 
-TASK = Task(["a", "b"], {"bad": 0.4})
+TASK = Task(["a", "b"], {"bad": Limit(0.4)})
 
 
 def unit(amount):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live.cheap import Rotation
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import HaltedError
 from tightrope.live import follower, turns
 from tightrope.live.stores.memory import MemoryStore
@@ -26,7 +26,9 @@ def program(monkeypatch):
 @pytest.fixture
 def store():
     made = MemoryStore()
-    open_campaign(made, "x", task=Task(["a", "b"], {"bad": 0.4}), budget=100, policy=Rotation())
+    open_campaign(
+        made, "x", task=Task(["a", "b"], {"bad": Limit(0.4)}), budget=100, policy=Rotation()
+    )
     return made
 
 
@@ -88,7 +90,7 @@ def test_a_campaign_of_a_newer_version_is_refused(program, monkeypatch):
     program("0.3.0")
     monkeypatch.setattr(creation, "__version__", "0.3.0")
     monkeypatch.setattr(creation, "digest_of", lambda _: "of 0.3.0")
-    task = Task(["a", "b"], {"bad": 0.4})
+    task = Task(["a", "b"], {"bad": Limit(0.4)})
     work(open_campaign(store, "new", task=task, budget=100, policy=Rotation()))
     program("0.2.0")
     with pytest.raises(HaltedError, match=r"version 0\.3\.0 .* this is 0\.2\.0, so upgrade it"):

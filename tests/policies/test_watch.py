@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tightrope import Controller, Resolve, Task, parse_policy, ready_problem, simulate
+from tightrope import Controller, Limit, Resolve, Task, parse_policy, ready_problem, simulate
 from tightrope.errors import PolicyError
 from tightrope.policies.choice import record
 from tightrope.policies.parts import watch as watching
@@ -96,7 +96,7 @@ def test_the_same_runs_as_in_plain_python():
 
 
 def test_the_outlook_names_the_arm():
-    controller = Controller(Task(["a", "b"], {"bad": 0.3}), Resolve(watch=0.05), 4000)
+    controller = Controller(Task(["a", "b"], {"bad": Limit(0.3)}), Resolve(watch=0.05), 4000)
     assert controller.outlook().changed == ()
     for turn in range(600):
         controller.tell("a", 1, 0.9 if turn < 300 else 0.1, 0)

@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image
 from matplotlib.colors import to_hex
 
-from tightrope import TightropeError, oracle, ready_problem, simulate
+from tightrope import Limit, TightropeError, oracle, ready_problem, simulate
 from tightrope.engine import Trajectory
 from tightrope.errors import InputError
 from tightrope.policies import POLICIES, FixedArm
@@ -106,10 +106,10 @@ def test_one_budget_sets_policies_side_by_side(two_limits):
 
 
 def test_panels_by_the_names_of_the_limits(one_limit, two_limits):
-    problem = replace(two_limits.problem, limit={"bad": 0.8, "late": 0.6})
+    problem = replace(two_limits.problem, limit={"bad": Limit(0.8), "late": Limit(0.6)})
     panels = metric_panels(problem, detailed(two_limits), "violation")
     assert [panel.title for panel in panels] == ["bad, limit 0.8", "late, limit 0.6"]
-    problem = replace(one_limit.problem, limit={"bad": 0.8})
+    problem = replace(one_limit.problem, limit={"bad": Limit(0.8)})
     (panel,) = metric_panels(problem, detailed(one_limit), "violation")
     assert panel.y_label == "bad / budget − limit"
 

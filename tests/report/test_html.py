@@ -39,7 +39,7 @@ NASTY = [
 
 @pytest.fixture(scope="module")
 def nasty() -> Task:
-    limits = {"<img src=x onerror=alert(1)>": 0.05, "dollars": 0.004}
+    limits = {"<img src=x onerror=alert(1)>": "0.05 per cost", "dollars": "0.004 per cost"}
     return Task(NASTY, limits, Scales(penalty={"dollars": 0.05}), name="</style><b>router")
 
 

@@ -93,7 +93,7 @@ def samples(store: MemoryStore, clock: SimulatedClock) -> None:
     clock.at = now - 1.5 * DAY
     task = Task(
         ["call", "mail", "none"],
-        {"complaints": 0.04},
+        {"complaints": Limit(0.04)},
         Scales(cost=1.0),
         safe="none",
         safe_rates={"complaints": 0.01},

@@ -23,13 +23,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.service.proxy import Proxy
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.client import Client
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError
 from tightrope.service.server import Running
 
 NAME, POLICY = "soak", "lyon"
-TASK = Task(["cheap", "dear"], {"bad": 0.4})
+TASK = Task(["cheap", "dear"], {"bad": Limit(0.4)})
 BUDGET = 1_000_000.0
 HELD = 8  # tickets of one client
 

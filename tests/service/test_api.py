@@ -56,6 +56,11 @@ def test_put_says_whether_a_campaign_is_new_agrees_or_does_not(api):
     assert api("PUT", "/v1/campaigns/put", {**body, "task": other})[0] == 409
     assert api("PUT", "/v1/campaigns/other", {**body, "task": {"arms": []}})[0] == 422
     assert api("PUT", "/v1/campaigns/other", {"budget": 10})[0] == 422
+    never = {**TASK, "limits": {"bad": {"at_most": 3, "per": "pull"}}}
+    found = api("PUT", "/v1/campaigns/other", {**body, "task": never})
+    assert found[0] == 422
+    assert "limit 'bad' = 3 per pull: can never bind" in found[1]["detail"]
+    assert api("PUT", "/v1/campaigns/put", {**body, "task": never})[0] == 200  # it exists
     assert api("GET", "/v1/campaigns/other")[0] == 404
 
 

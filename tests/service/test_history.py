@@ -327,7 +327,7 @@ def test_mean_band_is_narrow_where_much_was_seen_and_all_where_nothing_was():
 
 def test_the_rate_is_per_what_its_limit_is_per():
     limits = {
-        "a": 0.5,
+        "a": Limit(0.5),
         "b": Limit(0.3, per="pull"),
         "c": Limit(2, per="reward"),
         "d": Limit(total=9),
@@ -405,15 +405,15 @@ VARIANTS = {
     "total": (two_arms({"bad": Limit(total=30)}), {}),
     "hard": (two_arms({"bad": Limit(total=30, hard=True)}), {}),
     "several bases": (
-        two_arms({"x": 0.5, "y": Limit(0.5, per="pull"), "z": Limit(0.9, per="reward")}),
+        two_arms({"x": Limit(0.5), "y": Limit(0.5, per="pull"), "z": Limit(0.9, per="reward")}),
         {},
     ),
     "impossible": (two_arms({"bad": Limit(1e-6, per="pull")}), {}),
-    "paper": (two_arms({"bad": 0.5}), {"stop": "paper"}),
-    "shadow": (two_arms({"bad": 0.5}), {"shadow": True}),
-    "paced": (two_arms({"bad": 0.5}), {"per_day": 60.0}),
-    "known price": (Task(["a", "b"], {"bad": 0.5}, costs={"a": 0.25, "b": 0.5}), {}),
-    "many arms": (Task([f"arm-{k}" for k in range(120)], {"bad": 0.5}), {}),
+    "paper": (two_arms({"bad": Limit(0.5)}), {"stop": "paper"}),
+    "shadow": (two_arms({"bad": Limit(0.5)}), {"shadow": True}),
+    "paced": (two_arms({"bad": Limit(0.5)}), {"per_day": 60.0}),
+    "known price": (Task(["a", "b"], {"bad": Limit(0.5)}, costs={"a": 0.25, "b": 0.5}), {}),
+    "many arms": (Task([f"arm-{k}" for k in range(120)], {"bad": Limit(0.5)}), {}),
 }
 
 

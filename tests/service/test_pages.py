@@ -80,7 +80,7 @@ def post(url, values, origin=True, **more):
 
 def test_a_page_does_not_wait_for_a_campaign_that_takes_long_to_open(small, monkeypatch):
     url, store, _ = small
-    task = Task(["a", "b"], {"bad": 0.3})
+    task = Task(["a", "b"], {"bad": Limit(0.3)})
     open_campaign(store, "slow", task=task, budget=50, policy=UniformRandom())
     slow, saved = threading.Event(), store.saved
 
@@ -759,7 +759,7 @@ def test_a_paused_campaign_is_announced(small, page):
 
 def test_a_service_that_is_away_is_said(browser):
     store = MemoryStore()
-    task = Task(["a", "b"], {"bad": 0.3})
+    task = Task(["a", "b"], {"bad": Limit(0.3)})
     open_campaign(store, "gone", task=task, budget=50, policy=UniformRandom())
     context = browser.new_context()
     page = context.new_page()

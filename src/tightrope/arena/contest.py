@@ -14,6 +14,7 @@ import numpy as np
 from tightrope.arena.ranking import judged, ranked
 from tightrope.arena.report import standings_html, verdicts, write
 from tightrope.arena.rows import ArenaRow, Scene, row_of
+from tightrope.callers import also_called, warn_caller
 from tightrope.engine.arguments import (
     budget_list,
     named_policies,
@@ -179,6 +180,7 @@ def runs_at(runs: int, pulls: float) -> int:
     return min(runs, max(FEWEST_RUNS, int(runs * FULL_PULLS / pulls)))
 
 
+@also_called("budget", "budgets")
 def arena(
     problems: Problems = (),
     policies: Policies = (),
@@ -211,7 +213,7 @@ def arena(
     wanted, seed = len(run_numbers(runs)), seed_number(seed)
     if processes is not None:
         text = "arena(processes=...) means threads=... now, and goes with version 0.4"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        warn_caller(text, DeprecationWarning)
         threads = processes if threads is None else threads
     thread_count(threads)  # before any folder is made
     sizes = budget_list(budgets or BUDGETS)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import cos, pi
 
 from tightrope.arena.families import bernoulli_arms, family, short
-from tightrope.problem import Arm, Change, Kind, Limit, Problem, Share
+from tightrope.problem import Arm, Change, Limit, Problem, Share
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
 __all__ = ["LISTED", "made"]
@@ -114,7 +114,7 @@ def _prices(name: str) -> Problem:
         for arm, reward, rate in zip(names, rewards, bad, strict=True)
     ]
     prices = dict(zip(names, (0.05, 0.2, 0.5, 1.0, 0.02), strict=True))
-    limits: dict[str, float | Kind] = {"dollars": 0.35, "bad": Limit(0.04, per="pull")}
+    limits = {"dollars": Limit(0.35), "bad": Limit(0.04, per="pull")}
     return Problem(arms, limits=limits, name=name, costs=1, known={"dollars": prices})
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.callers import also_called
 from tightrope.engine.arguments import budget_list, require_problem, run_numbers
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.checkpoint import Checkpoint
@@ -185,6 +186,7 @@ class Tuning:
         return Panel(title, y_label, curves, references, x_label=x_label, x_log=bool(positive))
 
 
+@also_called("budgets", "budget")
 def tune(
     problem: Problem,
     policy: Tunable | None = None,

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.callers import also_called
 from tightrope.data.draws import (
     DRAWS,
     Chance,
@@ -108,6 +109,7 @@ class Bootstrap:
         return text_of(self)
 
 
+@also_called("budget", "budgets")
 def bootstrap(
     problem: Problem,
     policies: Policies,

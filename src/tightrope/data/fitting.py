@@ -48,7 +48,7 @@ def fit(
     source: Any,
     *,
     penalty: str | Sequence[str] | Mapping[str, str] | None = None,
-    limits: Mapping[str, float | Kind] | None = None,
+    limits: Mapping[str, float | str | Kind] | None = None,
     scales: Scales | Mapping[str, float] | None = None,
     name: str = "",
     min_rows: int = 1,
@@ -66,7 +66,8 @@ def fit(
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # so few rows
     >>> log = {"model": ["a", "b"], "usd": [0.2, 0.1], "bad": [1, 0]}
-    >>> fit(log, arm="model", cost="usd", reward=1, limits={"bad": 2}).problem.scales.cost
+    >>> limits = {"bad": "50% per pull"}
+    >>> fit(log, arm="model", cost="usd", reward=1, limits=limits).problem.scales.cost
     0.2
     """
     with warnings.catch_warnings(record=True) as said:
@@ -106,7 +107,7 @@ def _seen_scales(found: Export) -> dict[str, float]:
 
 def _penalty_columns(
     penalty: str | Sequence[str] | Mapping[str, str] | None,
-    limits: Mapping[str, float | Kind] | None,
+    limits: Mapping[str, float | str | Kind] | None,
 ) -> dict[str, str]:
     """The columns of the penalties: those given, or those that the limits are called."""
     if penalty is not None:
@@ -184,7 +185,7 @@ def _only(log: Log, arms: Sequence[int]) -> Log:
 
 def problem_of(
     log: Log,
-    limits: Mapping[str, float | Kind] | None = None,
+    limits: Mapping[str, float | str | Kind] | None = None,
     *,
     scales: Scales | Mapping[str, float] | None = None,
     name: str = "",
@@ -200,7 +201,7 @@ def problem_of(
 
 
 def _problem_of(
-    log: Log, limits: Mapping[str, float | Kind] | None, scales: object, name: str
+    log: Log, limits: Mapping[str, float | str | Kind] | None, scales: object, name: str
 ) -> Problem:
     own = _own_penalties(limits)
     for limit in own:

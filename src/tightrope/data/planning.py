@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from tightrope.callers import also_called
 from tightrope.data.draws import (
     DRAWS,
     FEWEST_RUNS,
@@ -59,6 +60,7 @@ def default_policies(problem: Problem) -> dict[str, Policy]:
     return {name: parse_policy(name) for name in names}
 
 
+@also_called("budget", "budgets")
 def plan(
     problem: Problem,
     policies: Policies | None = None,

@@ -115,9 +115,9 @@ def profile(fitted: Fitted) -> Profile:
     >>> warnings.simplefilter("ignore")  # so few rows
     >>> from tightrope.data.fitting import fit
     >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "bad": [0, 1, 0]}
-    >>> found = profile(fit(log, arm="model", cost="usd", reward=1, limits={"bad": 0.9}))
+    >>> found = profile(fit(log, arm="model", cost="usd", reward=1, limits={"bad": "90% per pull"}))
     >>> found.arms[0].rows, round(found.limits[0].rates[0], 3), found.limits[0].lowest_arm
-    (2, 1.667, 'b')
+    (2, 0.5, 'b')
     """
     log, problem = fitted.log, fitted.problem
     scales = _scales(log, problem)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import also_called
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import require_told, uneven
 from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
@@ -140,6 +141,7 @@ def _reached(row: ReplayRow) -> float:
     return np.inf if row.reached is None else row.reached
 
 
+@also_called("budgets", "budget")
 def replay(
     data: FullTable | Log,
     task: Task | Problem | Limits,

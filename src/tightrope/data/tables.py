@@ -20,7 +20,7 @@ from tightrope.problem.values import Floats
 
 __all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
 
-Limits = Mapping[str, float | Kind]
+Limits = Mapping[str, float | str | Kind]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +119,10 @@ def task_of(
     Unless they are given, the scales are the largest outcomes in the data, rounded up.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (4, 0.9, 0)]])
-    >>> task_of(table, {"bad": 0.1}).scales.cost
+    >>> task_of(table, {"bad": "10% per pull"}).scales.cost
     4.0
     """
-    limits = dict(limits or {})
+    limits = limits or {}
     if scales is None:
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
@@ -144,7 +144,7 @@ def problem_of(
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
     ...                                                 [(1, 0.7, 0), (4, 0.8, 0)]])
-    >>> problem_of(table, {"bad": 0.1}).arms[1].cost.mean
+    >>> problem_of(table, {"bad": "10% per pull"}).arms[1].cost.mean
     3.5
     """
     task = task_of(data, limits, scales)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,16 +94,30 @@ def _require_distinct(what: str, pairs: Sequence[tuple[str, Any]], hint: str = "
         raise InputError(f"{what}: the names {names} must all be different{hint}")
 
 
-def budget_list(budgets: float | Iterable[float], problem: Problem | None = None) -> list[float]:
-    """One or more budgets, all different, that runs on ``problem`` (if given) can spend."""
-    listed: list[Any] = list(budgets) if isinstance(budgets, Iterable) else [budgets]
-    checked = [check_budget(budget) for budget in listed]
+def budget_list(
+    budgets: float | str | Iterable[float | str], problem: Problem | None = None
+) -> list[float]:
+    """One or more budgets, all different, that runs on ``problem`` (if given) can spend.
+
+    A text is one budget: "1e4".
+    """
+    several = isinstance(budgets, Iterable) and not isinstance(budgets, str | bytes)
+    listed: list[Any] = list(cast(Any, budgets)) if several else [budgets]
+    checked = [check_budget(_as_number(budget)) for budget in listed]
     if problem is not None:
         for budget in checked:
             problem.normal_budget(budget)
     if not checked or len(set(checked)) < len(checked):
         raise InputError(f"budgets = {shown(listed)} must be one or more numbers, all different")
     return checked
+
+
+def _as_number(value: object) -> object:
+    """A text as the number that it is; another value, and another text, as it is."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return float(value)
+    return value
 
 
 def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np.int64]:

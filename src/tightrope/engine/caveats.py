@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 
+from tightrope.callers import warn_caller
 from tightrope.errors import InfeasibleLimitsWarning, OutsideTheoryWarning
 from tightrope.optimum.pi_star import infeasible
 from tightrope.policies.base import Policy, set_up
@@ -18,8 +18,8 @@ __all__ = [
 ]
 
 
-def warn_infeasible(problem: Problem, budgets: Iterable[float], stacklevel: int = 3) -> None:
-    """Warn if no mixture keeps the limits; ``stacklevel`` as in ``warnings.warn``.
+def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
+    """Warn if no mixture keeps the limits.
 
     Of the ``budgets`` the largest counts: the more there is to spend, the less of a limit in total
     there is per unit of it.
@@ -27,7 +27,7 @@ def warn_infeasible(problem: Problem, budgets: Iterable[float], stacklevel: int 
     reason = infeasible(problem.at(max(budgets)))
     if reason:
         text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
-        warnings.warn(text, InfeasibleLimitsWarning, stacklevel=stacklevel)
+        warn_caller(text, InfeasibleLimitsWarning)
 
 
 def outside_theory(
@@ -59,4 +59,4 @@ def caveats(outside: Mapping[tuple[str, float], str]) -> list[str]:
 def warn_outside_theory(outside: Mapping[tuple[str, float], str | None]) -> None:
     """Issue one warning per policy, skipping None."""
     for caveat in caveats({place: text for place, text in outside.items() if text}):
-        warnings.warn(caveat, OutsideTheoryWarning, stacklevel=5)
+        warn_caller(caveat, OutsideTheoryWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.callers import warn_caller
 from tightrope.compiled.functions import COMPILE_ERRORS
 from tightrope.engine.arguments import one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
@@ -152,17 +152,14 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
     if reason and wanted != "auto":
         raise BackendError(f"policy {label!r} cannot be compiled ({reason}); use backend 'python'")
     if reason and compilable:
-        warn_not_compiled(label, reason, stacklevel=8)
+        warn_not_compiled(label, reason)
     return "python" if reason else fastest if wanted == "auto" else wanted
 
 
-def warn_not_compiled(label: str, reason: str, stacklevel: int) -> None:
+def warn_not_compiled(label: str, reason: str) -> None:
     """Warn that a policy will run slowly, and why."""
-    warnings.warn(
-        f"policy {label!r} runs in plain Python, because it cannot be compiled: {reason}",
-        NotCompiledWarning,
-        stacklevel=stacklevel,
-    )
+    text = f"policy {label!r} runs in plain Python, because it cannot be compiled: {reason}"
+    warn_caller(text, NotCompiledWarning)
 
 
 def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

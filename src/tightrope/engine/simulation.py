@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, Unpack, overload
 
+from tightrope.callers import also_called
 from tightrope.compiled.functions import announced
 from tightrope.engine import cluster
 from tightrope.engine.arguments import (
@@ -85,7 +86,7 @@ class Options(TypedDict, total=False):
     lost: float
 
 
-Budgets = float | Iterable[float]
+Budgets = float | str | Iterable[float]
 
 
 @overload
@@ -100,6 +101,7 @@ def simulate(
 ) -> dict[str, Results]: ...
 
 
+@also_called("budget", "budgets")
 def simulate(
     problem: str | Problem | Problems,
     policies: Policies,
@@ -159,7 +161,7 @@ def simulate(
     settings = SimulationSettings(
         seed, backend, precision, threads, address, progress, delays=delays
     )
-    listed, requests = list(budgets) if isinstance(budgets, Iterable) else [budgets], []
+    listed, requests = budget_list(budgets), []
     for one in problems.values():
         checked = budget_list(listed, one)
         numbers = run_numbers(runs, bytes_per_run(one, len(named), len(checked), backend))
@@ -189,11 +191,8 @@ def make(
     seed, workers = seed_number(settings.seed), thread_count(settings.threads)
     clustered = is_clustered(settings.backend)
     where = cluster_address(settings.address, clustered)
-    jobs = []
     with _compiling(settings.progress):
-        for request in requests:  # no comprehension: a frame more would break stacklevels
-            jobs.append(_jobs(request, seed, settings))
-        jobs = with_shared_kernels(jobs)
+        jobs = with_shared_kernels([_jobs(request, seed, settings) for request in requests])
     work = Work([job for some in jobs for job in some], store)
     if work.todo:
         with (
@@ -221,7 +220,7 @@ def _jobs(request: SimulationRequest, seed: int, settings: SimulationSettings) -
         precision=settings.precision,
         delays=settings.delays,
     )
-    warn_infeasible(request.problem, request.budgets, stacklevel=5)
+    warn_infeasible(request.problem, request.budgets)
     warn_outside_theory({place: job.setup.warning for place, job in jobs.items()})
     return list(jobs.values())
 

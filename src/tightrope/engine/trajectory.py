@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import also_called
 from tightrope.engine.arguments import budget_list, require_problem, run_numbers, seed_number
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.planning import plan_jobs
@@ -45,6 +46,7 @@ class Trajectory:
     _repr_html_ = html_of
 
 
+@also_called("budgets", "budget")
 def trajectory(
     problem: Problem,
     policy: Policy,

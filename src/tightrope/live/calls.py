@@ -43,7 +43,7 @@ def compiled_for(
         return made, going_on if made is None else None
     *found, reason = why_not_compiled(lambda: (native(state.spec, state.forgets), live_calls()))
     if reason:
-        warn_not_compiled(policy.label, reason, stacklevel=5)
+        warn_not_compiled(policy.label, reason)
         return None, None
     return (found[0], found[1]), None
 

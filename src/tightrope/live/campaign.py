@@ -55,7 +55,7 @@ class Campaign(TurnTaker):
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": "10% per pull"})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> ticket = campaign.ask("lead-1")
     >>> campaign.tell(ticket, cost=0.25, reward=1, penalty={"complaints": 0})

@@ -15,6 +15,7 @@ from tightrope.live.kinds import Created, Told
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import stored_policy
 from tightrope.problem import Task
+from tightrope.problem.meaning import require_binding
 
 __all__ = ["Relearning"]
 
@@ -76,4 +77,6 @@ def _with_limits(task: Task, limits: Mapping[str, Any]) -> Task:
     for before, (name, after) in zip(task.limit_kinds, made.items(), strict=True):
         if (before.hard, before.of) != (after.hard, after.of):
             raise InputError(f"limit {name!r}: must stay {'hard' if before.hard else 'as it is'}")
-    return replace(task, limits=made)
+    changed = replace(task, limits=made)
+    require_binding(changed, limits)
+    return changed

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import also_called
 from tightrope.engine.arguments import seed_number
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.errors import ExhaustedError, InputError
@@ -42,7 +43,7 @@ class Controller(MovingRun):
     """Decides which arm to pull next, for one budget, in the user's units.
 
     >>> from tightrope import Controller, LyOn, Task
-    >>> task = Task(arms=["haiku", "opus"], limits={"bad": 0.05})
+    >>> task = Task(arms=["haiku", "opus"], limits={"bad": "5% per pull"})
     >>> controller = Controller(task, LyOn(), budget=100)
     >>> arm = controller.ask()
     >>> controller.tell(arm, cost=1, reward=0.7, penalty={"bad": 0})
@@ -57,6 +58,7 @@ class Controller(MovingRun):
     ``reprice``, and ``ask(eligible=...)`` for one decision. Not for several threads at once.
     """
 
+    @also_called("budgets", "budget")
     def __init__(
         self,
         task: Task | Problem,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from typing import cast
 
 import numpy as np
 
+from tightrope.callers import also_called, warn_caller
 from tightrope.errors import InputError, ReservationWarning, SoftBudgetWarning
 from tightrope.live.agreement import require_same
 from tightrope.live.arguments import (
@@ -49,6 +49,7 @@ from tightrope.version import __version__
 __all__ = ["notices_of", "open_campaign"]
 
 
+@also_called("budgets", "budget")
 def open_campaign(
     store: str | Path | Store,
     name: str,
@@ -81,7 +82,7 @@ def open_campaign(
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": "10% per pull"})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> campaign.status()["free"]
     20.0
@@ -178,7 +179,7 @@ def _create(
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
     for text, kind in notices_of(name, core).items():
-        warnings.warn(text, kind, stacklevel=3)
+        warn_caller(text, kind)
     pairs = zip(known.limit_names, known.limit_kinds, strict=True)
     names = ["cost", *(name for name, limit in pairs if limit.hard)]
     accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))

@@ -35,7 +35,7 @@ class Ticket(NamedTuple):
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
-    >>> task = Task(arms=["mail", "call"], limits={"complaints": 0.1})
+    >>> task = Task(arms=["mail", "call"], limits={"complaints": "10% per pull"})
     >>> campaign = open_campaign(f"{tempfile.mkdtemp()}/sales.db", "spring", task=task, budget=20)
     >>> ticket = campaign.ask("lead-1")
     >>> ticket.id, ticket.reserved, ticket.state

@@ -45,6 +45,7 @@ from math import ceil, lcm
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import also_called
 from tightrope.errors import InfeasibleError, TightropeError
 from tightrope.optimum.grid import CostGrid, Costs, last_node
 from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, limit_names
@@ -65,6 +66,7 @@ MOST_PERIOD = 16  # longest period, in units of the largest cost
 Floats = npt.NDArray[np.float64]
 
 
+@also_called("budgets", "budget")
 def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 

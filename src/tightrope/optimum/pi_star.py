@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import also_called
 from tightrope.errors import InfeasibleError, ProblemError
 from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import (
@@ -94,6 +95,7 @@ class PhaseMixtures:
     multiplier: Floats
 
 
+@also_called("budgets", "budget")
 def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 

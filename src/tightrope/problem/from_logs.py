@@ -23,7 +23,7 @@ class LogOptions(TypedDict, total=False):
     cost: Required[str | float]
     reward: Required[str | float]
     penalty: str | Sequence[str] | Mapping[str, str] | None
-    limits: Mapping[str, float | Kind] | None
+    limits: Mapping[str, float | str | Kind] | None
     scales: Scales | Mapping[str, float] | None
     name: str
     drop_missing: bool
@@ -61,7 +61,7 @@ class FromLogs:
         >>> import warnings
         >>> warnings.simplefilter("ignore")  # so few rows
         >>> seen = Problem.from_frame(log, arm="model", cost="usd", reward="score",
-        ...                           limits={"bad": 2})
+        ...                           limits={"bad": "50% per pull"})
         >>> seen.names, seen.scales.cost, [round(arm.cost.mean, 3) for arm in seen.arms]
         (('a', 'b'), 0.4, [0.3, 0.1])
         """
@@ -92,7 +92,7 @@ class FromLogs:
 
     @classmethod
     def from_log(
-        cls, log: Any, limits: Mapping[str, float | Kind] | None = None, **options: Any
+        cls, log: Any, limits: Mapping[str, float | str | Kind] | None = None, **options: Any
     ) -> Problem:
         """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
         made: Problem = _fitting().problem_of(log, limits, **options)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.problem.limits import Kind, as_limit
+from tightrope.problem.limits import Kind, as_limit, as_written
 from tightrope.problem.named import Named, channel_names, nearest_limit
 from tightrope.problem.scales import Scales
 from tightrope.problem.values import Floats, number, shown
@@ -104,7 +104,7 @@ class Known:
             found[:, m] = limit.violation(penalty[:, m], cost, pulls, reward, planned)
         return found
 
-    def other_limits(self, limits: Mapping[str, Any]) -> dict[str, Kind]:
+    def other_limits(self, limits: Mapping[str, Any]) -> Named[Kind]:
         """All limits by name; ``limits``: others for some, or other numbers per what they were."""
         kinds: dict[str, Kind] = dict(zip(self.limit_names, self.limit_kinds, strict=True))
         for name, limit in limits.items():
@@ -112,9 +112,10 @@ class Known:
                 raise InputError(
                     f"limit {shown(name)} is unknown; {nearest_limit(str(name), [*kinds])}"
                 )
-            whole = isinstance(limit, Kind | Mapping)
-            kinds[name] = as_limit(limit) if whole else kinds[name].with_number(limit)
-        return kinds
+            given = as_written(limit)
+            whole = isinstance(given, Kind | Mapping)
+            kinds[name] = as_limit(given) if whole else kinds[name].with_number(given)
+        return Named(kinds)
 
     @cached_property
     def hard(self) -> tuple[bool, ...]:

@@ -14,6 +14,7 @@ number that ``Known.net_bases`` writes. One more base is one more entry of ``BAS
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -23,10 +24,16 @@ import numpy as np
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.values import known_keys, number, shown
 
-__all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit"]
+__all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit", "as_written"]
 
 CHANNELS = ("cost", "pull", "reward")  # of which a base counts one
 OF = ("cost", "reward")  # channels that a limit may be on without a penalty of its own
+TEXT = re.compile(  # a number or a percentage, what it is per, and whether it is hard
+    r"([^\s/%]+)\s*(%?)\s*(?:(?:/|per)\s*(?:unit\s+of\s+)?(\w+)|in\s+(total))?(,\s*hard)?"
+)
+SHARE_TEXT = re.compile(  # which bound, a number or a percentage, of what, and the arms
+    r"at\s+(least|most)\s+([^\s%]+)\s*(%?)\s+(?:of\s+(pull|cost|reward)s?\s+)?for\s+(.+)"
+)
 Value = TypeVar("Value")
 Own = TypeVar("Own", bound="_Based")
 
@@ -313,6 +320,52 @@ def as_limit(value: object) -> Kind:
         if "at_most" not in table and "total" not in table:
             raise ProblemError(f"{shown(dict(value))}: must have at_most or total")
         return Limit(**table)
-    if isinstance(value, str):
-        raise ProblemError(f"{value!r} must be a number or a Limit; {nearest(value, BASES)}")
-    return Limit(value)  # type: ignore[arg-type]
+    written = as_written(value)
+    return written if isinstance(written, Kind) else Limit(written)  # type: ignore[arg-type]
+
+
+def as_written(value: object) -> object:
+    """A text as the limit that it says, or as a number if it says no more; others as they are.
+
+    >>> as_written("5% per pull"), as_written("0.05/pull"), as_written("3%")
+    (Limit(0.05, per='pull'), Limit(0.05, per='pull'), 0.03)
+    >>> as_written("0.05 per cost"), as_written("30 in total")
+    (Limit(0.05), Limit(total=30.0))
+    >>> as_written("at least 20% of pulls for Ada, Bo")
+    Share(['Ada', 'Bo'], at_least=0.2)
+    """
+    if not isinstance(value, str):
+        return value
+    share = SHARE_TEXT.fullmatch(value.strip())
+    return _limit_of_text(value) if share is None else _share_of_text(value, *share.groups())
+
+
+def _amount(text: str, number: str, percent: str) -> float:
+    """The number, or percentage, that a text begins with."""
+    try:
+        return float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        allowed = "a number or a percentage, such as 0.05/pull, 5% per pull or 30 in total"
+        raise ProblemError(f"{shown(text)} must be {allowed}") from None
+
+
+def _share_of_text(
+    text: str, bound: str, number: str, percent: str, per: str | None, arms: str
+) -> Share:
+    share: Any = {f"at_{bound}": _amount(text, number, percent)}
+    return Share([arm.strip() for arm in arms.split(",")], **share, per=per or "pull")
+
+
+def _limit_of_text(text: str) -> float | Limit:
+    found = TEXT.fullmatch(text.strip())
+    number, percent, per, total, hard = found.groups() if found else ("", "", "", "", "")
+    amount = _amount(text, number, percent)
+    per = per or total
+    if per and per not in (*BASES, "total"):
+        allowed = f"{', '.join(BASES)} or total"
+        raise ProblemError(f"{shown(text)}: {per!r} must be {allowed}")
+    if not per and not hard:
+        return amount
+    if per == "total":
+        return Limit(total=amount, hard=bool(hard))
+    return Limit(amount, per=per or "cost", hard=bool(hard))

@@ -98,12 +98,17 @@ class Problem(Known, FromLogs):
     def __init__(
         self,
         arms: Sequence[Arm],
-        limit: float | Kind | Sequence[float] | Mapping[str, float | Kind] | None = None,
+        limit: float
+        | str
+        | Kind
+        | Sequence[float]
+        | Mapping[str, float | str | Kind]
+        | None = None,
         scales: Scales = UNSCALED,
         name: str = "",
         changes: Sequence[Change] = (),
         *,
-        limits: Mapping[str, float | Kind] | None = None,
+        limits: Mapping[str, float | str | Kind] | None = None,
         safe: str | int | None = None,
         safe_rates: Mapping[str, float] = NOTHING,
         expected: Mapping[str, Mapping[str, float]] = NOTHING,
@@ -253,8 +258,8 @@ class Problem(Known, FromLogs):
             return self
         return self._stating(self._known.at(budget))
 
-    def with_limits(self, limits: Mapping[str, float]) -> Problem:
-        """The problem with other numbers for the limits that are named, each per what it was.
+    def with_limits(self, limits: Mapping[str, float | str | Kind]) -> Problem:
+        """The problem with other limits for those that are named; a number is per what it was.
 
         >>> from tightrope import ready_problem
         >>> ready_problem("paper").with_limits({"penalty": 0.7}).limits
@@ -337,8 +342,8 @@ class Problem(Known, FromLogs):
         rewards: npt.ArrayLike,
         penalties: npt.ArrayLike | None = None,
         *,
-        limit: float | Sequence[float] | None = None,
-        limits: Mapping[str, float | Kind] | None = None,
+        limit: float | str | Kind | Sequence[float] | None = None,
+        limits: Mapping[str, float | str | Kind] | None = None,
         names: Sequence[str] | None = None,
         name: str = "",
     ) -> Problem:

@@ -13,6 +13,7 @@ from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
 from tightrope.problem.distributions import outcome_from_toml
+from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
 from tightrope.problem.outcomes import Law, Outcome
 from tightrope.problem.rows import (
@@ -162,8 +163,9 @@ def read_problem(
     known = head.get("known")
     told = tuple(
         name
-        for name, limit in (head["limits"] or {}).items()
-        if not (isinstance(limit, dict) and {"of", "share"} & set(limit))
+        for name, limit in head["limits"].items()
+        if "limits" in table
+        and as_limit(limit).of is None
         and not (isinstance(known, dict) and name in known)
     )
     said, reader = _reader(table, rows)

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from tightrope.problem.arms import Arm
+from tightrope.problem.limits import Limit
 from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Scales
 
@@ -42,7 +43,7 @@ def routing(name: str) -> Problem:
     (('llama-8b', 'mistral-large', 'gemini-pro'), (0.000664,))
     """
     scales = Scales(penalty={"dollars": LARGEST_PRICE})
-    return Problem(_arms(), limits={"dollars": LIMITS[name]}, scales=scales, name=name)
+    return Problem(_arms(), limits={"dollars": Limit(LIMITS[name])}, scales=scales, name=name)
 
 
 @cache

@@ -153,13 +153,22 @@ def write_parquet(
     arms = list(counts)
     codes = np.repeat(np.arange(len(arms), dtype=np.int32), list(counts.values()))
     if find_spec("pyarrow"):
-        pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+        pa = import_module("pyarrow")
         text = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(arms, pa.string()))
-        parquet.write_table(pa.table({"arm": text, **columns}), file)
+        write_table(file, {"arm": text, **columns})
     else:
         polars = require_parquet()
         named = polars.Series("arm", arms, dtype=polars.Enum(arms))[codes]
-        polars.DataFrame({"arm": named, **columns}).write_parquet(file)
+        write_table(file, {"arm": named, **columns})
+
+
+def write_table(file: IO[bytes], columns: Mapping[str, Any]) -> None:
+    """Write columns by name as Parquet, with pyarrow or polars."""
+    if find_spec("pyarrow"):
+        table = import_module("pyarrow").table(dict(columns))
+        import_module("pyarrow.parquet").write_table(table, file)
+    else:
+        require_parquet().DataFrame(dict(columns)).write_parquet(file)
 
 
 def read_parquet(path: str | os.PathLike[str], weights: bool) -> Rows:

@@ -19,7 +19,8 @@ from tightrope.problem.declared import (
     skip_of,
 )
 from tightrope.problem.known import Known, limit_title
-from tightrope.problem.limits import Kind, Share, as_limit
+from tightrope.problem.limits import Kind, Share, as_limit, as_written
+from tightrope.problem.meaning import require_binding, warn_of_numbers
 from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
 from tightrope.problem.scales import UNSCALED, Scales, quantity
 from tightrope.problem.toml import alone, entries_text, table_of
@@ -41,9 +42,11 @@ LEAST_COST = 1e-15  # of a declared lower bound on the mean costs, normalised
 class Task(Known):
     """What is known before the first pull; no laws. All in the user's units.
 
-    ``limits``: the penalty allowed per unit of cost, by name, or a :class:`Limit` per pull, per
-    reward or in total; ``limit=0.8`` is short for one limit called penalty, ``limit=(a, b)`` for
-    penalty 1 and penalty 2. ``smallest_cost``: a lower bound
+    ``limits``: the penalty allowed, by name: a :class:`Limit` per unit of cost, per pull, per
+    reward or in total, or its text, such as ``"5% per pull"``. A number alone is per unit of cost,
+    and a task warns of it. ``limit=0.8`` is short for one limit called penalty, per unit of cost,
+    ``limit=(a, b)`` for penalty 1 and penalty 2. A new limit that no run can break is refused.
+    ``smallest_cost``: a lower bound
     on every arm's mean cost, if one is known. ``slack``: some mixture of the arms keeps every
     penalty below (1 - slack) times its limit, if that is known; 0 or less says that none does.
 
@@ -56,7 +59,7 @@ class Task(Known):
     beforehand, by limit and arm: a price list. ``skip``: an arm that declines: a pull of it earns
     and incurs nothing.
 
-    >>> task = Task(["haiku", "opus"], {"bad": 0.05, "dollars": 0.004},
+    >>> task = Task(["haiku", "opus"], {"bad": "5% per pull", "dollars": "0.004 per pull"},
     ...             Scales(penalty={"dollars": 0.05}))
     >>> task.channels
     ('cost', 'reward', 'bad', 'dollars')
@@ -65,12 +68,12 @@ class Task(Known):
     """
 
     arms: Sequence[str]  # [K] all different; kept as a tuple
-    limits: Mapping[str, float | Kind] | None = None  # [M]; kept as Named
+    limits: Mapping[str, float | str | Kind] | None = None  # [M]; kept as Named
     scales: Scales = UNSCALED  # or "grow": 1, and may grow
     name: str = ""
     smallest_cost: float | None = None
     slack: float | None = None
-    limit: InitVar[float | Kind | Sequence[float] | Mapping[str, float | Kind] | None] = None
+    limit: InitVar[float | str | Kind | Sequence[float] | Mapping[str, Any] | None] = None
     safe: str | int | None = None  # kept as the name
     safe_rates: Mapping[str, float] = Named({})  # kept as Named, in the order of the limits
     expected: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
@@ -92,6 +95,7 @@ class Task(Known):
         if not isinstance(self.arms, NumberedNames):
             object.__setattr__(self, "arms", tuple(self.arms))
         check_names(self.arms)
+        given = self.limits if limit is None else limit
         object.__setattr__(self, "limits", _read_limits(self.limits, limit))
         named = dict(zip(self.limit_names, self.limit_kinds, strict=True))
         for m, limit in enumerate(self.limit_kinds):
@@ -108,6 +112,9 @@ class Task(Known):
         self.__dict__["safe_rates"] = Named(safe_rates_of(self))
         expected = {arm: Named(means) for arm, means in expected_of(self).items()}
         self.__dict__["expected"] = Named(expected)
+        if not isinstance(given, Named):  # those of a file or of another task are Named
+            require_binding(self, self.limit_names)
+            warn_of_numbers(self, given)
 
     def _wide_enough(self, scales: Scales) -> Scales:
         """The scales, no smaller than what is known of costs and penalties."""
@@ -255,8 +262,9 @@ class Task(Known):
     def to_toml(self) -> str:
         """The task as TOML, such that ``from_toml`` gives it back exactly.
 
-        >>> print(Task(["haiku", "opus"], {"bad": 0.05}, smallest_cost=0.5).to_toml(), end="")
-        limits = { bad = 0.05 }
+        >>> task = Task(["haiku", "opus"], {"bad": "5% per pull"}, smallest_cost=0.5)
+        >>> print(task.to_toml(), end="")
+        limits = { bad = { at_most = 0.05, per = "pull" } }
         smallest_cost = 0.5
         <BLANKLINE>
         [[arms]]
@@ -337,18 +345,18 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
     if limits is not None and not isinstance(limits, dict):
         allowed = "a table of limits by name, such as { bad = 0.05 }"
         raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
-    name, limit = table.get("name", ""), table.get("limit")
+    read = _read_limits(limits, table.get("limit"))
     declared = {key: table[key] for key in DECLARED_KEYS if key in table}
-    return {"limit": limit, "limits": limits, "scales": scales, "name": name, **declared}
+    return {"limits": read, "scales": scales, "name": table.get("name", ""), **declared}
 
 
 def _read_limits(limits: object, limit: object) -> Named[float | Kind]:
-    """The limits by name, from the long form or the short one."""
+    """The limits by name, from the long form or the short one; Named are several."""
     if limits is not None and limit is not None:
         raise ProblemError(
             f"limit = {shown(limit)}: must not be given beside limits = {shown(limits)}"
         )
-    if isinstance(limit, Mapping) and not _is_one(limit):
+    if isinstance(limit, Named) or (isinstance(limit, Mapping) and not _is_one(limit)):
         limits = limit
     if limits is None:
         given = _as_several(limit)
@@ -387,10 +395,11 @@ def _one_for_all(costs: Named[float] | None) -> object:
 
 def _read_limit(value: object, place: str) -> float | Kind:
     """A checked limit: the number alone if it is per unit of cost."""
-    if not isinstance(value, Kind | Mapping):
-        return quantity(value, place)
     with at(place):
-        limit = as_limit(value)
+        written = as_written(value)
+        limit = as_limit(written) if isinstance(written, Kind | Mapping) else None
+    if limit is None:
+        return quantity(written, place)
     if isinstance(limit, Share):
         return limit
     return limit.with_number(quantity(limit.number, place)).short

@@ -224,6 +224,7 @@ def _made(asked: CampaignCall) -> bool:
     """Create a campaign, or see that the one of this name agrees; whether it is new."""
     from tightrope.live import open_campaign
     from tightrope.problem import Task
+    from tightrope.problem.meaning import require_binding
 
     service, given = asked.app.service, msgspec.structs.asdict(asked.body)
     policy = given["policy"]
@@ -231,6 +232,8 @@ def _made(asked: CampaignCall) -> bool:
         require_installed(policy)
     task = Task.from_table(given.pop("task"))
     new = asked.name not in service.names()
+    if new:
+        require_binding(task, task.limit_names)
     try:
         open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
     except HaltedError:

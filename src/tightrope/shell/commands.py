@@ -171,7 +171,8 @@ class Parameter(NamedTuple):
         if self.option:
             names = [name for name in (self.about.short, self.shown) if name]
             given |= {"dest": self.name, "required": self.required}
-        action = parser.add_argument(*names, help=self.help, **given)
+        text = self.help.replace("%", "%%")  # argparse formats it
+        action = parser.add_argument(*names, help=text, **given)
         action.completer = self.about.completer  # type: ignore[attr-defined]
         if self.about.opposite:
             given |= {"action": "store_false", "help": argparse.SUPPRESS}

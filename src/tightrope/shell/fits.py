@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from tightrope.errors import InputError, ProblemError
+from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.files import after_the_work
-from tightrope.shell.named import by_name
+from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json
 from tightrope.shell.output import answer, say
-
-if TYPE_CHECKING:
-    from tightrope.problem import Kind
 
 
 def number_or_column(text: str) -> str | float:
@@ -51,8 +48,7 @@ def fit(
     cost COLUMN|X: or a number for all rows: a request costs 1
     reward COLUMN|X: or a number for all rows
     penalty COLUMN: default the names of the limits
-    limit NAME=X[/pull|/cost|/reward|/total]: on a penalty, per unit of cost unless it says
-        otherwise
+    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull
     scale NAME=X: the largest possible cost, reward or penalty; default the largest seen,
         rounded up
     drop_missing: leave out rows with a missing value
@@ -120,32 +116,3 @@ def _require_other_files(log: str, out: str | None, profile: str | None) -> None
             before = seen.setdefault(os.path.realpath(path), option)
             if before != option:
                 raise InputError(f"{option} {path}: is {before}; must be another file")
-
-
-def limits_of(texts: Sequence[str]) -> dict[str, float | Kind]:
-    """Limits by name, from ``NAME=NUMBER``, per unit of cost, or ``NAME=NUMBER/pull`` and so on.
-
-    >>> limits_of(["bad=0.05/pull", "dollars=0.004", "late=30/total"])
-    {'bad': Limit(0.05, per='pull'), 'dollars': 0.004, 'late': Limit(total=30.0)}
-    """
-    from tightrope.problem.limits import BASES, Limit
-
-    found: dict[str, float | Kind] = {}
-    for name, value in by_name(texts, "--limit", convert=str).items():
-        amount, slash, per = value.partition("/")
-        place = f"--limit {name}={value}"
-        try:
-            limit = float(amount)
-        except ValueError:
-            raise InputError(f"{place}: {amount!r} must be a number") from None
-        if slash and per not in (*BASES, "total"):
-            allowed = ", ".join(f"/{base}" for base in (*BASES, "total"))
-            raise InputError(f"{place}: '/{per}' must be one of {allowed}")
-        try:
-            if per == "total":
-                found[name] = Limit(total=limit)
-            else:
-                found[name] = limit if per in ("", "cost") else Limit(limit, per=per)
-        except ProblemError as error:
-            raise InputError(f"{place}: {error}") from None
-    return found

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tightrope.errors import InputError
+from tightrope.errors import InputError, ProblemError
 
 
 def named(text: str) -> str:
@@ -45,4 +45,21 @@ def by_name(
             found[name] = convert(value)
         except ValueError:
             raise InputError(f"{option} {text}: {value!r} must be a number") from None
+    return found
+
+
+def limits_of(texts: Sequence[str], alone: Sequence[str] = ()) -> dict[str, Any]:
+    """Limits by name; a number alone stays one. The name may be left out as for ``by_name``.
+
+    >>> limits_of(["bad=5%/pull", "dollars=0.004", "late=30/total"])
+    {'bad': Limit(0.05, per='pull'), 'dollars': 0.004, 'late': Limit(total=30.0)}
+    """
+    from tightrope.problem.limits import as_written
+
+    found = by_name(texts, "--limit", alone, str)
+    for name, text in found.items():
+        try:
+            found[name] = as_written(text)
+        except ProblemError as error:
+            raise InputError(f"--limit {name}={text}: {error}") from None
     return found

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.files import after_the_work
-from tightrope.shell.named import by_name
+from tightrope.shell.named import limits_of
 from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName
 from tightrope.shell.output import answer, say
 
@@ -31,7 +31,7 @@ def plan(
 ) -> int:
     """Say what a budget earns, how often limits are broken, and what more is worth.
 
-    limit [NAME=]VALUE: another number for a limit
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was
     policy POLICY: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
     earn REWARD: find the smallest budget that earns it
     chance P: with this chance
@@ -40,16 +40,20 @@ def plan(
     draws: of the bootstrap over a log's rows; 0 takes the log as the truth
     out FOLDER: write a page with fan charts, and its numbers, here
     """
+    from tightrope.problem.meaning import require_binding
     from tightrope.report.plan import print_plan, require_report
 
     loaded = tightrope.load_problem(problem)
+    limits = limits_of(limit, loaded.limit_names)
+    stated = loaded.with_limits(limits)
+    require_binding(stated.stated, limits)
     if limit_name is not None and promise is None:
         raise InputError(f"--limit-name {limit_name}: must come with --promise RISK")
     if out is not None:
         require_report(out)
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = tightrope.plan(
-            loaded.with_limits(by_name(limit, "--limit", loaded.limit_names)),
+            stated,
             policy or None,
             budgets=budget,
             **effort.given,

@@ -11,8 +11,8 @@ from typing import Annotated
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.fits import limits_of, number_or_column
-from tightrope.shell.named import by_name
+from tightrope.shell.fits import number_or_column
+from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.output import answer, say
 
@@ -90,7 +90,7 @@ def replay(
           --mixture haiku=0.3,sonnet=0.7
 
     log: a CSV or Parquet file
-    limit NAME=X[/PER]: on a penalty, per cost (default), pull or reward, or in total
+    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull
     budget B: of the policies, in units of cost
     mixture ARM=SHARE,...: shares of the pulls, which sum to 1
     orders: shuffles of the rows; 0 takes them as they are

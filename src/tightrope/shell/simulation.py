@@ -50,7 +50,7 @@ def simulate(
     delay N|LAW: decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'
     lost SHARE: of outcomes, never told
     address HOST:PORT: the Ray cluster to join; default RAY_ADDRESS
-    save FILE: also write the runs to a file
+    save FILE: also write the runs to a file, .npz, .csv or .parquet
     checkpoint FOLDER: keep finished runs here during the work; default FILE.parts
     """
     folder = _folder(problem, save, checkpoint, fresh)
@@ -84,10 +84,12 @@ def _folder(
 ) -> str | None:
     """Where finished runs are kept; raises if the options do not fit together."""
     from tightrope.files import require_writable
+    from tightrope.results import require_results_name
 
     if save and len(problems) > 1:
         raise InputError(f"--save {save}: takes one problem, not {len(problems)}")
     if save is not None:
+        require_results_name(save)
         require_writable(save)
     folder = checkpoint or (f"{save}.parts" if save else None)
     if fresh and not folder:

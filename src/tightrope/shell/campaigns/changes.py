@@ -27,7 +27,7 @@ from tightrope.shell.campaigns.access import (
     trust,
 )
 from tightrope.shell.commands import Argument
-from tightrope.shell.named import by_name
+from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, PolicyName, TrustPolicy
 from tightrope.shell.output import answer
 
@@ -161,7 +161,7 @@ def set_budget(at: AtCampaign, budget: float) -> int:
 def change(
     at: AtCampaign,
     *,
-    limit: Penalties = (),
+    limit: Sequence[str] = (),
     policy: PolicyName | None = None,
     expire_after: float | None = None,
     per_day: PerDay = None,
@@ -170,7 +170,7 @@ def change(
 ) -> int:
     """Go on with other limits, another policy or expiry; a new policy learns from the whole log.
 
-    limit: another number for a limit; X alone if there is one limit
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was
     policy: the policy from here on
     expire_after SECONDS: of tickets asked for from here on
     on_overrun pause|alert: what happens after an overrun from here on
@@ -185,7 +185,7 @@ def change(
 
     def act(campaign: tightrope.Campaign) -> None:
         if limit:
-            wanted["limits"] = by_name(limit, "--limit", task_of(campaign).limit_names)
+            wanted["limits"] = limits_of(limit, task_of(campaign).limit_names)
         campaign.change(**wanted, archives=archive)
 
     return changed(at, act, "changed")
