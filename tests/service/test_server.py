@@ -43,7 +43,7 @@ def test_other_machines_are_not_let_in_without_keys(tmp_path, host, capsys):
         (["--host", "no.such.host.invalid"], "is no address here"),
         (["--host", ""], "must be an address"),
         (["--keys", "none.jsonl"], "there is no such file"),
-        (["--certificate", "none.pem"], "cannot be used"),
+        (["--certificate", "none.pem"], "there is no such file"),
         (["--private-key", "none.pem"], "must come with --certificate"),
         (["--connections", "0"], "must be at least 1"),
         (["--grace", "-1"], "must be 0 to 3600"),

@@ -65,7 +65,7 @@ def serve(
         if given < 1:
             raise InputError(f"--{option} {given}: must be at least 1")
     for option, path in (("certificate", certificate), ("private-key", private_key)):
-        if path is not None:
+        if certificate is not None and path is not None:
             require_file(path, f"--{option}", MOST_TEXT)
     if not 0 <= grace <= 3600:
         raise InputError(f"--grace {grace:g}: must be 0 to 3600 seconds")
