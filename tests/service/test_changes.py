@@ -11,7 +11,7 @@ from tests.service.conftest import TASK
 from tightrope.client.drivers import REPEATABLE, Action
 from tightrope.service import campaigns
 from tightrope.service.app import make_app
-from tightrope.service.changes import CHANGES, FORMS, Change, Form, form_input
+from tightrope.service.changes import CHANGES, FORMS, CampaignChange, Form, form_input
 from tightrope.service.desk import Service
 from tightrope.service.openapi import document_of
 from tightrope.service.pages.actions import inputs_of, place_of
@@ -44,7 +44,7 @@ def test_every_form_asks_for_what_its_change_needs():
         assert place_of(kind) in ("", "arm", "number")
 
 
-class Nap(Change):
+class Nap(CampaignChange):
     """A pause for a while."""
 
     path = "nap"

@@ -30,7 +30,7 @@ from tightrope.live.status import (
 from tightrope.live.stores import Store
 from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
-from tightrope.service.changes import CHANGES, Change, require_installed
+from tightrope.service.changes import CHANGES, CampaignChange, require_installed
 from tightrope.service.keys import Grant
 from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
@@ -366,12 +366,12 @@ async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
 # Changes.
 
 
-def add_change(kind: type[Change]) -> None:
+def add_change(kind: type[CampaignChange]) -> None:
     """A route that changes a campaign and answers with its status."""
     takes = None if kind.method == "DELETE" else kind
 
     async def answer(asked: CampaignCall) -> Answer:
-        asked_for: Change = kind() if takes is None else asked.body
+        asked_for: CampaignChange = kind() if takes is None else asked.body
         await asked_for.carry_out(asked.app.service, asked.name, asked.grant.name, asked.place)
         return await answer_status(asked)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tightrope.service.desk import Service
 
 __all__ = [
-    "CHANGES", "FORMS", "ITEMS", "TICKET_SCHEMA", "Change", "Form", "FormInput", "RequestItem",
+    "CHANGES", "FORMS", "ITEMS", "TICKET_SCHEMA", "CampaignChange", "Form", "FormInput", "RequestItem",
     "TurnAct", "form_input", "require_installed",
 ]  # fmt: skip
 
@@ -227,7 +227,7 @@ class Amendment(RequestItem):
 # Changes: each is answered by the campaign's status after it.
 
 
-class Change(TurnAct):
+class CampaignChange(TurnAct):
     """A change of a campaign."""
 
     method: ClassVar[str] = "POST"
@@ -238,7 +238,7 @@ class Change(TurnAct):
         await service.do(campaign, partial(self.do, place=place), who)
 
 
-class Pause(Change):
+class Pause(CampaignChange):
     """Why no decisions are made; harmless if it is paused."""
 
     path = "pause"
@@ -259,7 +259,7 @@ class Pause(Change):
         writer.pause(self.why, self.note)
 
 
-class Drain(Change):
+class Drain(CampaignChange):
     """No new decisions; what is in flight may be told."""
 
     path = "drain"
@@ -269,7 +269,7 @@ class Drain(Change):
         writer.pause("drained")
 
 
-class Resume(Change):
+class Resume(CampaignChange):
     """Harmless if it is not paused."""
 
     path = "resume"
@@ -288,7 +288,7 @@ class Resume(Change):
         writer.resume()
 
 
-class Close(Change):
+class Close(CampaignChange):
     """Harmless if it is closed."""
 
     path = "close"
@@ -298,7 +298,7 @@ class Close(Change):
         writer.close()
 
 
-class Pin(Change):
+class Pin(CampaignChange):
     """The arm to be pulled until further notice; null lets the policy decide again."""
 
     path = "pin"
@@ -326,7 +326,7 @@ class Pin(Change):
         writer.pin(self.arm)
 
 
-class Budget(Change):
+class Budget(CampaignChange):
     """So much more budget, or another budget: at least what is spent and reserved.
 
     ``amount`` is not idempotent: look at the status before it is repeated; ``budget`` is.
@@ -368,7 +368,7 @@ class Budget(Change):
             writer.set_budget(self.budget)
 
 
-class NewArm(Change):
+class NewArm(CampaignChange):
     """A new arm, and what is known of it: nothing but what is said here."""
 
     path = "arms"
@@ -383,7 +383,7 @@ class NewArm(Change):
         writer.add_arm(**_given(self))
 
 
-class Retirement(Change):
+class Retirement(CampaignChange):
     """By the arm's name; its tickets in flight may still be told."""
 
     path = "arms/{arm}"
@@ -409,7 +409,7 @@ class Retirement(Change):
         writer.retire_arm(place)
 
 
-class ChangeRequest(Change):
+class ChangeRequest(CampaignChange):
     """A new policy learns again from every report in the log; decisions go on meanwhile."""
 
     path = "change"
@@ -430,7 +430,7 @@ class ChangeRequest(Change):
         await service.change(campaign, who, **given)
 
 
-class Correction(Change):
+class Correction(CampaignChange):
     """A quarantined report as it should have been; ``id`` where the report's own is wrong."""
 
     path = "quarantine/{number}/correct"
@@ -459,7 +459,7 @@ class Correction(Change):
         writer.correct(number, id, self.cost, self.reward, self.penalty)
 
 
-class Discard(Change):
+class Discard(CampaignChange):
     """What a refused report charged stays charged."""
 
     path = "quarantine/{number}/discard"
@@ -480,7 +480,7 @@ class Discard(Change):
         writer.discard(_quarantined(writer, place), self.note)
 
 
-CHANGES: tuple[type[Change], ...] = (
+CHANGES: tuple[type[CampaignChange], ...] = (
     Pause, Drain, Resume, Close, Pin, Budget, NewArm, Retirement, ChangeRequest, Correction,
     Discard,
 )  # fmt: skip

@@ -123,6 +123,7 @@ class HttpServer:
             error = RefusalError(503, "overloaded", text, retry_after="1")
             with suppress(OSError):
                 accepted.send(written(refusal_of(error), keep=False))
+            self.failed(b"", b"", error.status, error)
         accepted.close()
 
     async def _watch(self) -> None:

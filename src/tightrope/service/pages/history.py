@@ -159,7 +159,7 @@ class Filling(NamedTuple):
     upto: int  # the event at its end, whose point there is already
 
 
-class Moment(NamedTuple):
+class PageMoment(NamedTuple):
     """What is taken of a state between two turns."""
 
     point: Point
@@ -185,7 +185,7 @@ class History:
 
     def reset(self) -> None:
         """Forget everything, and begin again with the next look."""
-        self.now: Moment | None = None
+        self.now: PageMoment | None = None
         self.looked = 0.0  # when
         self.begun = False  # whether the newest part of the curve is there
         self.curve = SparseCurve(generation=time.monotonic_ns())  # unlike any before
@@ -196,10 +196,10 @@ class History:
 
     # The end of the log.
 
-    def take(self, core: Core) -> Moment:
+    def take(self, core: Core) -> PageMoment:
         """What is shown of a state; between two turns, so it is short."""
         ledger = core.ledger
-        return Moment(
+        return PageMoment(
             point_of(core),
             status_of(self.name, core),
             core.settings,
