@@ -29,6 +29,7 @@ from tightrope import (
 )
 from tightrope.callers import also_called
 from tightrope.data import fitting
+from tightrope.data.tables import problem_of, task_of
 from tightrope.engine.arguments import budget_list
 from tightrope.errors import InputError, LimitWarning, ProblemError, ResultsError
 from tightrope.problem.limits import BASES, as_limit
@@ -341,3 +342,17 @@ def test_every_pair_of_limits_is_read_in_order():
     for one, two in itertools.permutations(LIMITS, 2):
         names = {"one": f"{one.number:g} {one.words}", "two": two}
         assert Task(["a"], names).limit_kinds == (one, two)
+
+
+def test_scales_that_a_log_shows_bind_only_percentages():
+    """Others may come, so that only a limit that was meant as a percentage is refused."""
+    rows = [[(1.0, 0.5, 0.004), (1.0, 0.9, 0.002)]]
+    dear = FullTable(["small", "large"], ["dollars"], rows)
+    assert task_of(dear, {"dollars": Limit(0.005, per="pull")}).scales.penalties[0] <= 0.005
+    assert problem_of(dear, {"dollars": Limit(0.005, per="pull")}).limit_names == ("dollars",)
+    coins = FullTable(["small", "large"], ["bad"], [[(1.0, 0.5, 1.0), (1.0, 0.9, 0.0)]])
+    for made in (task_of, problem_of):
+        with pytest.raises(ProblemError, match=r"can never bind.*did you mean 0\.03"):
+            made(coins, {"bad": Limit(3, per="pull")})
+        with pytest.warns(LimitWarning, match="a number alone means per unit of cost"):
+            made(coins, {"bad": 0.5})

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.test_problem import limit_names, problems
-from tightrope import Limit
+from tightrope import Controller, Limit, LyOn
 from tightrope.errors import ProblemError
 from tightrope.problem import Arm, Change, Problem, Scales, Task
 from tightrope.problem.cells import DRAW_STEPS, Cells
@@ -635,3 +635,13 @@ def test_what_is_allowed_is_drawn_as_often_as_it_should_be(
     ):
         assert law.mean >= law.least_mean()
         assert drawn_mean(law.cells()) == pytest.approx(law.mean, rel=tolerance)
+
+
+def test_a_limit_on_a_known_cost_has_the_scale_of_the_cost():
+    task = Task(
+        ["a", "b"], {"spend": Limit(0.9, of="cost", per="pull")}, costs={"a": 0.3, "b": 100}
+    )
+    assert task.scales.cost == task.scales.penalties[0] == 100.0
+    controller = Controller(task, LyOn(), 1000)
+    controller.tell("b", reward=0.5)
+    assert controller.spent == 100.0

@@ -207,7 +207,7 @@ def tune(
     ``"LOW:HIGH"``; by default v0 and delta0, for policies that have them. ``max_violation`` is in
     penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
     folder for finished runs: after an interruption, the same call continues from there; ``fresh``
-    starts again.
+    starts again. It has many parameters because it simulates, and takes what ``simulate`` takes.
 
     >>> from tightrope import ready_problem, tune
     >>> tuned = tune(ready_problem("paper"), budget=1000, runs=200)  # doctest: +SKIP

@@ -18,6 +18,8 @@ from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
 from tightrope.problem import Arm, Kind, Problem, Scales
 from tightrope.problem.limits import as_limit
+from tightrope.problem.meaning import check_limits_of_data
+from tightrope.problem.named import Named
 from tightrope.problem.values import Floats, shown
 
 if TYPE_CHECKING:
@@ -226,7 +228,11 @@ def _problem_of(
         if log.propensity is not None:
             arm = arm.weighted(1.0 / log.propensity[places])
         arms.append(arm)
-    return Problem(arms, limits=limits or {}, scales=found, name=name)
+    if isinstance(scales, Scales):
+        return Problem(arms, limits=limits or {}, scales=found, name=name)
+    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name)
+    check_limits_of_data(problem.stated, limits)
+    return problem
 
 
 def rows_by_arm(log: Log) -> list[npt.NDArray[np.int64]]:

@@ -15,7 +15,8 @@ from tightrope.data.log import Log
 from tightrope.errors import InputError
 from tightrope.problem import Arm, Problem, Scales, Task
 from tightrope.problem.limits import Kind
-from tightrope.problem.named import check_names
+from tightrope.problem.meaning import check_limits_of_data
+from tightrope.problem.named import Named, check_names
 from tightrope.problem.values import Floats
 
 __all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
@@ -127,7 +128,10 @@ def task_of(
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-    task = Task(data.arms, limits, scales)
+        task = Task(data.arms, Named(limits), scales)
+        check_limits_of_data(task, limits)
+    else:
+        task = Task(data.arms, limits, scales)
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"

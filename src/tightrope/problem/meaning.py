@@ -14,14 +14,16 @@ from tightrope.problem.named import Named
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = ["require_binding", "warn_of_numbers"]
+__all__ = ["check_limits_of_data", "require_binding", "warn_of_numbers"]
 
 
-def require_binding(task: Task, names: Iterable[str]) -> None:
+def require_binding(task: Task, names: Iterable[str], *, guessed: bool = False) -> None:
     """Raise a ``ProblemError`` if one of these limits is so large that no run can break it.
 
     A pull has a penalty of at most its scale, counts one pull, and costs at least the smallest
     cost on average, if that is known. Its reward may be 0, so a limit per reward may always bind.
+    ``guessed``: the scales are the largest outcomes of a log, and others may come; then only a
+    limit of 1 or more on penalties of at most 1 is refused, which was meant as a percentage.
     """
     least, growing = task.normal_smallest_cost or 0.0, cast(Named[float], task.scales.grow)
     for name in names:
@@ -31,12 +33,21 @@ def require_binding(task: Task, names: Iterable[str]) -> None:
         if share >= 1.0 and (limit.of or name) not in growing:
             number, most = limit.number, f"{limit.number / share:g}"
             percent = number >= 1.0 and share < 100.0
+            if guessed and not (percent and number <= share):
+                continue
             hint = f"did you mean {number / 100.0:g}?" if percent else f"must be below {most}."
             raise ProblemError(
                 f"{limit_title(task.limit_names, m)} = {number:g} {limit.words}: can never bind,"
                 f" because a penalty is at most {most} {limit.unit.words}; {hint} If a penalty can"
                 " be larger, give its scale"
             )
+
+
+def check_limits_of_data(task: Task, given: object) -> None:
+    """Check limits that were ``given`` for a log, whose largest outcomes are the task's scales."""
+    if not isinstance(given, Named):  # those of a campaign are
+        require_binding(task, task.limit_names, guessed=True)
+        warn_of_numbers(task, given)
 
 
 def warn_of_numbers(task: Task, given: object) -> None:

@@ -105,7 +105,8 @@ class Task(Known):
         self.__dict__["costs"] = None if costs is None else Named(costs)
         self.__dict__["known"] = Named({name: Named(by) for name, by in known.items()})
         self.__dict__["skip"] = skip_of(self)
-        self.__dict__["scales"] = self._wide_enough(self.scales.for_limits(named))
+        wide = self._wide_enough(self.scales.for_limits(named))
+        self.__dict__["scales"] = wide.for_limits(named)  # of a limit on the cost: that of the cost
         self._check_limits()
         self._check_facts()
         self.__dict__["safe"] = safe_name_of(self)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tightrope.service.desk import Service
 
 __all__ = [
-    "CHANGES", "FORMS", "ITEMS", "TICKET_SCHEMA", "CampaignChange", "Form", "FormInput", "RequestItem",
-    "TurnAct", "form_input", "require_installed",
+    "CHANGES", "FORMS", "ITEMS", "TICKET_SCHEMA", "CampaignChange", "Form", "FormInput",
+    "RequestItem", "TurnAct", "form_input", "require_installed",
 ]  # fmt: skip
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
