@@ -336,9 +336,8 @@ class SQLiteStore(Store):
                 raise StoreBusyError(busy)
             try:
                 with self._transaction() as connection:
-                    self._require_own_files()
                     yield connection
-                self._require_own_files()
+                self._require_own_files()  # after the commit, before anybody is answered
                 if self._since >= CHECKPOINT:
                     self._checkpoint("PASSIVE")
             finally:
