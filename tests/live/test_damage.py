@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from tests.live.cheap import Rotation
-from tightrope import Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import HaltedError, StoreError, TightropeError
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.live.verification import verified
 
-TASK = Task(["a", "b"], {"bad": 0.4})
+TASK = Task(["a", "b"], {"bad": Limit(0.4)})
 PAGE = 4096
 
 

@@ -29,7 +29,7 @@ from tightrope import Task, open_campaign
 from tightrope.live import arguments
 if sys.argv[2] == "as before 0.3":
     arguments.lasting = lambda text: text
-task = Task(["a", "b"], {"bad": 0.4})
+task = Task(["a", "b"], {"bad": "0.4 per cost"})
 with open_campaign("store.db", "one", task=task, budget=50, policy=sys.argv[1]) as campaign:
     for number in range(6):
         campaign.tell(campaign.ask(f"{number}").id, cost=0.5, reward=1, penalty=0)

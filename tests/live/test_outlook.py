@@ -15,6 +15,7 @@ from tightrope import Controller, Limit, LyOn, Problem, Resolve, Scales, Task, r
 from tightrope.errors import InputError
 from tightrope.live import Outlook
 from tightrope.policies import UniformRandom
+from tightrope.problem.named import Named
 from tightrope.statistics import wilson
 
 RISKY = Resolve(risk=0.01)
@@ -220,7 +221,7 @@ def histories(draw) -> tuple[Task, float, list[tuple[int, float, float, float]]]
     )
     scales = Scales(cost=cost, reward=reward, penalty={"bad": penalty})
     known = given.get("costs")
-    task = Task(arms, {"bad": limit}, scales, **given)
+    task = Task(arms, Named({"bad": limit}), scales, **given)  # as a file has it: it may never bind
     reports = st.tuples(st.sampled_from(arms), SHARES, SHARES, SHARES)
     rows = draw(st.lists(reports, max_size=4)) * draw(st.sampled_from([1, 60]))
     told = [(a, None if known else x * cost, y * reward, z * penalty) for a, x, y, z in rows]
@@ -249,7 +250,7 @@ def test_odd_numbers_have_an_outlook_whose_bounds_are_in_order(history, doubt) -
 
 
 def test_reports_that_refute_a_declaration_are_told() -> None:
-    task = Task(["a"], {"bad": 0.5}, safe="a", safe_rates={"bad": 0.01})
+    task = Task(["a"], {"bad": Limit(0.5)}, safe="a", safe_rates={"bad": 0.01})
     outlook = told(task, RISKY, 1000.0, [(200, "a", 1.0, 1.0, 0.4)])
     (bad,) = outlook.limits
     assert bad.low <= 0.4 <= bad.high

@@ -131,10 +131,10 @@ def name(server):
 DECLARED = [  # tasks with every kind of declaration
     Task(["haiku", "opus"], {"bad": Limit(0.2, per="pull")}),
     Task(["a", "b"], limit=0.8),
-    Task(["a", "b"], {"bad": Limit(0.2, per="pull"), "slow": 0.5},
+    Task(["a", "b"], {"bad": Limit(0.2, per="pull"), "slow": Limit(0.5)},
          Scales(cost=2.0, reward=3.0, penalty={"bad": 1.0, "slow": 4.0}), smallest_cost=0.5),
-    Task(["a", "b"], {"bad": 0.5}, safe="a", safe_rates={"bad": 0.1}),
-    Task(["\u00e9", 'quo"te\n'], {"b\u00e4d": 0.5}, name="n\u00e4me"),
+    Task(["a", "b"], {"bad": Limit(0.5)}, safe="a", safe_rates={"bad": 0.1}),
+    Task(["\u00e9", 'quo"te\n'], {"b\u00e4d": Limit(0.5)}, name="n\u00e4me"),
 ]  # fmt: skip
 
 
