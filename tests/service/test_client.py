@@ -514,6 +514,12 @@ class TestDeciding:
             with pytest.raises(InputError, match="arm"):
                 client.ask_many(name, 2, eligible=["nobody"])
 
+    def test_campaigns_are_listed_to_the_last_page(self, server, name, monkeypatch):
+        with Client(server.url) as client:
+            whole = [one["name"] for one in client.campaigns()]
+            monkeypatch.setattr("tightrope.client.drivers.MOST_LISTED", 1)  # each page looks full
+            assert [one["name"] for one in client.campaigns()] == whole
+
     def test_the_rest_of_the_surface(self, server, name):
         with Client(server.url) as client:
             assert name in [one["name"] for one in client.campaigns()]

@@ -27,7 +27,7 @@ from typing import (
     TypeVar,
     overload,
 )
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -45,6 +45,7 @@ Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 Arms: TypeAlias = Sequence[int | str] | None
 Action: TypeAlias = Literal["pause", "resume", "pin", "drain", "close", "budget", "arms", "change"]
 REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])  # what may be done twice
+MOST_LISTED = 1000  # campaigns of one answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -325,8 +326,13 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     @Operation
     async def campaigns(self) -> list[Table]:
         """The status of every campaign."""
-        found: list[Table] = (await self._json("GET", "/v1/campaigns"))["campaigns"]
-        return found
+        found, rest = list[Table](), ""
+        while True:
+            page = (await self._json("GET", f"/v1/campaigns{rest}"))["campaigns"]
+            found += page
+            if len(page) < MOST_LISTED:
+                return found
+            rest = f"?after={quote(page[-1]['name'], safe='')}"
 
     @Operation
     async def status(self, campaign: str) -> Table:
