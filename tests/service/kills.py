@@ -32,6 +32,7 @@ from tightrope.client import Client
 from tightrope.service.server import Running
 
 POLICY = "tests.live.cheap:Rotation"  # nothing is compiled: servers are short-lived
+TRUSTED = ("--trust-policy", POLICY)  # a module that the server has not imported
 MORE = 100.0  # budget, at every kill
 DEADLINE = 60.0  # seconds in which a client gets its answer, whatever happens
 
@@ -122,7 +123,7 @@ def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=
         pass
     restarts = dropped = 0
     with ExitStack() as stack:
-        up = [stack.enter_context(Running(url)) for _ in range(servers)]
+        up = [stack.enter_context(Running(url, *TRUSTED)) for _ in range(servers)]
         proxies = [Proxy(one.port, drop, seed) for one in up]
         urls = [one.url for one in proxies]
         pids = [start(urls[n % servers :] + urls[: n % servers], n, folder, seed + n)
@@ -140,7 +141,7 @@ def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=
                     time.sleep(rng.uniform(0.0, 0.3))
                     database.start()
                     restarts += 1
-                up[hit] = stack.enter_context(Running(url))
+                up[hit] = stack.enter_context(Running(url, *TRUSTED))
                 proxies[hit].port = up[hit].port
                 if progress is not None:
                     progress(cycle + 1)
