@@ -19,7 +19,7 @@ from tests.problems import equal
 from tightrope import LyOff, LyOn, Policy, Results, compatibility, simulate
 from tightrope.engine import checkpoint, cpu, python
 from tightrope.engine.checkpoint import Checkpoint
-from tightrope.errors import InputError, ResultsError, StoreWarning
+from tightrope.errors import InputError, PolicyError, ResultsError, StoreWarning
 from tightrope.policies.base import Setup, limits_of
 
 BUDGETS = [60, 90.5]
@@ -238,7 +238,7 @@ def test_one_without_parts_is_none(paper, tmp_path):
         def decide(self, setup, step, statistics, queues, uniform):
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(PolicyError, match="ZeroDivisionError at step 0 in decide"):
         go(paper, tmp_path, policies={"p": Wrong()}, budgets=5, runs=3)
     assert go(paper, tmp_path, policies={"p": Mine()}, budgets=5, runs=3).complete
 

@@ -21,7 +21,7 @@ import pytest
 from tests.problems import equal
 from tightrope import LyOff, LyOn, Policy, simulate
 from tightrope.engine import cluster as tasks
-from tightrope.errors import BackendError, InputError
+from tightrope.errors import BackendError, InputError, PolicyError
 from tightrope.policies.base import Setup, limits_of
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'tightrope[ray]'")
@@ -139,11 +139,13 @@ def test_a_checkpoint_goes_from_here_to_the_cluster(connected, paper, tmp_path):
     assert equal(rest, simulate(paper, LyOn(), budgets=100, runs=40_000))
 
 
-def test_a_policys_error_is_its_own(connected, paper):
-    with pytest.raises(ZeroDivisionError, match="divides by zero"):
+def test_a_policys_error_names_its_line(connected, paper):
+    text = r"ZeroDivisionError at step 0 \(.*by zero\) in decide, test_cluster.py line \d+"
+    with pytest.raises(PolicyError, match=text):
         simulate(paper, Failing(), budgets=5, runs=4, backend="ray")
 
 
+@pytest.mark.usefixtures("unrehearsed")  # it would kill this process
 def test_a_policy_that_kills_its_workers_is_named(connected, paper, monkeypatch):
     monkeypatch.setattr(tasks, "ATTEMPTS", 2)
     with pytest.raises(BackendError, match=r"2 workers were lost at policy 'deadly', budget 5, r"):

@@ -46,7 +46,8 @@ def failed(
         frame = own[-1]
         file = Path(frame.filename).name
         place = f" in {frame.name}, {file} line {frame.lineno}: {frame.line}"
-    what = f"{type(error).__name__}{when} ({told:.200}){place}"
+    text = f" ({told:.200})" if told else ""
+    what = f"{type(error).__name__}{when}{text}{place}"
     return PolicyError(f"policy {label or getattr(kind, 'name', kind.__name__)}: {what}")
 
 
