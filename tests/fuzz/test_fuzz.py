@@ -70,7 +70,7 @@ KNOWN = [  # each was a traceback, or endless, or took gigabytes
     (simulated(), with_line("0.8\n", "inf\n")),
     (simulated(), with_line("0.8\n", "-0.0\n")),
     (simulated(), with_line("0.8\n", "[]\n")),
-    (simulated(), with_line("0.8\n", '"0.8"\n')),
+    (simulated(), with_line("0.8\n", '"0.8 per"\n')),
     (simulated(), with_line("0.8\n", "[" * 3000 + "]" * 3000 + "\n")),
     (simulated(), with_line("limit = 0.8\n", "a." * 30000 + "b = 1\n")),
     (simulated(), with_line("{ bernoulli = 0.3 }", "{ beta = [0.5, 1e300] }")),
@@ -96,8 +96,9 @@ def test_what_once_failed_is_refused_in_one_line(arguments, content, tmp_path, m
         SOUND_PROBLEM.replace("\n", "\r\n").encode(),
         with_line("0.8\n", "0.76\n"),
         with_line("0.8\n", "1e9\n"),
+        with_line("0.8\n", '"0.8"\n'),
     ],
-    ids=["BOM", "CRLF", "tight", "loose"],
+    ids=["BOM", "CRLF", "tight", "loose", "a text"],
 )
 def test_what_is_odd_but_sound_runs(content, tmp_path):
     found = run(Case((*simulated(), "--json"), content), tmp_path)

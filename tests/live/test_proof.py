@@ -135,7 +135,7 @@ def test_an_error_at_every_nth_write_sync_and_commit(tmp_path, monkeypatch, afte
     original = SQLiteStore._connect
     monkeypatch.setattr(SQLiteStore, "_connect", lambda self: Faulty(original(self)))
     names = [f"t{number}" for number in range(4)]
-    for nth in range(1, 30):
+    for nth in range(1, 38):
         Faulty.left = Faulty.failed = 0
         Faulty.after = after
         store = SQLiteStore(str(tmp_path / f"{after}-{nth}.db"))
@@ -144,7 +144,7 @@ def test_an_error_at_every_nth_write_sync_and_commit(tmp_path, monkeypatch, afte
         for name in names:
             insist(campaign.ask, name)
             insist(campaign.tell, name, 0.5, 1, 0)
-        assert Faulty.failed == (nth <= 24), nth  # begin, write, commit of eight turns
+        assert Faulty.failed == (nth <= 32), nth  # begin, events, head, commit of eight turns
         require_whole(campaign, names, names)
         store.close()
 
