@@ -60,7 +60,8 @@ def test_put_says_whether_a_campaign_is_new_agrees_or_does_not(api):
     found = api("PUT", "/v1/campaigns/other", {**body, "task": never})
     assert found[0] == 422
     assert "limit 'bad' = 3 per pull: can never bind" in found[1]["detail"]
-    assert api("PUT", "/v1/campaigns/put", {**body, "task": never})[0] == 200  # it exists
+    found = api("PUT", "/v1/campaigns/put", {**body, "task": never})
+    assert status_and(found, "code") == (409, "conflict")  # it exists, with another limit
     assert api("GET", "/v1/campaigns/other")[0] == 404
 
 
