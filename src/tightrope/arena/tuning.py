@@ -101,6 +101,13 @@ class TunedRow(SummaryRow):
     parameters: Mapping[str, float] = field(default_factory=dict)
     setting: Setting = ()  # unrounded
 
+    def __getattr__(self, name: str) -> float:
+        """A parameter by its name, such as ``v0``."""
+        try:
+            return self.__dict__["parameters"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"a tuned row has no {name!r}") from None
+
     @property
     def worst(self) -> float:
         """The largest violation; 0 if there is no limit."""
