@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from operator import neg
+from operator import neg, sub
 from typing import Any
 
 from tightrope.errors import (
@@ -47,7 +47,7 @@ from tightrope.live.kinds import (
     Told,
     Voided,
 )
-from tightrope.live.ledger import MOST_TICKS, NOTHING, Account, Open, moved
+from tightrope.live.ledger import MOST_TICKS, Account, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
@@ -92,12 +92,12 @@ class Writer:
         chosen: bool = False,
     ) -> int:
         """Follow an event, then keep it for the log; returns its number."""
-        seq, text = self.ledger.seq + 1, text_of(body)
-        row = stored(self.hash, seq, self.now, body.kind, ticket, self.who, VERSION, text)
-        event = Event(seq, self.now, body.kind, ticket, self.who, VERSION, body, row.hash)
-        self.core.follow(event, chosen)
+        seq, at, kind, who = self.ledger.seq + 1, self.now, body.kind, self.who
+        row = stored(self.hash, seq, at, kind, ticket, who, VERSION, text_of(body))
+        own = row.hash
+        self.core.follow(Event(seq, at, kind, ticket, who, VERSION, body, own), chosen)
         self.rows.append(row)
-        self.hash = row.hash
+        self.hash = own
         if note:
             self.notes[seq] = note
         return seq
@@ -225,7 +225,7 @@ class Writer:
         if past is not None and past.state == "told":
             self._told_again(ticket, past, body, (cost, reward, penalty))
         else:
-            self._take(ticket, found, body)
+            self._take(ticket, found, past, body)
 
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
@@ -242,27 +242,29 @@ class Writer:
         text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
-    def _take(self, ticket: str, found: Open, body: Told) -> None:
-        settled = body.settled
-        reserved = found.reserved or [0] * len(settled)
-        if isinstance(found, Past):
-            body.was = found.state
-            if found.state in ("expired", "quarantined"):
-                body.undone, body.corrected = list(reserved), list(found.refused)
-        moves: list[int] = []
-        for spent, held, undone in zip(settled, reserved, body.undone or NOTHING, strict=False):
-            moves += (0, spent - undone, 0 if body.was else -held)
-            if spent > held and self.core.settings.reserves:
+    def _take(self, ticket: str, found: Open, past: Past | None, body: Told) -> None:
+        reserves, moves = self.core.settings.reserves, list[int]()
+        reserved = found.reserved or (0,) * len(body.settled)
+        for account, spent in enumerate(body.settled):
+            held = reserved[account]
+            moves += 0, spent, -held
+            if spent > held and reserves:
                 body.over = True
         body.moves = moves
-        body.over = body.over or body.was == "voided"
+        if past is not None:  # nothing is reserved for it any more
+            paid: Iterable[int] = body.settled
+            body.was, body.over = past.state, body.over or past.state == "voided"
+            if past.state in ("expired", "quarantined"):
+                body.undone, body.corrected = list(reserved), list(past.refused)
+                paid = map(sub, paid, reserved)
+            body.moves = moved(spent=paid)
         self._settle(body, ticket)
 
     def _settle(self, body: Told | Amended, ticket: str, note: str | None = None) -> None:
         """Emit what moves the money of a ticket: the one place where an overrun is acted on."""
         self.emit(body, ticket, note=note)
-        pauses = self.core.settings.on_overrun == "pause" and self.ledger.paused is None
-        if body.over and pauses:
+        pauses = body.over and self.core.settings.on_overrun == "pause"
+        if pauses and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
             if short or getattr(body, "was", None) != "voided":
                 self.emit(Paused("overrun"), ticket)
