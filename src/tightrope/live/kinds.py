@@ -168,10 +168,11 @@ class Told(Body):
         return self.kept or self.values
 
     def enter(self, ledger: Ledger, event: Event) -> None:
+        values, penalties = self.values, ledger.penalties
         ledger.told += 1
-        ledger.reward += self.values[1]
-        for m, penalty in enumerate(self.incurred):
-            ledger.penalties[m] += penalty
+        ledger.reward += values[1]
+        for m, penalty in enumerate(self.penalties or values[2:]):
+            penalties[m] += penalty
         if self.was is not None:
             ledger.expired -= self.was == "expired"
             ledger.late += self.was == "expired"

@@ -114,10 +114,11 @@ def _as_number(value: Any, known: float | None) -> float | None:
     """A number as a float, or what is ``known`` if it is left out; None for anything else."""
     if value is None:
         return known
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if type(value) is not int and not isinstance(value, Real | np.bool_):
-        return None
+    if type(value) is not int:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
+        if not isinstance(value, Real | np.bool_):
+            return None
     try:
         return float(value)
     except OverflowError:

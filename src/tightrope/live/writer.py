@@ -73,14 +73,12 @@ class Writer:
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
         self.drop = 0  # the last event to be removed, as it is archived
-        self._known: dict[str, list[Row]] = {}
+        self._known: dict[str, list[Row]] = {}  # all rows of tickets that were looked up
         flying = self.ledger.tickets
         if past := sorted({one for one in wanted if one not in flying and good_id(one)}):
             self._known = {ticket: [] for ticket in past}
             for row in turn.find(past):
                 self._known[row.ticket or ""].append(row)
-        self._mine: dict[str, list[Row]] = {}  # this turn's rows by ticket
-        self._sorted = 0  # how many of them are there
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -97,6 +95,8 @@ class Writer:
         own = row.hash
         self.core.follow(Event(seq, at, kind, ticket, who, VERSION, body, own), chosen)
         self.rows.append(row)
+        if ticket in self._known:
+            self._known[ticket].append(row)
         self.hash = own
         if note:
             self.notes[seq] = note
@@ -116,15 +116,13 @@ class Writer:
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
-        if not good_id(ticket):
-            return None
-        if ticket not in self._known:
-            self._known[ticket] = self.turn.find([ticket])
-        for row in self.rows[self._sorted :]:
-            if row.ticket is not None:
-                self._mine.setdefault(row.ticket, []).append(row)
-        self._sorted = len(self.rows)
-        return Past.of_rows([*self._known[ticket], *self._mine.get(ticket, ())])
+        rows = self._known.get(ticket)
+        if rows is None:
+            if not good_id(ticket):
+                return None
+            mine = [row for row in self.rows if row.ticket == ticket]
+            rows = self._known[ticket] = [*self.turn.find([ticket]), *mine]
+        return Past.of_rows(rows)
 
     # Decisions.
 
@@ -258,13 +256,13 @@ class Writer:
                 body.undone, body.corrected = list(reserved), list(past.refused)
                 paid = map(sub, paid, reserved)
             body.moves = moved(spent=paid)
-        self._settle(body, ticket)
+        self.emit(body, ticket)
+        if body.over:
+            self._act_on_overrun(body, ticket)
 
-    def _settle(self, body: Told | Amended, ticket: str, note: str | None = None) -> None:
-        """Emit what moves the money of a ticket: the one place where an overrun is acted on."""
-        self.emit(body, ticket, note=note)
-        pauses = body.over and self.core.settings.on_overrun == "pause"
-        if pauses and self.ledger.paused is None:
+    def _act_on_overrun(self, body: Told | Amended, ticket: str) -> None:
+        """Pause after an overrun, unless the campaign goes on at one."""
+        if self.core.settings.on_overrun == "pause" and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
             if short or getattr(body, "was", None) != "voided":
                 self.emit(Paused("overrun"), ticket)
@@ -327,7 +325,9 @@ class Writer:
         _require_text(note, "note")
         body = self._amendment(ticket, cost, penalty)
         if body is not None:
-            self._settle(body, _plain(ticket), note)
+            self.emit(body, _plain(ticket), note=note)
+            if body.over:
+                self._act_on_overrun(body, _plain(ticket))
 
     def _amendment(self, ticket: str, cost: Any, penalty: Any) -> Amended | None:
         """What an amendment moves; None if nothing."""
