@@ -53,7 +53,8 @@ class MovingRun(LiveRun):
 
     def launch(self, arm: int) -> None:
         """Take a pull of ``arm`` for one in flight, whoever decided it."""
-        self._count_alone()
+        if self._alone >= 0:
+            self._count_alone()
         self._flight[arm] += 1.0
         self._asides += 1
 
