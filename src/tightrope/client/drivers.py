@@ -19,7 +19,6 @@ from typing import (
     Any,
     Concatenate,
     Generic,
-    Literal,
     ParamSpec,
     Protocol,
     Self,
@@ -31,6 +30,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from tightrope.changes import Action, change_named
 from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning, id_of
 from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
 from tightrope.client.ids import new_id
@@ -43,8 +43,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 Arms: TypeAlias = Sequence[int | str] | None
-Action: TypeAlias = Literal["pause", "resume", "pin", "drain", "close", "budget", "arms", "change"]
-REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])  # what may be done twice
 MOST_LISTED = 1000  # campaigns of one answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -358,12 +356,18 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def act(self, /, campaign: str, action: Action, **arguments: Any) -> Any:
-        """A change that the service knows: pause, resume, pin, drain, close, budget, arms, change.
+        """A change, by its name in the API: pause, resume, budget, retire and so on.
 
-        ``arguments``: the fields of its body. It is sent again only if that is harmless.
+        ``arguments``: the fields of its body, and the ``arm`` or ``number`` that is in its path. It
+        is sent again only if that is harmless.
         """
-        repeat = action in REPEATABLE
-        return await self._json("POST", path(campaign, action), arguments, repeat=repeat)
+        kind = change_named(action)
+        if kind.place() and kind.place() not in arguments:
+            raise InputError(f"{action}: {kind.place()} is missing")
+        place = str(arguments.pop(kind.place(), ""))
+        parts = [place if part.startswith("{") else part for part in kind.path.split("/")]
+        body = None if kind.method == "DELETE" else arguments
+        return await self._json(kind.method, path(campaign, *parts), body, repeat=kind.repeats)
 
     @Operation
     async def request(

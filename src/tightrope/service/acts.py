@@ -15,8 +15,8 @@ import msgspec
 from tightrope.errors import HaltedError, InputError, PolicyError, StoreError, TightropeError
 from tightrope.live.writer import Writer
 from tightrope.service import wire
-from tightrope.service.changes import ITEMS, RequestItem
 from tightrope.service.desk import ServiceRequest
+from tightrope.service.items import ITEMS, RequestItem
 from tightrope.service.wire import (
     Answer,
     RefusalError,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tightrope.changes import CHANGES, CampaignChange, name_of
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
 from tightrope.live.core import Core, when
 from tightrope.live.log import lines_of
@@ -28,9 +29,9 @@ from tightrope.live.status import (
     why_of,
 )
 from tightrope.live.stores import Store
+from tightrope.policies.naming import known_policies
 from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
-from tightrope.service.changes import CHANGES, CampaignChange, require_installed
 from tightrope.service.keys import Grant
 from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
@@ -227,9 +228,7 @@ def _made(asked: CampaignCall) -> bool:
     from tightrope.problem.meaning import require_binding
 
     service, given = asked.app.service, msgspec.structs.asdict(asked.body)
-    policy = given["policy"]
-    if policy is not None:
-        require_installed(policy)
+    require_installed(given["policy"])
     task = Task.from_table(given.pop("task"))
     new = asked.name not in service.names()
     if new:
@@ -366,16 +365,25 @@ async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
 # Changes.
 
 
+def require_installed(policy: str | None) -> None:
+    """Raise unless a policy is one that is installed: a file or a module would be run here."""
+    known = known_policies()
+    if policy is not None and (".py:" in policy or policy.partition(":")[0] not in known):
+        raise InputError(f"policy = {shown(policy)}: must be one of {', '.join(sorted(known))}")
+
+
 def add_change(kind: type[CampaignChange]) -> None:
     """A route that changes a campaign and answers with its status."""
     takes = None if kind.method == "DELETE" else kind
 
     async def answer(asked: CampaignCall) -> Answer:
-        asked_for: CampaignChange = kind() if takes is None else asked.body
-        await asked_for.carry_out(asked.app.service, asked.name, asked.grant.name, asked.place)
+        wanted: CampaignChange = kind() if takes is None else asked.body
+        wanted.require_some()
+        require_installed(getattr(wanted, "policy", None))
+        await asked.app.service.change(asked.name, asked.grant.name, wanted, asked.place)
         return await answer_status(asked)
 
-    answer.__name__ = kind.operation or kind.path.rpartition("/")[2]
+    answer.__name__ = name_of(kind)
     answer.__doc__ = kind.__doc__
     route(kind.method, f"/v1/campaigns/{{campaign}}/{kind.path}", kind.summary, roles=kind.roles,
           takes=takes, answers=CampaignStatus)(answer)  # fmt: skip

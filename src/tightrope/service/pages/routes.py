@@ -24,11 +24,10 @@ from tightrope.live.events import Row, line_of, when, words_of
 from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
 from tightrope.problem.values import shown
-from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
 from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access
-from tightrope.service.pages.actions import FilledForm, act_of, filled, known_of
+from tightrope.service.pages.actions import FORMS, FilledForm, act_of, filled, known_of
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
