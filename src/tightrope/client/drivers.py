@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from types import MethodType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
@@ -30,12 +31,14 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from tightrope.changes import Action, change_named
 from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning, id_of
 from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
 from tightrope.client.ids import new_id
 from tightrope.client.spool import Spool
 from tightrope.errors import InputError, TightropeError
+
+if TYPE_CHECKING:
+    from tightrope.changes import Action
 
 __all__ = ["AsyncClient", "AsyncDecision", "Client", "Decision"]
 
@@ -361,6 +364,8 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         ``arguments``: the fields of its body, and the ``arm`` or ``number`` that is in its path. It
         is sent again only if that is harmless.
         """
+        from tightrope.changes import change_named  # it loads msgspec, which other methods need not
+
         kind = change_named(action)
         if kind.place() and kind.place() not in arguments:
             raise InputError(f"{action}: {kind.place()} is missing")
