@@ -77,14 +77,10 @@ def said_of(text: str = "", label: str | None = None, schema: Any = None, **how:
 
 
 PENALTY_SCHEMA = {
-    "anyOf": [
-        {"type": "number"},
-        {"type": "object", "additionalProperties": {"type": "number"}},
-        {"type": "array", "items": {"type": "number"}},
-        {"type": "null"},
-    ],
+    "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}},
+              {"type": "array", "items": {"type": "number"}}, {"type": "null"}],
     "description": "by the limits' names; a number alone if there is one limit",
-}
+}  # fmt: skip
 NUMBER_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "null"}]}
 AnyCost = Annotated[Any, said_of("what it cost", "Cost", NUMBER_SCHEMA, kind="number")]
 AnyReward = Annotated[Any, said_of("what it earned", "Reward", NUMBER_SCHEMA, kind="number")]
@@ -93,9 +89,7 @@ Note = Annotated[
     str | None,
     said_of("kept beside the log, for people", "Note", hint="Kept beside the log; optional."),
 ]
-KnownCost = Annotated[
-    float | None, said_of("its price, where the task knows costs", kind="number")
-]  # fmt: skip
+KnownCost = Annotated[float | None, said_of("where the task knows costs", kind="number")]
 KnownPenalty = Annotated[
     dict[str, float] | None,
     said_of("one that the task knows; X alone if there is one limit", kind="penalties"),
