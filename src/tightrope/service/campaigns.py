@@ -30,6 +30,7 @@ from tightrope.live.status import (
 )
 from tightrope.live.stores import Store
 from tightrope.policies.naming import known_policies
+from tightrope.problem import Task
 from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
 from tightrope.service.keys import Grant
@@ -214,17 +215,17 @@ async def create(asked: CampaignCall) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
     from tightrope.live.creation import notices_of
 
-    if not await asked.app.service.read(_made, asked):
+    task = await asked.app.service.read(_made, asked)
+    if task is None:
         return await answer_status(asked)
-    name, status = asked.name, status_look(asked.name)
-    notices = await asked.look(lambda core: list(notices_of(name, core)))
-    return as_json({**await asked.look(status), "notices": notices}, 201)
+    settings, budget = await asked.look(lambda core: (core.settings, core.controller.budget))
+    notices = list(notices_of(asked.name, task, settings, budget))
+    return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
 
 
-def _made(asked: CampaignCall) -> bool:
-    """Create a campaign, or see that the one of this name agrees; whether it is new."""
+def _made(asked: CampaignCall) -> Task | None:
+    """Create a campaign, or see that the one of this name agrees; the task of a new one."""
     from tightrope.live import open_campaign
-    from tightrope.problem import Task
     from tightrope.problem.meaning import require_binding
 
     service, given = asked.app.service, msgspec.structs.asdict(asked.body)
@@ -241,7 +242,7 @@ def _made(asked: CampaignCall) -> bool:
         if new:
             raise
         raise ConflictError(str(error)) from None
-    return new
+    return task if new else None
 
 
 @route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)

@@ -36,8 +36,8 @@ from tightrope.service.pages.answers import (
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
-from tightrope.service.pages.proxies import Proxies
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
+from tightrope.service.proxies import Proxies
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
 from tightrope.service.wire import RefusalError
 
