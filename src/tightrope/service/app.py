@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Router
 
 from tightrope.errors import NotFoundError
 from tightrope.service import wire
-from tightrope.service.acts import ACTS, Act, Refused
+from tightrope.service.acts import ACTS, Act, ActCall, Refused
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
@@ -179,7 +179,8 @@ class App:
         """Hand in what a request asks for; raises if it is refused before that."""
         self.check(sender, body)
         start = hot.act.start_batch if hot.batch else hot.act.start
-        start(body, grant.name, committer.submit, committer.counts.outcomes, hot.refused, done)
+        outcomes = committer.counts.outcomes
+        start(body, ActCall(grant.name, committer.submit, outcomes, hot.refused, done))
 
     async def _act(self, hot: Hot, grant: Grant, sender: Sender, body: bytes) -> Answer:
         """As ``answer_directly``, where the campaign may have to be opened first."""
@@ -320,7 +321,7 @@ def make_app(
     """
     proxies = Proxies(trusted_proxies)
     if pages is None:
-        from tightrope.service.pages import page_routes
+        from tightrope.service.pages import Pages
 
-        pages = page_routes(service, keys, unit, proxies)
+        pages = Pages(service, keys, unit, proxies).routes()
     return App(service, keys, pages, proxies)

@@ -8,6 +8,6 @@ and ``answers`` makes pages of them.
 
 from __future__ import annotations
 
-from tightrope.service.pages.routes import page_routes
+from tightrope.service.pages.routes import Pages
 
-__all__ = ["page_routes"]
+__all__ = ["Pages"]

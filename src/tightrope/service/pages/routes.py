@@ -41,7 +41,7 @@ from tightrope.service.proxies import Proxies
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
 from tightrope.service.wire import RefusalError
 
-__all__ = ["page_routes"]
+__all__ = ["Pages"]
 
 PATIENCE = 0.15  # seconds that a page waits for the newest events
 PAGE = 50  # events of a page
@@ -72,7 +72,10 @@ class Pages(PageAnswers):
         unit: str = "",
         proxies: Proxies | None = None,
     ) -> None:
-        """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
+        """``keys``: who may see them, everybody if there are none.
+
+        ``unit``: what costs are in, such as $ or cents; none is shown if it is empty.
+        """
         self.service, self.unit = service, unit
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
@@ -402,13 +405,3 @@ def _urgency(row: Facts | Broken) -> tuple[int, int, str]:
     over = row.state.tone == "quiet"
     worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
     return (1 if over else 0, worst, name)
-
-
-def page_routes(
-    service: Service,
-    keys: KeyRing | None = None,
-    unit: str = "",
-    proxies: Proxies | None = None,
-) -> list[BaseRoute]:
-    """The routes of the dashboard; ``keys``: who may see it, everybody if there are none."""
-    return Pages(service, keys, unit, proxies).routes()
