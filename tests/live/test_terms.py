@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -272,6 +273,11 @@ def test_the_guard_learns_nothing_from_a_change_of_the_budget():
         (PLAIN, {"shadow": True}, None),
         (KNOWN, {}, None),
         (Task(["a"], scales=Scales(cost=0.5)), {}, None),
+        (Task(["a"], scales=Scales(cost=1)), {}, None),  # who says it knows it
+        (Task(["a"], scales=Scales(1.0)), {}, None),
+        (Task.from_toml("limit = 0.5\n[scales]\ncost = 1\n[[arms]]\nname = 'a'"), {}, None),
+        (Task(["a"], scales=Scales(reward=5)), {}, "reserves 1 per decision"),
+        (replace(Task(["a"], scales=Scales(reward=5)), name="x"), {}, "reserves 1 per decision"),
         (Task(["a"], scales=Scales(grow={"cost": 5})), {}, None),
         (Task(["a"], costs=1), {}, None),
     ],

@@ -25,7 +25,8 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Arm, Problem
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.values import shown
-from tightrope.results import Floats, Results, violations
+from tightrope.results import Results
+from tightrope.runs import Floats, violations
 from tightrope.statistics import Estimate, wilson
 
 __all__ = [

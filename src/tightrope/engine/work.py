@@ -20,7 +20,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.progress import Progress, reporting
 from tightrope.formats import percent
 from tightrope.interrupts import not_dropped
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 

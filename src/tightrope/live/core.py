@@ -90,7 +90,7 @@ class Core:
         self.digest = ""  # of the program that the learned state belongs to
         self.program = ""  # its version, if it took over from another
         self.policy_text = ""
-        self.code = ""  # the SHA-256 of the policy's file, if it is in one
+        self.code = ""  # the SHA-256 of the policy's code, if it is not tightrope's
         self.given = policy
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
         self._past_prices: list[tuple[int, int, list[float | None]]] = []
@@ -354,7 +354,7 @@ class Core:
         }
         if self.program:
             head["program"] = self.program
-        if code := code_of(type(self.controller.policy)):
+        if code := code_of(type(self.controller.policy), self.policy_text):
             head["code"] = code
         if self._past_prices:
             head["past_prices"] = self._past_prices
@@ -392,7 +392,7 @@ class Core:
             "digest": self.digest,
             "settings": asdict(self.settings),
             "state": b85encode(self.controller.snapshot()).decode(),
-            "code": code_of(type(self.controller.policy)),
+            "code": code_of(type(self.controller.policy), self.policy_text),
         }
 
 
@@ -410,7 +410,7 @@ def cannot_follow(event: Event, error: Exception) -> HaltedError:
 def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Controller:
     """A controller from its snapshot; the policy's class is looked for by its name.
 
-    ``code``: the SHA-256 of the policy's file, as recorded, or "". ``policy``: in place of one that
+    ``code``: the SHA-256 of the policy's code, as recorded, or "". ``policy``: in place of one that
     is not found, or that must not be run.
     """
     missing = None

@@ -57,7 +57,7 @@ class Stateful(Body, kw_only=True):
     settings: dict[str, Any]
     state: str  # a snapshot of the controller, in base 85
     program: str = ""  # the version that took over
-    code: str = ""  # the SHA-256 of the file that the policy is in
+    code: str = ""  # the SHA-256 of the policy's code, if it is not tightrope's
 
     @property
     def snapshot(self) -> bytes:

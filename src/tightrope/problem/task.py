@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -125,7 +125,7 @@ class Task(Known):
             for name, scale in zip(self.limit_names, scales.penalties, strict=True)
         ]
         widest = max([scales.cost, *costs.values()]) if scales.cost == 1.0 else scales.cost
-        return replace(scales, cost=widest, penalty=tuple(penalties))
+        return scales.changed(cost=widest, penalty=tuple(penalties))
 
     def _check_limits(self) -> None:
         if self.depends_on_budget:
@@ -288,13 +288,14 @@ class Task(Known):
             penalties = dict(zip(self.limit_names, scales.penalties, strict=True))
         table = {"cost": scales.cost, "reward": scales.reward, "penalty": penalties}
         caps = cast(Named[float], scales.grow)
+        unscaled = set(scales.channels) == {1.0} and not caps and not scales.says_cost
         if caps:
             table["grow"] = dict(caps)
         return {
             "name": self.name,
             "limit": [] if named else alone(values),
             "limits": dict(zip(self.limit_names, values, strict=True)) if named else {},
-            "scales": {} if set(scales.channels) == {1.0} and not caps else table,
+            "scales": {} if unscaled else table,
             "safe": self.safe,
             "safe_rates": dict(self.safe_rates),
             "expected": {arm: dict(means) for arm, means in self.expected.items()},
