@@ -30,7 +30,7 @@ from tightrope.live.stores.base import (
     require_known_format,
     require_next,
 )
-from tightrope.live.stores.copies import new_file
+from tightrope.live.stores.copies import copy_file
 from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
 
@@ -133,13 +133,7 @@ class SQLiteTurn(SQLiteLog, Turn):
         self._store, self._name, self._waiting = store, name, waiting
 
     def __enter__(self) -> SQLiteTurn:
-        store = self._store
-        store.begin(self._waiting)
-        try:
-            self._connection, self._campaign = store.place_of(self._name)
-        except BaseException as error:
-            store.end(error)
-            raise
+        self._connection, self._campaign = self._store.begin(self._name, self._waiting)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -168,28 +162,17 @@ class SQLiteTurn(SQLiteLog, Turn):
             )
             self._store._since += len(rows)
         if notes:
-            self._connection.executemany(
-                "INSERT INTO notes VALUES (?, ?, ?)", [(campaign, *note) for note in notes.items()]
-            )
+            self.write("INSERT INTO notes VALUES (?, ?, ?)", notes.items())
+
+    def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Have a statement done for each row, with the campaign's number before it."""
+        self._connection.executemany(statement, [(self._campaign, *row) for row in rows])
 
     def drop(self, upto: int) -> None:
         for table, which in (("events", "<="), ("snapshots", "<"), ("heads", "<=")):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE campaign = ? AND seq {which} ?", (self._campaign, upto)
             )
-
-    def save(self, saved: Saved) -> None:
-        """Keep a snapshot."""
-        self._connection.execute(
-            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", (self._campaign, *saved)
-        )
-
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Delete the notes of some events."""
-        self._connection.executemany(
-            "DELETE FROM notes WHERE campaign = ? AND seq = ?",
-            [(self._campaign, seq) for seq in numbers],
-        )
 
 
 class SQLiteStore(Store):
@@ -248,14 +231,13 @@ class SQLiteStore(Store):
 
     def _require_own_files(self) -> None:
         """Raise if the file or its log was deleted or replaced: what is written would be lost."""
-        path = self._path
-        if _identity(path) != self._file:
-            gone = not os.path.exists(path)
-            what = "the file is gone" if gone else "another file is in its place"
-            raise StoreError(f"store {path!r}: {what}; open it again")
-        if _identity(path + "-wal") != self._log:
-            what = f"its log {path + '-wal'!r} was deleted or replaced while it was open"
-            raise StoreError(f"store {path!r}: {what}; open it again")
+        for path, mine in ((self._path, self._file), (f"{self._path}-wal", self._log)):
+            found = _identity(path)
+            if found != mine:
+                what = "the file is gone" if found is None else "another file is in its place"
+                if path != self._path:
+                    what = f"its log {path!r} was deleted or replaced while it was open"
+                raise StoreError(f"store {self._path!r}: {what}; open it again")
 
     def _connect_again(self) -> sqlite3.Connection:
         if self._closed:
@@ -361,8 +343,10 @@ class SQLiteStore(Store):
             except sqlite3.Error as error:
                 raise self._failed("read", error) from error
 
-    def begin(self, waiting: Callable[[], object] | None) -> None:
-        """Begin a transaction, in this store's turn; one that began has to ``end``."""
+    def begin(
+        self, name: str, waiting: Callable[[], object] | None
+    ) -> tuple[sqlite3.Connection, int]:
+        """Begin a transaction in this store's turn, which has to ``end``; with its campaign."""
         if self._closed:
             raise StoreError(f"store {self._path!r}: was closed")
         until = time.monotonic() + self.deadline
@@ -378,8 +362,10 @@ class SQLiteStore(Store):
             if self._writer is None:
                 self._writer = self._connect_again()
             self._writer.execute("BEGIN IMMEDIATE")
+            return self._writer, self._number(name)
         except BaseException as error:
             self.end(error)
+            raise
 
     def end(self, error: BaseException | None = None) -> None:
         """Commit a transaction, or undo it and raise the ``error``; others have the turn then."""
@@ -421,16 +407,16 @@ class SQLiteStore(Store):
     def turn(self, name: str, waiting: Callable[[], int] | None = None) -> SQLiteTurn:
         return SQLiteTurn(self, name, waiting)
 
-    def place_of(self, name: str) -> tuple[sqlite3.Connection, int]:
-        """The connection of the transaction, and the number of a campaign, new or not."""
-        connection, found = self._writer, self._ids.get(name)
+    def _number(self, name: str) -> int:
+        """The number of a campaign, new or not."""
+        found = self._ids.get(name)
         if found is None:
-            found = self._known_number(connection, name)
+            found = self._known_number(self._writer, name)
             if found is None:
-                made = connection.execute("INSERT INTO campaigns (name) VALUES (?)", (name,))
+                made = self._writer.execute("INSERT INTO campaigns (name) VALUES (?)", (name,))
                 found = int(made.lastrowid or 0)
             self._ids[name] = found
-        return connection, found
+        return found
 
     def _known_number(self, connection: sqlite3.Connection, name: str) -> int | None:
         row = connection.execute("SELECT id FROM campaigns WHERE name = ?", (name,)).fetchone()
@@ -449,7 +435,8 @@ class SQLiteStore(Store):
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
         if forget:
             with self.turn(name) as turn:
-                turn.forget(forget)
+                wanted = "DELETE FROM notes WHERE campaign = ? AND seq = ?"
+                turn.write(wanted, [(seq,) for seq in forget])
         with self._reads() as connection:
             number_now = self._known_number(connection, name)
             found = connection.execute(
@@ -459,7 +446,7 @@ class SQLiteStore(Store):
 
     def save(self, name: str, saved: Saved) -> None:
         with self.turn(name) as turn:
-            turn.save(saved)
+            turn.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", [saved])
 
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         with self._reads() as connection:
@@ -491,18 +478,9 @@ class SQLiteStore(Store):
         )
 
     def backup(self, path: str) -> None:
-        part = new_file(new_file(path) + ".part")
         try:
-            with sqlite3.connect(self._path, isolation_level=None) as source:
-                target = sqlite3.connect(part, isolation_level=None)
-                source.backup(target)  # in one step: one moment, and writers go on
-                target.execute("PRAGMA journal_mode = DELETE")
-                target.close()
-            source.close()
-            os.replace(part, path)
+            copy_file(self._path, path)
         except (sqlite3.Error, OSError) as error:
-            with suppress(OSError):
-                os.remove(part)
             raise self._failed("copied", error) from error
 
     def close(self) -> None:
