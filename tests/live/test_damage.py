@@ -143,13 +143,18 @@ def test_the_recorded_end_follows_what_version_0_2_has_appended(written, tmp_pat
         assert campaign.verify().good
 
 
+@pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 @pytest.mark.parametrize("which", ["", "-wal"])
 def test_a_file_that_changes_while_it_is_open_is_noticed_before_the_next_answer(
-    tmp_path, which, how
+    tmp_path, which, how, linked
 ):
     path = str(tmp_path / "campaigns.db")
-    campaign = open_campaign(path, "one", task=TASK, budget=500, policy=Rotation())
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        os.symlink(path, tmp_path / "elsewhere" / "link.db")
+    opened = str(tmp_path / "elsewhere" / "link.db") if linked else path
+    campaign = open_campaign(opened, "one", task=TASK, budget=500, policy=Rotation())
     campaign.ask("before")
     assert campaign.status()["in_flight"] == 1
     if how == "replaced":

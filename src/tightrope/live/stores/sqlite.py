@@ -181,7 +181,7 @@ class SQLiteStore(Store):
     def __init__(
         self, path: str, *, create: bool = True, clock: Callable[[], int] = wall_clock
     ) -> None:
-        self.url = self._path = os.path.abspath(path)
+        self.url = self._path = os.path.realpath(path)  # SQLite's log is beside the real file
         self.clock, self._create = clock, create
         self._mutex, self._reading = threading.Lock(), threading.Lock()
         self._suspended: list[threading.Lock] = []
