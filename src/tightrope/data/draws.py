@@ -330,11 +330,12 @@ def log_notes(
     problem: Problem, varied: Sequence[str], draws: int, infeasible: float = 0.0
 ) -> list[str]:
     """Sentences on the part of the log: which arms it is about, and how it was found."""
+    told = [f"Of the log: {problem.caveat}."] if problem.caveat else []
     if not varied:
-        return ["The arms have laws, not rows: the errors are of the simulation alone."]
+        return [*told, "The arms have laws, not rows: the errors are of the simulation alone."]
     if draws < 2:
-        return ["No draws were asked for: the errors are of the simulation alone."]
-    told = [f"The part of the log is from {draws} draws of the Bayesian bootstrap over rows."]
+        return [*told, "No draws were asked for: the errors are of the simulation alone."]
+    told += [f"The part of the log is from {draws} draws of the Bayesian bootstrap over rows."]
     others = [name for name in problem.names if name not in varied]
     if others:
         told.append(f"Arms with laws count as known: {', '.join(others)}.")

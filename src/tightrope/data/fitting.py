@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.adaptive import caveat
 from tightrope.data.log import Log
 from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
@@ -222,6 +223,9 @@ def _problem_of(
             f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost nothing; must cost"
             " something, or pulls would never spend the budget; --without (without=) leaves it out"
         )
+    known = caveat(log)
+    if known:
+        _warn(known)
     arms = []
     for k, places in enumerate(rows_by_arm(log)):
         arm = Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
@@ -229,8 +233,8 @@ def _problem_of(
             arm = arm.weighted(1.0 / log.propensity[places])
         arms.append(arm)
     if isinstance(scales, Scales):
-        return Problem(arms, limits=limits or {}, scales=found, name=name)
-    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name)
+        return Problem(arms, limits=limits or {}, scales=found, name=name, caveat=known)
+    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name, caveat=known)
     check_limits_of_data(problem.stated, limits)
     return problem
 
