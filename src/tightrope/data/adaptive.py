@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.problem.values import Floats
@@ -108,8 +109,9 @@ def _shares(log: Log, random: np.random.Generator) -> bool:
     counts = log.counts
     expected = np.outer(sizes, np.maximum(counts, 1)) / len(log)
 
-    def distance(rows: object) -> float:
-        return float(((np.reshape(rows, expected.shape) - expected) ** 2 / expected).sum())
+    def distance(rows: npt.ArrayLike) -> float:
+        found = np.asarray(rows).reshape(expected.shape)
+        return float(((found - expected) ** 2 / expected).sum())
 
     def drawn() -> float:
         left, rows = counts.copy(), []
