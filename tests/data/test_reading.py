@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tightrope import Log, TightropeError, read_log
-from tightrope.data import sources
+from tightrope.data import columns, sources
 from tightrope.errors import InputError, LogWarning
 
 COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
@@ -348,10 +348,12 @@ def test_penalties_by_other_names_and_a_column_in_two_roles():
 def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path = tmp_path / "log.parquet"
     path.touch()
-    monkeypatch.setattr(sources, "find_spec", lambda name: False)
+    for module in (columns, sources):
+        monkeypatch.setattr(module, "find_spec", lambda name: False)
     with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
         read_log(path, **COLUMNS)
-    monkeypatch.setattr(sources, "find_spec", lambda name: name == "narwhals")
+    for module in (columns, sources):
+        monkeypatch.setattr(module, "find_spec", lambda name: name == "narwhals")
     with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
         read_log(path, **COLUMNS)
 
