@@ -223,6 +223,40 @@ def test_one_unlikely_row_costs_rejection_all_the_others():
         replay(log, {}, Turns("0"), budget=5)
 
 
+def rare_log(rows=20):
+    """Three arms, the last with few of more than 5,000 rows."""
+    counts = np.array([2500, 2500, rows])
+    chosen = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], counts))
+    propensity = counts[chosen] / counts.sum()
+    outcomes = np.array([np.ones(len(chosen)), chosen / 2.0, np.zeros(len(chosen))])
+    return Log(["a", "b", "rare one"], ["bad"], chosen, outcomes, propensity)
+
+
+def test_a_rare_arm_is_named_with_what_helps():
+    log = rare_log()
+    with pytest.raises(InputError) as error:
+        replay(rare_log(5), {}, Turns("0"), budget=5)
+    said = str(error.value)
+    found = replay(log, {}, Turns("012"), budget=100, orders=2)
+    for text in (found.remark, said):
+        assert "arm 'rare one' is rare: --without 'rare one' (log.without) leaves it out" in text
+        assert "--method queues" in text
+    found = replay(log, {}, Turns("012"), budget=100, orders=2, method="queues")
+    assert found.rows[0].missed == "rare one"
+    assert "ran out of rows of arm 'rare one'" in found.remark
+    assert "--without 'rare one'" in found.remark
+    assert "--method" not in found.remark
+
+
+def test_without_an_arm_the_others_are_as_likely_as_before():
+    log = rare_log().without("rare one")
+    assert (log.arms, len(log)) == (("a", "b"), 5000)
+    assert set(log.propensity) == {2500 / 5020}
+    with pytest.raises(InputError, match="without = 'c': is not an arm; known: a, b"):
+        log.without("c")
+    assert not replay(log, {}, Turns("01"), budget=100, orders=2).remark
+
+
 # Runs that end for want of rows.
 
 
@@ -478,6 +512,7 @@ def test_a_table_in_the_shell(shell, files):
         ("--policy lyon", "--budget: is missing"),
         ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
+        ("--mixture a=1 --without d", "without = 'd': is not an arm"),
         ("--mixture a=1 --limit late=0.1/day", "'day' must be cost, pull, reward or total"),
         ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),
         ("--mixture a=1", "propensity: is missing"),

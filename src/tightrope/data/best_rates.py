@@ -15,6 +15,7 @@ cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,27 +23,27 @@ import numpy as np
 from tightrope.data.draws import Draws, Split
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.pi_star import best_arms
-from tightrope.problem import Problem
+from tightrope.problem import Moments
 from tightrope.problem.mixtures import best_mixture
 from tightrope.problem.values import Floats
 
 __all__ = ["BestRate", "best_rate"]
 
-TIED = 2.0  # standard errors; coverage is at least 89 % for 2 to 30 arms, see benchmarks/logs.py
+TIED = 3.0  # standard errors; see benchmarks/logs.py for how often the interval holds the truth
 
 
 class BestRate(NamedTuple):
     """pi*'s reward per unit of cost, in the user's units.
 
-    ``own``: of the log as it is; ``rate``: corrected, with its error.
+    ``own``: of the log as it is, with the spread of the draws; ``rate``: corrected.
     """
 
-    own: float
+    own: Split
     rate: Split
 
     def of(self, budget: float, optimum: float) -> Split:
         """OPT(B), from that of the log as it is."""
-        shift = budget * (self.rate.mean - self.own)
+        shift = budget * (self.rate.mean - self.own.mean)
         return Split(optimum + shift, 0.0, budget * self.rate.log)
 
 
@@ -59,28 +60,29 @@ def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
     except InfeasibleError:
         return None
     unit = there.scales.reward / there.scales.cost
+    own = Split(best.reward * unit)
     if not draws.vary:
-        return BestRate(best.reward * unit, Split(best.reward * unit))
+        return BestRate(own, own)
     limits = there.moments.limits
-    rates = draws.of_problem(there).values(_rates)  # [1 + D, K, 1 + M]
+    moments = [there.moments, *draws.of_problem(there).moments()]
+    rates = np.array([_rates(one) for one in moments])  # [1 + D, K, 1 + M]
     scores = rates[..., 0] - (rates[..., 1:] - limits) @ best.multiplier
     mixture = scores[:, best.members] @ best.weights  # [1 + D]
     gap = mixture[0] - scores[0]
-    error = (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
-    lift = np.where(gap <= TIED * error, gap, 0.0)
+    apart = (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
+    lift = np.where(gap <= TIED * apart, gap, 0.0)
     plain, tied = (_best(rates[1:], more, limits) for more in (np.zeros_like(lift), lift))
     kept = ~np.isnan(plain + tied)
     if np.count_nonzero(kept) < 2:
-        return BestRate(best.reward * unit, Split(best.reward * unit))
+        return BestRate(own, own)
     half = float((tied - mixture[1:])[kept].mean()) / 2.0
-    spread = max(float(some[kept].std(ddof=1)) for some in (plain, tied))
-    rate = Split((best.reward - half) * unit, 0.0, math.hypot(spread, half) * unit)
-    return BestRate(best.reward * unit, rate)
+    spread = [unit * float(some[kept].std(ddof=1)) for some in (plain, tied)]
+    error = math.hypot(max(spread), unit * half)
+    return BestRate(replace(own, log=spread[0]), Split(own.mean - unit * half, 0.0, error))
 
 
-def _rates(problem: Problem) -> Floats:
+def _rates(moments: Moments) -> Floats:
     """The rates of reward and penalties, normalised, per unit of cost, [K, 1 + M]."""
-    moments = problem.moments
     return np.column_stack([moments.reward_rate, moments.penalty_rate])
 
 

@@ -22,7 +22,8 @@ from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
 from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, InputError
 from tightrope.policies.base import Policy
-from tightrope.problem import Arm, Problem
+from tightrope.problem import Arm, Moments, Problem
+from tightrope.problem.arms import row_columns
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.values import shown
 from tightrope.results import Floats, Results, violations
@@ -182,6 +183,12 @@ class Draws:
         changes = [replace(one, arms=drawn(one.arms)) for one in self.problem.changes]
         return replace(self.problem, arms=arms, changes=changes)
 
+    def moments(self) -> Iterator[Moments]:
+        """The moments of each draw, where the arms do not change: those of ``problems``, faster."""
+        for number in range(self.count if self.vary else 0):
+            stream = np.random.default_rng([self.seed, number])
+            yield self.problem.moments_of([_drawn_means(arm, stream) for arm in self.problem.arms])
+
     @cached_property
     def tables(self) -> int:
         """About how many bytes a draw's tables take, for one policy at one budget."""
@@ -223,12 +230,27 @@ def _rows(arm: Arm) -> int:
 
 def _reweighted(arm: Arm, stream: np.random.Generator) -> Arm:
     """The arm with Dirichlet weights on top of those that its rows have; as it is without rows."""
+    weights = _weights(arm, stream)
+    return arm if weights is None else arm.weighted(weights)
+
+
+def _drawn_means(arm: Arm, stream: np.random.Generator) -> list[float]:
+    """The means of the same arm's outcomes."""
+    weights = _weights(arm, stream)
+    if weights is None:
+        return [law.mean for law in arm.marginals()]
+    weights /= weights.sum()
+    return [float(weights @ column.values) for column in row_columns(arm)]
+
+
+def _weights(arm: Arm, stream: np.random.Generator) -> Floats | None:
+    """Weights of an arm's rows, in any unit; None if it has none."""
     if not isinstance(arm.cost, Empirical):
-        return arm
+        return None
     weights = stream.standard_exponential(_rows(arm))
     if arm.cost.weights is not None:
         weights *= arm.cost.chances
-    return arm.weighted(weights)
+    return weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,7 +47,7 @@ def worth(draws: Draws, budget: float) -> Worth | None:
     best_of_all = replace(draws.spread(slopes[:, 0] * budget), mean=best)
     if (rate := best_rate(draws, budget)) is not None:
         best_of_all = rate.of(budget, best)
-        unit = budget_unit.mean + rate.rate.mean - rate.own
+        unit = budget_unit.mean + rate.rate.mean - rate.own.mean
         budget_unit = replace(budget_unit, mean=unit, log=max(budget_unit.log, rate.rate.log))
     return Worth(budget, best_of_all, budget_unit, 1.0 - kept, limits)
 

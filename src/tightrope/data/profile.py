@@ -216,8 +216,10 @@ def _arm(log: Log, k: int, group: _Group, scales: Sequence[float], keeps: str) -
         tuple(np.histogram(row, bins=BINS, range=(0.0, max(scale, float(row.max()))))[0].tolist())
         for row, scale in zip(rows, scales, strict=True)
     )
-    fixed = [0.0 < row[0] == row.min() == row.max() for row in log.outcomes]  # such as a cost of 1
-    tops = [np.inf if same else scale for same, scale in zip(fixed, scales, strict=True)]
+    tops = [
+        np.inf if channel == "cost" or 0.0 < row.min() == row.max() else scale  # a price is fixed
+        for channel, row, scale in zip(log.channels, log.outcomes, scales, strict=True)
+    ]
     return ArmProfile(
         name=log.arms[k],
         rows=rows.shape[1],

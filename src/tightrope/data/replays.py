@@ -14,6 +14,7 @@ M limits, R orders of the rows.
 
 from __future__ import annotations
 
+import shlex
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,12 +145,16 @@ class Replay:
         return iter(self.rows)
 
 
-def _instead(log: Log, arm: int, method: str = "rejection") -> str:
-    """What helps where there are too few rows of an arm: to leave it out, if it is a rare one."""
-    helps = ""
+def _instead(log: Log, arm: int, method: str) -> str:
+    """What helps where rows of an arm end; of rejection, the least likely arm takes the others."""
+    rejection, helps = method == "rejection", ""
+    if rejection:
+        assert log.propensity is not None, "checked before"
+        arm = int(log.chosen[log.propensity.argmin()])
     if 2 * len(log.arms) * log.counts[arm] < len(log):
-        helps += f"; --without {log.arms[arm]} (log.without) leaves the arm out"
-    if method == "rejection" and uneven(log) is None:
+        rare = f"arm {log.arms[arm]!r} is rare: "
+        helps += f"; {rare}--without {shlex.quote(log.arms[arm])} (log.without) leaves it out"
+    if rejection and uneven(log) is None:
         helps += "; --method queues (method='queues') skips no rows"
     return helps
 
@@ -236,7 +241,7 @@ def _require_usable(log: Log, method: str) -> None:
         raise InputError(
             f"propensity of arm {log.arms[rare]!r}: the smallest is {smallest:.4g}, so that"
             f" rejection keeps about {kept:.3g} of {len(log):,} rows; must keep {least},"
-            f" {LEAST_ROWS} for each arm{_instead(log, rare)}"
+            f" {LEAST_ROWS} for each arm{_instead(log, rare, method)}"
         )
 
 

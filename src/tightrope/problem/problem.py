@@ -292,10 +292,12 @@ class Problem(Known, FromLogs):
         If the arms change, these are the moments of the arms at the start; see ``phases``.
         """
         if self.told_odds is not None:
-            means = self.told_odds / self._known.told_scales
-        else:
-            means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
-            means /= self._known.told_scales
+            return self.moments_of(self.told_odds)
+        return self.moments_of([[law.mean for law in arm.marginals()] for arm in self.arms])
+
+    def moments_of(self, told: npt.ArrayLike) -> Moments:
+        """The moments of arms with other means of what is told, [K, C], in the user's units."""
+        means = np.asarray(told, np.float64) / self._known.told_scales
         columns, constants = self.columns
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
         penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
