@@ -87,7 +87,9 @@ class Pages:
         self.service, self.unit = service, unit
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
-        self.watch = Watch(service.store, look, ending=lambda: service.draining)
+        self.watch = Watch(
+            service.store, look, ending=lambda: service.draining, estimates=service.estimates
+        )
         self.static = {
             path.name: (path.read_bytes(), TYPES[path.suffix])
             for path in sorted((FOLDER / "static").iterdir())
