@@ -190,9 +190,10 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return await self._json("GET", path(campaign, "ledger"))
 
     @Operation
-    async def outlook(self, campaign: str) -> Table:
-        """What can be said now about a campaign's end."""
-        return await self._json("GET", path(campaign, "outlook"))
+    async def outlook(self, campaign: str, *, estimate: bool = False) -> Table:
+        """What can be said now about a campaign's end; with an ``estimate``, of half a minute."""
+        asked = "?estimate=true" if estimate else ""
+        return await self._json("GET", path(campaign, "outlook") + asked)
 
     @Operation
     async def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:

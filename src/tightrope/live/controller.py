@@ -22,6 +22,7 @@ from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP
 from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
+from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
@@ -262,13 +263,17 @@ class Controller(MovingRun):
             for pulls, *row in totals.tolist()
         ]  # fmt: skip
 
-    def outlook(self, doubt: float = 0.01) -> Outlook:
+    def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
         """What can be said now about the end of the run: a bound on the chance to break each limit.
 
         ``doubt``: the chance, at most, that what is said of the arms' rates is wrong. It holds for
         arms that do not change, and decisions that were told before the next one is asked for.
+        ``estimate``: also estimate that chance, by 200 runs of the policy from here to the end;
+        that takes up to a second or two, and none is made if more would be needed.
         """
-        return outlook_of(self, doubt)
+        found = outlook_of(self, doubt)
+        ends = estimate_of(self, found.pulls_left) if estimate and found.limits else None
+        return found if ends is None else found.estimated(*ends)
 
     def __repr__(self) -> str:
         count = sum(self.in_flight)

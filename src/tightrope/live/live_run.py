@@ -70,6 +70,7 @@ class LiveRun:
 
     def _set_calls(self, made: Any) -> None:
         """Decide and learn by compiled functions, or in plain Python if there are none."""
+        self._made = made
         self._calls = calls_for(self.policy, self._state, made)
         self._tell: Any = self._calls.tell
 

@@ -1,4 +1,4 @@
-"""What can be said now about the end of a live run: chances that are proved, and projections.
+"""What can be said now about the end of a live run: what is proved, projections, an estimate.
 
 Everything is told in the user's units; what is computed is in normalised ones. Letters: K arms, M
 limits. ``docs/promises.md`` says what is proved, and how.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,8 @@ class LimitOutlook:
     limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and
     ``high`` are proved to enclose it whatever is pulled, but for the outlook's ``doubt``.
     ``least``: where the limit looks infeasible, the smallest that some arm may keep, as far as is
-    known.
+    known. ``estimate``: an estimate of the chance of ending above the limit, of which nothing is
+    proved (see ``live.estimate``); None where none was asked for, or there is none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class LimitOutlook:
     broken: bool  # already
     infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
     least: float | None = None
+    estimate: float | None = None
 
     @property
     def standing(self) -> str:
@@ -88,6 +90,7 @@ class Outlook:
     go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
     what they were, where the policy watches them (``watch``). ``refuted``: sentences about
     declarations that the reports refute, but for the doubt; nothing here relies on those.
+    ``forward``: of how many forward runs the estimates are; 0 if there are none.
     """
 
     budget: float
@@ -104,6 +107,7 @@ class Outlook:
     in_flight: int = 0
     changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
     refuted: tuple[str, ...] = ()
+    forward: int = 0
 
     @property
     def infeasible(self) -> tuple[str, ...]:
@@ -115,6 +119,12 @@ class Outlook:
         """What remains of the risk that was asked for, in one line; None if none was."""
         limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
         return promise_words(self.risk, limits)
+
+    def estimated(self, runs: int, shares: Sequence[float]) -> Outlook:
+        """The same with the share of so many forward runs that ended above each limit [M]."""
+        rows = zip(self.limits, shares, strict=True)
+        limits = tuple(replace(one, estimate=share) for one, share in rows)
+        return replace(self, limits=limits, forward=runs)
 
     def facts(self) -> list[str]:
         """It in sentences, but for the limits."""
@@ -133,6 +143,8 @@ class Outlook:
             told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
         if self.risk is not None and not all(one.promised for one in self.limits):
             told.append(str(self.promise))
+        if self.forward:
+            told.append(f"estimated from {self.forward} forward runs of the policy; not proved")
         return told
 
     def _lost(self) -> str:

@@ -6,6 +6,7 @@ same table.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -34,7 +35,7 @@ from tightrope.problem import Task
 from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
 from tightrope.service.keys import Grant
-from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
+from tightrope.service.values import BoundedText, DecimalNumber, OneOf, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
@@ -258,13 +259,17 @@ async def state(asked: CampaignCall) -> Answer:
 
 
 @route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
-       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
+       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01"),
+              "estimate": OneOf(["true", "false"], "also `estimate` of each limit: the share of "
+                  "forward runs of the policy that end above it, at most half a minute old")},
        answers=dict[str, Any])  # fmt: skip
 async def outlook(asked: CampaignCall) -> Answer:
-    """Computed in another thread, of a copy."""
-    copied = await asked.look(lambda core: core.controller.copy())
-    doubt = asked.query.get("doubt", 0.01)
-    found = await asked.app.service.read(copied.outlook, doubt)
+    """Computed in other threads, of a copy."""
+    copied, service = await asked.look(lambda core: core.controller.copy()), asked.app.service
+    found = await service.read(copied.outlook, asked.query.get("doubt", 0.01))
+    if asked.query.get("estimate") == "true":
+        made = await asyncio.wrap_future(service.estimates.wanted(asked.name, copied, found))
+        found = made.within(found)
     limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
     return as_json({**asdict(found), "limits": limits, "facts": found.facts()})
 

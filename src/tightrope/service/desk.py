@@ -29,6 +29,7 @@ from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
+from tightrope.service.estimates import Estimates
 from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.metrics import Counts
 from tightrope.service.rates import RateLimit
@@ -240,6 +241,7 @@ class Service:
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
         self._readers = ThreadPoolExecutor(READERS, "reader")
+        self.estimates = Estimates()
         self._changing = asyncio.Lock()
 
     def _say(self, message: str, **facts: object) -> None:
@@ -343,6 +345,7 @@ class Service:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0)  # the last answers
         self._readers.shutdown(wait=True, cancel_futures=True)
+        self.estimates.end()
         self.failures.flush()
         self.outage.tell()
         if self._owned:

@@ -279,6 +279,7 @@ class LimitFacts:
         self.rate = number(None if isnan(rate) else rate)
         self.band = f"{number(low)} to {number(high)}"
         self.bound, self.bound_if_safe = _bound(one.chance), _bound(one.chance_if_safe)
+        self.estimate = None if one.estimate is None else _estimated(one.estimate, view)
         self.projected = number(one.rate)
         self.between = f"{number(one.low)} to {number(one.high)}"
         self.queue = number(last.queues[m]) if last.queues else "–"
@@ -288,6 +289,12 @@ class LimitFacts:
 def _bound(found: float) -> str:
     """A bound on the chance of ending above a limit."""
     return "none yet" if found >= 1.0 else f"≤ {chance(found)}"
+
+
+def _estimated(share: float, view: View) -> str:
+    """The share of forward runs that ended above a limit, in words that mark it as an estimate."""
+    least = 1.0 / view.outlook.forward
+    return f"below {percent(least)}" if share < least else f"about {percent(share)}"
 
 
 @lru_cache(maxsize=VIEWS)

@@ -79,7 +79,9 @@ class Pages(PageAnswers):
         self.service, self.unit = service, unit
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
-        self.watch = Watch(service.store, look, ending=lambda: service.draining)
+        self.watch = Watch(
+            service.store, look, ending=lambda: service.draining, estimates=service.estimates
+        )
         super().__init__(login=keys is not None)
         self.watch.want(service.names())  # so that the first page need not wait
         self._under: dict[str, Handler] = {
