@@ -51,7 +51,7 @@ def test_the_safe_arm_does_not_raise_the_bound(rows: list, tilt: float) -> None:
 
 @given(st.floats(0.001, 5.0), st.floats(0.001, 5.0))
 def test_the_root_separates_tilts_that_gain_from_those_that_lose(rate: float, limit: float) -> None:
-    root = root_tilt(rate, limit)
+    root = root_tilt(0.0, rate, limit)
     if rate >= limit:
         assert root == pytest.approx(0.0, abs=1e-9)
     elif rate < 0.999 * limit:
@@ -103,15 +103,15 @@ def pull(game: Game, state, guard, arm: int, *outcome: float) -> None:
 
 def test_w_stays_at_other_pulls_and_the_worst_pull_is_covered() -> None:
     state, guard = PAPER.fresh()
-    assert chance_allowed(guard, 0, *state.remaining) == RISK
+    assert chance_allowed(guard, state, 0) == RISK
     for _ in range(5000):
-        if not allows(guard, 0.0):
+        if not allows(guard, state, 0.0, 1.0):
             break
         pull(PAPER, state, guard, 1, 0.0, 1.0)
-        assert chance_allowed(guard, 0, *state.remaining) == pytest.approx(RISK, rel=1e-9)
-        assert chance_of_breaking(guard, 0, *state.remaining) <= RISK
+        assert chance_allowed(guard, state, 0) == pytest.approx(RISK, rel=1e-9)
+        assert chance_of_breaking(guard, state, 0) <= RISK
     assert guard.others[0] > 100
-    assert not allows(guard, 0.0)
+    assert not allows(guard, state, 0.0, 1.0)
 
 
 @given(
@@ -130,7 +130,7 @@ def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
         return guard.price * (budget + 1.0) - guard.tilt * allowance
 
     for wants_other, cost, penalty in pulls:
-        other = wants_other and allows(guard, 0.0)
+        other = wants_other and allows(guard, state, 0.0, 1.0)
         before, made = exponents(), bool(guard.made[0])
         pull(game, state, guard, int(other), cost, penalty)
         others += other
@@ -140,7 +140,7 @@ def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
             at = int(np.argmin(before))
             wealth += math.exp(exponents()[at]) - math.exp(before[at])
         if guard.made[0] and rates[0] >= 0.0:
-            assert chance_allowed(guard, 0, *state.remaining) == pytest.approx(min(wealth, 1.0))
+            assert chance_allowed(guard, state, 0) == pytest.approx(min(wealth, 1.0))
     assert guard.others[0] == others
     assert guard.tilt.size == TILTS
 
@@ -148,9 +148,9 @@ def test_the_account_is_the_sum_of_its_bets(pulls: list, rates: tuple) -> None:
 def test_nothing_but_the_safe_arm_before_the_promise_can_be_made() -> None:
     for rates, budget in (((-1.0,), 1000.0), ((0.79,), 100.0)):
         state, guard = Game([], [], (0.8,), rates, budget).fresh()
-        assert not allows(guard, 0.0)
+        assert not allows(guard, state, 0.0, 1.0)
     state, guard = Game([], [], (0.8,), (-1.0,), 1000.0).fresh()
-    while not allows(guard, 0.0):  # it learns that the safe arm's rate is below the limit
+    while not allows(guard, state, 0.0, 1.0):  # it learns that the rate is below the limit
         pull(PAPER, state, guard, 0, 1.0, 0.4)
     assert 0.4 < guard.rate[0] < 0.8
     assert 10 < guard.cost[0] < 500
@@ -159,11 +159,11 @@ def test_nothing_but_the_safe_arm_before_the_promise_can_be_made() -> None:
 def test_a_safe_arm_that_never_incurs_anything() -> None:
     state, guard = Game([], [], (0.1,), (0.0,), 100.0).fresh()
     for _ in range(8):
-        assert allows(guard, 0.0)
+        assert allows(guard, state, 0.0, 1.0)
         pull(PAPER, state, guard, 1, 0.0, 1.0)
     assert state.remaining[1] == pytest.approx(2.0)
     pull(PAPER, state, guard, 1, 0.0, 1.0)
-    assert not allows(guard, 0.0)
+    assert not allows(guard, state, 0.0, 1.0)
 
 
 def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
@@ -172,8 +172,8 @@ def test_nothing_is_allowed_once_a_limit_is_broken() -> None:
     for left in (0.0, 10.0):
         state.remaining[:] = left, -1.0
         guard.left[:] = state.remaining
-        assert not allows(guard, 0.0)
-        assert chance_allowed(guard, 0, *state.remaining) == 1.0  # U is
+        assert not allows(guard, state, 0.0, 1.0)
+        assert chance_allowed(guard, state, 0) == 1.0  # U is
 
 
 # --- the promise --------------------------------------------------------------------------
