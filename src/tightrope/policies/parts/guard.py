@@ -140,7 +140,7 @@ def _safe_cost(guard: Guard, state: State) -> float:
 def _open_ended(guard: Guard, state: State, m: int) -> bool:
     """Whether nobody knows how much is ahead at most: tilts above the root are of no use."""
     known = state.known[int(guard.safe[0]) * (len(state.remaining) + 1)]
-    return state.bases[m] < 0.0 or (state.bases[m] > 0.0 and known <= 0.0)
+    return bool(state.bases[m] < 0.0 or (state.bases[m] > 0.0 and known <= 0.0))
 
 
 def _ahead(
