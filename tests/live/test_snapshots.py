@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
-from tightrope import Controller, LyOff, LyOn, Resolve, Task, parse_policy
+from tightrope import Controller, Limit, LyOff, LyOn, Resolve, Task, parse_policy
 from tightrope.errors import InputError, NotCompiledWarning
 from tightrope.kernels.spec import SCAN
 from tightrope.live import snapshots
@@ -288,6 +288,22 @@ def test_a_snapshot_of_the_version_before_goes_on(label):
         bad = 1.0 if (turn * 7 + arm) % 5 == 0 else 0.0
         controller.tell(arm, [1.0, 0.5][arm], [0.8, 0.4][turn % 2], bad)
     assert chosen == saved["then"]
+
+
+def test_a_run_from_before_there_were_promises_per_pull_goes_on_without(monkeypatch):
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, safe="b", safe_rates={"bad": 0.1})
+    policy = Resolve(risk=0.01)
+    with monkeypatch.context() as before:
+        before.setattr(Resolve, "for_task", lambda self, known: self)
+        controller = Controller(task, policy, 100)
+    for again in (
+        Controller.restore(controller.snapshot(), policy),
+        pickle.loads(pickle.dumps(controller)),
+    ):
+        assert type(again.policy) is Resolve
+        assert go_on(again, 9, seed=2) == go_on(controller.copy(), 9, seed=2)
+    guarded = Controller(task, policy, 100)
+    assert Controller.restore(guarded.snapshot(), policy) == guarded
 
 
 def test_the_envelope_of_earlier_versions_becomes_a_sieve():
