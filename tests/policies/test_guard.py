@@ -74,21 +74,37 @@ def test_learnt_rates_hold_at_all_times_at_once(rate: float) -> None:
     for at in np.unique(np.geomspace(1, pulls, 25).astype(int)) - 1:
         for run in range(runs):
             x, y = float(cost[run, at]), float(penalty[run, at])
-            high[run] |= rate_at_most(x, y, doubt, 1e6) < rate
-            low[run] |= rate_at_least(x, y, doubt) > rate
+            high[run] |= rate_at_most(0.0, x, y, doubt, 1e6) < rate
+            low[run] |= rate_at_least(0.0, x, y, doubt) > rate
+    for failed in (high, low):
+        assert wilson(int(failed.sum()), runs)[0] <= doubt
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
+def test_learnt_rates_per_pull_hold_and_are_closer(rate: float) -> None:
+    doubt, runs, pulls = 0.1, 250, 1000
+    penalty = np.cumsum(np.random.default_rng(4).random((runs, pulls)) < rate, axis=1)
+    high, low = np.zeros(runs, bool), np.zeros(runs, bool)
+    for at in np.unique(np.geomspace(1, pulls, 20).astype(int)) - 1:
+        for run in range(runs):
+            seen = float(at + 1), float(penalty[run, at])
+            most, least = rate_at_most(1.0, *seen, doubt, 1.0), rate_at_least(1.0, *seen, doubt)
+            high[run] |= most < rate
+            low[run] |= least > rate
+            assert most <= rate_at_most(0.0, *seen, doubt, 1.0)
     for failed in (high, low):
         assert wilson(int(failed.sum()), runs)[0] <= doubt
 
 
 def test_learnt_rates_close_in_on_the_rate() -> None:
     for rate in (0.01, 0.5, 3.0):
-        known = [rate_at_most(n, rate * n, 0.005, 1e6) for n in (1e3, 1e4, 1e5)]
-        least = [rate_at_least(n, rate * n, 0.005) for n in (1e3, 1e4, 1e5)]
+        known = [rate_at_most(0.0, n, rate * n, 0.005, 1e6) for n in (1e3, 1e4, 1e5)]
+        least = [rate_at_least(0.0, n, rate * n, 0.005) for n in (1e3, 1e4, 1e5)]
         assert known[0] > known[1] > known[2] > rate > least[2] > least[1] > least[0]
         assert known[2] < 1.25 * rate
         assert least[2] > 0.75 * rate
-    assert rate_at_most(0.0, 0.0, 0.005, 0.8) == 0.8
-    assert rate_at_least(0.0, 0.0, 0.005) == 0.0
+    assert rate_at_most(0.0, 0.0, 0.0, 0.005, 0.8) == 0.8
+    assert rate_at_least(0.0, 0.0, 0.0, 0.005) == 0.0
 
 
 # --- what a limit is per ------------------------------------------------------------------

@@ -371,12 +371,13 @@ def _rates(
     refuted: list[tuple[int, int]] = []
     for arm in np.flatnonzero(totals.any(axis=1)).tolist():
         for m in range(limited):
-            base, penalty = float(amounts[arm, m]), float(totals[arm, 2 + m])
-            low[arm, m] = min(rate_at_least(base, penalty, each), UNKNOWN)
+            base = task.limit_kinds[m].unit.pick(0.0, 1.0, -1.0)
+            seen = base, float(amounts[arm, m]), float(totals[arm, 2 + m])
+            low[arm, m] = min(rate_at_least(*seen, each), UNKNOWN)
             if low[arm, m] > high[arm, m]:
                 refuted.append((arm, m))
                 high[arm, m] = UNKNOWN
-            high[arm, m] = max(rate_at_most(base, penalty, each, high[arm, m]), low[arm, m])
+            high[arm, m] = max(rate_at_most(*seen, each, high[arm, m]), low[arm, m])
     if task.safe_arm is not None:
         declared = np.fmin(task.normal_safe_rates, task.known_safe_rates)
         for m, rate in enumerate(declared.tolist()):

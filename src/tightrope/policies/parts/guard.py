@@ -177,7 +177,9 @@ def _worst(
 
 def _cumulant(base: float, rate: float, tilt: float) -> float:
     """The kappa of a tilt: with E exp(lambda Y) <= e^kappa per pull, else see ``price_of``."""
-    return math.log1p(rate * math.expm1(tilt)) if base > 0.0 else price_of(rate, tilt)
+    if base > 0.0:
+        return math.log1p(max(rate * math.expm1(tilt), LEAST - 1.0))
+    return price_of(rate, tilt)
 
 
 def price_of(rate: float, tilt: float) -> float:
@@ -360,16 +362,17 @@ def move(guard: Guard, before: State, state: State) -> None:
 
 def _learn_rate(guard: Guard, state: State, m: int) -> None:
     """Lower the bound on the safe arm's rate, and with it U; W stays."""
-    base, penalty, row = guard.cost[0], guard.penalty[m], int(guard.safe[0])
-    if state.bases[m] != 0.0:
+    amount, penalty = guard.cost[0], guard.penalty[m]
+    base, row = state.bases[m], int(guard.safe[0])
+    if base != 0.0:
         first = row * (len(state.remaining) + 1)
-        base = state.pulls[row] if state.bases[m] > 0.0 else state.totals[first + 1]
+        amount = state.pulls[row] if base > 0.0 else state.totals[first + 1]
         penalty = state.totals[first + 2 + m]
-    rate = rate_at_most(base, penalty, guard.doubt[m], guard.rate[m])
+    rate = rate_at_most(base, amount, penalty, guard.doubt[m], guard.rate[m])
     if rate < guard.rate[m]:
         before = chance_of_breaking(guard, state, m)
         guard.rate[m] = rate
-        if state.bases[m] != 0.0 and guard.made[m] == 0.0:
+        if base != 0.0 and guard.made[m] == 0.0:
             _lay_tilts(guard, state, m, True)
         _set_prices(guard, state, m)
         if guard.made[m] > 0.0:
@@ -380,22 +383,23 @@ def _learn_rate(guard: Guard, state: State, m: int) -> None:
 # What an arm's totals say about its penalty rate, at any time, whatever was pulled when.
 
 
-def rate_at_most(cost: float, penalty: float, doubt: float, most: float) -> float:
+def rate_at_most(base: float, amount: float, penalty: float, doubt: float, most: float) -> float:
     """An upper bound on an arm's rate from its totals, at most ``most``.
 
-    It holds at all times at once but for a chance of ``doubt``.
+    ``base``: what the rate is per, as in a state; ``amount``: the arm's total of it. The bound
+    holds at all times at once but for a chance of ``doubt``.
     """
-    if _evidence(cost, penalty, most, -1.0) * doubt < 1.0:
+    if _evidence(base, amount, penalty, most, -1.0) * doubt < 1.0:
         return most
     low, high = 0.0, most  # the evidence against a rate grows with it
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        ruled_out = _evidence(cost, penalty, middle, -1.0) * doubt >= 1.0
+        ruled_out = _evidence(base, amount, penalty, middle, -1.0) * doubt >= 1.0
         low, high = (low, middle) if ruled_out else (middle, high)
     return high
 
 
-def _evidence(cost: float, penalty: float, rate: float, side: float) -> float:
+def _evidence(base: float, amount: float, penalty: float, rate: float, side: float) -> float:
     """A mixture of exp(theta S_Y - kappa(theta) S_X): against this rate or less.
 
     With ``side`` -1, and so -theta, it is against this rate or more. Each has mean 1 at most at any
@@ -403,20 +407,20 @@ def _evidence(cost: float, penalty: float, rate: float, side: float) -> float:
     """
     total, theta = 0.0, side * FIRST_LEARN_TILT
     for _ in range(LEARN_TILTS):
-        price = price_of(rate, theta)
+        price = _cumulant(base, rate, theta)
         if price < NEVER:
-            total += math.exp(min(theta * penalty - price * cost, 600.0))
+            total += math.exp(min(theta * penalty - price * amount, 600.0))
         theta *= 2.0
     return total / LEARN_TILTS
 
 
-def rate_at_least(cost: float, penalty: float, doubt: float) -> float:
+def rate_at_least(base: float, amount: float, penalty: float, doubt: float) -> float:
     """A lower bound on an arm's rate, likewise."""
     if penalty <= 0.0:
         return 0.0
-    low, high = 0.0, penalty / max(cost, 1e-300)  # the evidence against a rate falls with it
+    low, high = 0.0, penalty / max(amount, 1e-300)  # the evidence against a rate falls with it
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        ruled_out = _evidence(cost, penalty, middle, 1.0) * doubt >= 1.0
+        ruled_out = _evidence(base, amount, penalty, middle, 1.0) * doubt >= 1.0
         low, high = (middle, high) if ruled_out else (low, middle)
     return low
