@@ -452,7 +452,7 @@ def _row(
         name=task.limit_names[m],
         limit=task.limit_values[m],
         penalty=rest.penalty * task.scales.penalties[m],
-        chance=min(chance, 1.0),
+        chance=min(float(chance), 1.0),
         chance_if_safe=min(if_safe, 1.0),
         promised=promised,
         rate=None if rate is None else rate * unit,
