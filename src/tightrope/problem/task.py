@@ -200,6 +200,30 @@ class Task(Known):
         return np.asarray(rates, dtype=np.float64)
 
     @cached_property
+    def known_safe_rates(self) -> Floats:
+        """The safe arm's penalty rates that follow from what is known, normalised, [M]; else nan.
+
+        A known penalty per pull, and a share of what the limit is per.
+
+        >>> Task(["a", "b"], {"new": "at least 20% for b"}, safe="a").known_safe_rates.tolist()
+        [1.0]
+        """
+        rates = np.full(self.penalty_count, np.nan)
+        if (safe := self.safe_arm) is not None:
+            for m, limit in enumerate(self.limit_kinds):
+                if limit.unit.channel == "pull" and self.normal_known[safe, 2 + m] >= 0.0:
+                    rates[m] = self.normal_known[safe, 2 + m]
+                elif limit.of == limit.unit.channel:
+                    rates[m] = self.weights[safe, m]
+        return rates
+
+    @property
+    def not_safe(self) -> str:
+        """The first limit that the safe arm is known to break by itself, as messages show it."""
+        broken = np.flatnonzero(self.known_safe_rates > self.normal_limits * _ROUNDING)
+        return self.limit_text(int(broken[0])) if len(broken) else ""
+
+    @cached_property
     def normal_expected(self) -> Floats:
         """The expected mean outcomes, normalised, [K, 2 + M]; nan where nothing is declared."""
         means = np.full((self.arm_count, 2 + self.penalty_count), np.nan)
