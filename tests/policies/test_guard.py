@@ -218,6 +218,16 @@ def test_rates_per_pull_and_per_reward_are_learnt() -> None:
         assert pulls < 500
 
 
+def test_a_rate_may_be_learnt_from_the_last_pulls() -> None:
+    for base in (1.0, -1.0):
+        state, guard = Game([], [], (0.5,), (-1.0,), 20.0, bases=(base,)).fresh()
+        for _ in range(200):  # told late, after the budget is spent
+            record(state, 0, np.array([0.9, 1.0, 0.1]))
+            settle(guard, state, 0)
+        assert guard.rate[0] < 0.5
+        assert (guard.tilt > 0.0).all()
+
+
 def test_another_pull_than_the_guard_allows_ends_the_promise() -> None:
     for base in (0.0, 1.0):
         state, guard = Game([], [], (0.5,), (0.2,), 100.0, bases=(base,)).fresh()

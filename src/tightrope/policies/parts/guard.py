@@ -15,11 +15,11 @@ that a pull of the safe arm costs:
 The guard takes the least over a few tilts. It pulls the safe arm until U is at most half of the
 risk that was asked for; then the promise is *made*, with W equal to the risk, and U <= W from then
 on: another arm may be pulled if its worst outcome, a penalty of 1 for nothing (and the largest cost
-where the limit is per pull), leaves U below W.
-Such a pull leaves W as it is. A pull of the safe arm moves W by what it moves U, for the tilt that
-was best before it; that is at most 0 on average. So W never rises on average, and a run that ends
-with a broken limit ends with W >= U >= 1: it has at most the chance that was asked for. A limit
-whose rate is not declared spends half of its risk on learning the rate.
+where the limit is per pull), leaves U below W. Such a pull leaves W as it is. A pull of the safe
+arm moves W by what it moves U, for the tilt that was best before it; that is at most 0 on average.
+So W never rises on average, and a run that ends with a broken limit ends with W >= U >= 1: it has
+at most the chance that was asked for. A limit whose rate is not declared spends half of its risk on
+learning the rate.
 
 ``docs/promises.md`` has the theorem and its proof. Everything is in normalised units. Letters: M
 limits.
@@ -73,7 +73,7 @@ class Guard(NamedTuple):
     rate: Annotated[Array, "M"]  # an upper bound on the safe arm's penalty rate
     doubt: Annotated[Array, "M"]  # the chance that a learnt rate is wrong; 0 where it is declared
     cost: Annotated[Array, 1]  # of the safe arm
-    penalty: Annotated[Array, "M"]  # of the safe arm
+    penalty: Annotated[Array, "M"]  # of the safe arm: net ones, see ``State``
     renewal: Annotated[Array, 1]  # its cost at which its rates are learnt anew
     tilt: Annotated[Array, "M", TILTS]  # lambda, rising
     price: Annotated[Array, "M", TILTS]  # of what is ahead: kappa, or kappa - lambda c if per pull
@@ -140,7 +140,7 @@ def _safe_cost(guard: Guard, state: State) -> float:
 def _open_ended(guard: Guard, state: State, m: int) -> bool:
     """Whether nobody knows how much is ahead at most: tilts above the root are of no use."""
     known = state.known[int(guard.safe[0]) * (len(state.remaining) + 1)]
-    return bool(state.bases[m] < 0.0 or (state.bases[m] > 0.0 and known <= 0.0))
+    return state.bases[m] < 0.0 or (state.bases[m] > 0.0 and known <= 0.0)  # type: ignore[no-any-return]
 
 
 def _ahead(
@@ -209,7 +209,9 @@ def _lay_tilts(guard: Guard, state: State, m: int, known: bool) -> None:
     """
     base, limit, rate = state.bases[m], _limit_of(state, m), max(guard.rate[m], LEAST)
     steepest = min(0.9 * math.log1p((1.0 if known else 8.0) / rate), STEEPEST)
-    length = guard.left[0] / (_safe_cost(guard, state) if base > 0.0 else 1.0)
+    length = guard.left[0]
+    if base != 0.0:  # also laid on the way, at the end at the latest
+        length = max(length / _safe_cost(guard, state), 1.0)
     least = 2.0 / math.sqrt((rate + rate * rate) * length)
     if known:
         root = root_tilt(base, rate, limit)
