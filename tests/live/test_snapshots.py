@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
-from tightrope import Controller, LyOff, LyOn, Resolve, Task, parse_policy
+from tightrope import Controller, Limit, LyOff, LyOn, Resolve, Task, parse_policy
 from tightrope.errors import InputError, NotCompiledWarning
 from tightrope.kernels.spec import SCAN
 from tightrope.live import snapshots
@@ -302,6 +302,22 @@ def test_arms_that_were_watched_without_coins_are_watched_on():
         controller.tell("b", 0.01 if turn < 100 else 0.03, 0.5, 0)
     noticed = dict(controller.outlook().changed)["b"]
     assert sum(saved["pulls"]) + 100 < noticed < sum(saved["pulls"]) + 160
+
+
+def test_a_run_from_before_there_were_promises_per_pull_goes_on_without(monkeypatch):
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, safe="b", safe_rates={"bad": 0.1})
+    policy = Resolve(risk=0.01)
+    with monkeypatch.context() as before:
+        before.setattr(Resolve, "for_task", lambda self, known: self)
+        controller = Controller(task, policy, 100)
+    for again in (
+        Controller.restore(controller.snapshot(), policy),
+        pickle.loads(pickle.dumps(controller)),
+    ):
+        assert type(again.policy) is Resolve
+        assert go_on(again, 9, seed=2) == go_on(controller.copy(), 9, seed=2)
+    guarded = Controller(task, policy, 100)
+    assert Controller.restore(guarded.snapshot(), policy) == guarded
 
 
 def test_the_envelope_of_earlier_versions_becomes_a_sieve():

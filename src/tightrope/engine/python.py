@@ -36,7 +36,7 @@ from tightrope.policies.state import (
     start_state,
 )
 from tightrope.problem import Problem, Tables
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = [
     "PlainPlan",

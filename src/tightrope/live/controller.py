@@ -109,7 +109,8 @@ class Controller(MovingRun):
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
-        self._count_alone()
+        if self._alone >= 0:
+            self._count_alone()
         if self._compiling is not None:
             self._look_at(self._compiling)
         if self._arm < 0 or self._asides or eligible is not None:
@@ -138,21 +139,6 @@ class Controller(MovingRun):
         allowed = None if eligible is None else list(eligible)
         return [self.ask(allowed) for _ in range(count)]
 
-    def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
-        """The next arm, with pulls in flight or arms that may not be pulled."""
-        stand_ins = self._stand_ins(eligible)
-        if not self._state.spec.remembers:
-            self._remember()
-        arm = self._checked(self._calls.ask_beside(self._flying, stand_ins))
-        self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-        return arm
-
-    def _checked(self, arm: Any) -> int:
-        """The arm that a policy chose, if it exists."""
-        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
-            raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
-        return int(arm)
-
     def _require_unspent(self) -> None:
         if self.exhausted:
             used = self._state.used_up if self._hard else ()
@@ -161,16 +147,22 @@ class Controller(MovingRun):
                 what = f"{self.task.limit_text(used[0])}: used up"
             raise ExhaustedError(f"{what}; no pull is left")
 
-    def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
-        if self._asides or eligible is not None:
-            return self._decide_beside(eligible)
-        arm = self._checked(self._calls.ask())
-        if self._explored:
-            if not self.policy.random:
-                self._arm = arm
+    def _decide(self, eligible: Iterable[int | str] | None) -> int:
+        """The next arm, also with pulls in flight or arms that may not be pulled."""
+        if beside := self._asides or eligible is not None:
+            stand_ins = self._stand_ins(eligible)
+            if not self._state.spec.remembers:
+                self._remember()
+            arm = self._calls.ask_beside(self._flying, stand_ins)
         else:
+            arm = self._calls.ask()
+        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
+            raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
+        if not self._explored:
             self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-        return arm
+        elif not beside and not self.policy.random:
+            self._arm = int(arm)
+        return int(arm)
 
     def tell(
         self,

@@ -105,8 +105,10 @@ def _unpacked(
     if head["format"] not in (*OLD, 4, FORMAT):
         raise InputError(f"snapshot: format {head['format']!r} must be {OLD[0]} to {FORMAT}")
     task = Task.from_toml(head["task"])
-    found = policy.for_task(task) if policy else _policy(head)
-    (_, name), given = head["policy"], type(found).__qualname__
+    found, (_, name) = policy or _policy(head), head["policy"]
+    if type(found).__qualname__ != name:  # one that was made before a promise could be goes on
+        found = found.for_task(task)
+    given = type(found).__qualname__
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")

@@ -156,7 +156,7 @@ class Resolve(ChoicePolicy):
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not known.not_per_cost and not known.scales.grow
+        limited = known.penalty_count and not known.scales.grow and not known.stated.not_safe
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -180,10 +180,8 @@ class Resolve(ChoicePolicy):
         if self.risk is None or task.safe is None:
             return None
         aimed, guard = f"risk = {self.risk:g} is aimed at only", "the guard of a safe arm"
-        if which := task.not_per_cost:
-            return (
-                f"policy resolve: {which}: {guard} is for limits per unit of cost, so that {aimed}"
-            )
+        if which := task.not_safe:
+            return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so that {aimed}"
         if task.scales.grow:
             return f"policy resolve: {guard} rests on scales that do not grow, so that {aimed}"
         for name in ("window0", "discount0", "watch"):

@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
@@ -304,13 +305,14 @@ class Service:
             raise request.error
         return request.result
 
-    async def change(self, name: str, who: str, **changes: Any) -> None:
-        """Other limits, another policy or expiry; decisions go on while the log is learned from."""
+    async def change(self, name: str, who: str, change: CampaignChange, place: str) -> None:
+        """Have a change made in a turn; decisions go on while the log is learned from."""
+        if not change.learns:
+            await self.do(name, partial(change.do, place=place), who)
+            return
         async with self._changing:
             await self.look(name, _nothing)
-            campaign = self._committers[name].campaign
-            assert campaign is not None
-            act = await self.read(partial(campaign.prepared_change, **changes))
+            act = await self.read(change.prepared, self._committers[name].campaign)
             await self.do(name, act, who)
 
     async def read(self, function: Callable[..., Value], *arguments: Any) -> Value:

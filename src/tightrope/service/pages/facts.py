@@ -10,7 +10,7 @@ from math import isfinite, isnan
 
 import numpy as np
 
-from tightrope.formats import Money, age, chance, count, moment, number, percent, span
+from tightrope.formats import Money, age, chance, count, counted, moment, number, percent, span
 from tightrope.live.outlook import LimitOutlook
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
@@ -191,17 +191,17 @@ def _alerts(view: View) -> list[Badge]:
         found.append(Badge(tone, f"Paused: {status['why']}", why))
     if status["overruns"] and status["on_overrun"] == "alert":
         text = "Tickets cost more than was reserved for them. The campaign goes on."
-        found.append(Badge("warn", f"{count(status['overruns'])} overruns", text))
+        found.append(Badge("warn", counted(status["overruns"], "overrun"), text))
     if status["doubtful"]:
         some = ", ".join(status["doubtful"][:5]) + (" …" if len(status["doubtful"]) > 5 else "")
-        found.append(Badge("warn", f"{len(status['doubtful'])} tickets in doubt", some))
+        found.append(Badge("warn", f"{counted(len(status['doubtful']), 'ticket')} in doubt", some))
     if status["quarantined"]:
-        plural = "report" if status["quarantined"] == 1 else "reports"
-        text = "Their tickets are charged in full until they are corrected or discarded."
-        found.append(Badge("warn", f"{count(status['quarantined'])} {plural} in quarantine", text))
+        text = "A ticket is charged in full until its report is corrected or discarded."
+        reports = counted(status["quarantined"], "report")
+        found.append(Badge("warn", f"{reports} in quarantine", text))
     if status["refused"]:
         text = "The quarantine was full: these reports are lost. Settle those that are kept."
-        found.append(Badge("bad", f"{count(status['refused'])} reports refused", text))
+        found.append(Badge("bad", f"{counted(status['refused'], 'report')} refused", text))
     return sorted(found, key=lambda one: TONES.index(one.tone))
 
 
