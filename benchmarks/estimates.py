@@ -3,12 +3,14 @@
 python -m benchmarks.estimates [--problems 40] [--runs 10] [--page docs/promises.md]
 
 Random problems of three families, each run to the end of its budget by several policies, with an
-estimate at a quarter, a half and three quarters of it. Prints a Markdown table.
+estimate at a quarter, a half and three quarters of it. Prints a Markdown table: the mean of the
+estimates in a range, and the share of their runs that ended above.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +31,7 @@ FAMILIES = ("arena-random-3", "arena-random-6", "arena-continuous-4")
 POLICIES = ("resolve", "lyon-ts", "lyon")
 BUDGETS = (100.0, 400.0)
 PARTS = (0.25, 0.5, 0.75)  # of the budget, when it is estimated
-EDGES = (0.0, 0.02, 0.05, 0.15, 0.3, 0.5, 0.7, 0.9, 1.0)
+EDGES = (0.0, 0.02, 0.05, 0.15, 0.35, 0.65, 0.9, 1.0)
 
 
 def problems(count: int) -> Iterator[Problem]:
@@ -67,11 +69,14 @@ def by_estimate(pairs: Iterable[tuple[float, bool]], edges: Sequence[float] = ED
     """For estimates from one edge to the next: how many, their mean, the share that ended above."""
     table = np.array(list(pairs), float)
     which = np.clip(np.searchsorted(edges, table[:, 0], side="right") - 1, 0, len(edges) - 2)
-    return [
-        (int(rows.sum()), *table[rows].mean(axis=0))
-        for place in range(len(edges) - 1)
-        if (rows := which == place).any()
-    ]
+    parts = [table[which == place] for place in range(len(edges) - 1)]
+    return [(len(part), *(part.mean(axis=0) if len(part) else (0.0, 0.0))) for part in parts]
+
+
+def _column(pairs: list[tuple[float, bool]]) -> list[str]:
+    """A cell for the estimates between each two edges."""
+    found = by_estimate(pairs)
+    return [f"{100 * mean:.1f} → {100 * above:.1f} % of {count}" for count, mean, above in found]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,19 +87,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
-    pairs = [
-        pair
+    runs = [
+        looks(problem, label, budget, seed)
         for number, problem in enumerate(problems(asked.problems))
         for label in POLICIES
         for budget in BUDGETS
         for seed in seeds(asked.runs, number, label, budget)
-        for pair in looks(problem, label, budget, seed)
     ]
-    rows = [
-        [f"{count:,}", f"{100 * mean:.1f} %", f"{100 * above:.1f} %"]
-        for count, mean, above in by_estimate(pairs)
-    ]
-    text = page.table(["looks", "estimated, mean", "ended above"], rows)
+    columns = [_column([run[at] for run in runs if len(run) > at]) for at in range(len(PARTS))]
+    bins = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in itertools.pairwise(EDGES)]
+    head = ["estimate", *(f"at {100 * part:.0f} % of the budget" for part in PARTS)]
+    text = page.table(head, [list(row) for row in zip(bins, *columns, strict=True)])
     print(text)
     if asked.page:
         page.write({"estimates": text}, asked.page)

@@ -350,6 +350,6 @@ def test_of_runs_with_an_estimate_about_as_many_end_above() -> None:
         for pair in looks(problem, label, 100.0, seed, parts=(0.6,))
     ]
     found = by_estimate(pairs, (0.0, 0.05, 0.15, 0.4, 0.7, 1.0))
-    assert len(found) == 5
     for count, mean, above in found:
+        assert count > 10
         assert abs(above - mean) <= 3.0 * math.sqrt(mean * (1.0 - mean) / count) + 1.0 / count

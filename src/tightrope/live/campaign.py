@@ -300,6 +300,8 @@ class Campaign(TurnTaker):
         """What can be said now about the end; see :meth:`Controller.outlook`."""
         with self._desk:
             copied = self.refreshed().controller.copy()
+        if estimate:  # its forward runs need a policy that is compiled
+            copied = copied.compiled()
         return copied.outlook(doubt, estimate=estimate)
 
     def events(self, after: int = 0, count: int | None = None) -> Iterator[Event]:

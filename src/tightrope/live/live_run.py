@@ -124,6 +124,13 @@ class LiveRun:
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())
         return made
 
+    def compiled(self) -> Self:
+        """A copy whose policy is compiled now, however long that takes; if it can be."""
+        made = self.copy()
+        made._background = False
+        made._hold(*made._held())
+        return made
+
     __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -14,12 +14,12 @@ from tightrope.live.controller import Controller
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook
 
-__all__ = ["KEPT", "Estimate", "Estimates"]
+__all__ = ["KEPT", "EndEstimate", "Estimates"]
 
 KEPT = 30.0  # seconds until there is another one of a campaign, if it goes on
 
 
-class Estimate(NamedTuple):
+class EndEstimate(NamedTuple):
     """What ``live.estimate`` found."""
 
     at: float  # on the monotonic clock
@@ -44,14 +44,14 @@ class Estimates:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "estimate")
         self._lock = threading.Lock()
-        self._last: dict[str, Estimate] = {}
-        self._begun: dict[str, Future[Estimate]] = {}
+        self._last: dict[str, EndEstimate] = {}
+        self._begun: dict[str, Future[EndEstimate]] = {}
 
-    def last(self, name: str) -> Estimate | None:
+    def last(self, name: str) -> EndEstimate | None:
         """The last one, if there is one."""
         return self._last.get(name)
 
-    def wanted(self, name: str, controller: Controller, outlook: Outlook) -> Future[Estimate]:
+    def wanted(self, name: str, controller: Controller, outlook: Outlook) -> Future[EndEstimate]:
         """The one that is being made, or is not old yet; else another one is begun."""
         with self._lock:
             begun, last = self._begun.get(name), self.last(name)
@@ -60,10 +60,10 @@ class Estimates:
                 self._begun[name] = begun
             return begun
 
-    def _make(self, name: str, controller: Controller, outlook: Outlook) -> Estimate:
+    def _make(self, name: str, controller: Controller, outlook: Outlook) -> EndEstimate:
         found = estimate_of(controller, outlook.pulls_left) if outlook.limits else None
         names = tuple(one.name for one in outlook.limits)
-        self._last[name] = made = Estimate(time.monotonic(), outlook.pulls, names, found)
+        self._last[name] = made = EndEstimate(time.monotonic(), outlook.pulls, names, found)
         return made
 
     def end(self) -> None:

@@ -31,7 +31,7 @@ from tightrope.live.outlook import Outlook
 from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
 from tightrope.problem import Task
-from tightrope.service.estimates import Estimate, Estimates
+from tightrope.service.estimates import EndEstimate, Estimates
 
 __all__ = ["History", "Look", "Point", "Trouble", "View", "point_of"]
 
@@ -109,7 +109,7 @@ class View:
     quarantine: dict[int, str | None]  # open reports: number, ticket
     troubles: tuple[Trouble, ...]  # the newest first
     whole: bool  # whether the curve has been refined back to the beginning
-    estimate: Estimate | None = None  # that is in the outlook
+    estimate: EndEstimate | None = None  # that is in the outlook
     error: str | None = None  # why it cannot be followed any further
 
 
@@ -312,7 +312,7 @@ class History:
             del self.troubles[: len(self.troubles) - MOST_TROUBLES]
 
     @property
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> EndEstimate | None:
         """The last one, if there is one."""
         return None if self._estimates is None else self._estimates.last(self.name)
 
