@@ -655,7 +655,8 @@ def test_a_backup_is_restored_to_another_database(postgres_url, postgres_server,
 
 def test_without_psycopg_there_is_a_hint(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "tightrope.live.stores.postgres")
+    for name in ("postgres", "sessions"):
+        monkeypatch.delitem(sys.modules, f"tightrope.live.stores.{name}")
     with pytest.raises(Exception, match=r"needs psycopg .*pip install 'tightrope\[postgres\]'"):
         open_store("postgresql://host/base")
 

@@ -21,7 +21,7 @@ from base64 import b85encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import inf, isclose, isnan
+from math import inf, isnan
 from numbers import Real
 from operator import gt
 from typing import Any, cast
@@ -39,19 +39,21 @@ from tightrope.errors import (
 from tightrope.live.controller import Controller
 from tightrope.live.events import Event, when
 from tightrope.live.kinds import Stateful, Told
-from tightrope.live.ledger import DAY, Account, Ledger, Open, moved
+from tightrope.live.ledger import DAY, Ledger, Open, moved
+from tightrope.live.reservations import (
+    caps_of,
+    is_price,
+    reservations,
+)
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import code_of, stored_policy
-from tightrope.problem import Task
 from tightrope.problem.values import LARGEST, shown
 
 __all__ = [
     "CampaignSettings",
     "Core",
     "digest_of",
-    "hard_totals",
     "is_newer",
-    "reservations",
     "when",
 ]  # fmt: skip
 
@@ -163,11 +165,11 @@ class Core:
     def _look_at_task(self) -> None:
         task = self.controller.task
         self._hard = [m for m, hard in enumerate(task.hard) if hard]
-        self._reserved = reservations(task, self.ledger.accounts, self.settings)
+        self._reserved = reservations(task, self.ledger.accounts, self.settings.reserves)
         self.reserving = [moved(reserved=one) if any(one) else [] for one in self._reserved]
         self._most = [max(column) for column in zip(*self._reserved, strict=True)]
         self._paced = self.settings.per_day is not None or self.settings.starts is not None
-        self._caps = _caps(task)
+        self._caps = caps_of(task)
 
     # Choosing.
 
@@ -305,11 +307,11 @@ class Core:
             if type(value) is float and value <= most and not known:
                 continue
             price = self._price_then(arm, account, reserved, asked) if known else None
-            if price is not None and (value is None or _close(value, price)):
+            if price is not None and (value is None or is_price(value, price)):
                 given[place], possible[place] = price, most
             elif isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
-                if known and _close(value, most):
+                if known and is_price(value, most):
                     given[place] = most  # the noise of floats is no overrun
                 else:
                     over = True
@@ -340,7 +342,7 @@ class Core:
             if place == account:
                 price = self._price_then(arm, account, reserved, asked) if known else None
                 most = largest if price is None else price
-        return amount > most and not _close(amount, most)
+        return amount > most and not is_price(amount, most)
 
     # Snapshots.
 
@@ -442,70 +444,3 @@ def is_newer(version: str, other: str) -> bool:
 def digest_of(controller: Controller) -> str:
     """What the learned state belongs to: see ``compatibility``."""
     return decisions_of(type(controller.policy))
-
-
-def reservations(
-    task: Task, accounts: Sequence[Account], settings: CampaignSettings
-) -> list[tuple[int, ...]]:
-    """What is reserved for a pull of each arm, in ticks per account [K][accounts]."""
-    if not settings.reserves:
-        return [(0,) * len(accounts)] * task.arm_count
-    places = [0, *(2 + m for m, hard in enumerate(task.hard) if hard)]
-    grows, found = cast(Mapping[str, float], task.scales.grow), []
-    most = [grows.get(task.channels[p], task.scales.channels[p]) for p in places]
-    for arm in range(task.arm_count):
-        known = task.known_outcomes[arm]
-        largest = [
-            one if isnan(known[place]) else float(known[place])
-            for one, place in zip(most, places, strict=True)
-        ]
-        found.append(tuple(a.ticks_above(v) for a, v in zip(accounts, largest, strict=True)))
-    return found
-
-
-def hard_totals(task: Task, budget: float) -> list[float]:
-    """What the hard limits allow in total at a budget, in order."""
-    limits = [limit for limit in task.limit_kinds if limit.hard]
-    return [float(limit.total or limit.number * budget) for limit in limits]
-
-
-def _close(value: object, price: float) -> bool:
-    """Whether a value is a price, but for the noise of floats."""
-    return isinstance(value, Real) and isclose(cast(float, value), price, rel_tol=1e-9)
-
-
-def _caps(task: Task) -> list[list[tuple[int, float, bool, int]]]:
-    """For each arm, the told places whose values may be above what is possible, and that [K].
-
-    Third whether it is a known price, and not only the largest one; last the account.
-    """
-    grows = cast(Mapping[str, float], task.scales.grow)
-    hard = [m for m, hard in enumerate(task.hard) if hard]
-    told_hard = [(2 + i, 2 + m, 1 + hard.index(m)) for i, m in enumerate(task.told) if m in hard]
-    scales, found = task.scales.channels, []
-    for arm in range(task.arm_count):
-        known = task.known_outcomes[arm]
-        mine = []
-        for told, place, account in [(0, 0, 0), *told_hard]:
-            if not isnan(known[place]):
-                mine.append((told, float(known[place]), True, account))
-            elif task.channels[place] not in grows:
-                mine.append((told, scales[place], False, account))
-        found.append(mine)
-    return found
-
-
-def uncapped(task: Task) -> list[str]:
-    """Accounts of a task whose largest outcome is not known."""
-    grows = cast(Mapping[str, float], task.scales.grow)
-    names = ["cost", *(task.limit_names[m] for m, hard in enumerate(task.hard) if hard)]
-    return [name for name in names if grows.get(name, 0.0) == inf]
-
-
-def known_amount(value: object, place: str) -> float:
-    """An amount as a finite number that is not negative."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = cast(float, value)
-        if 0.0 <= number <= LARGEST:
-            return float(number)
-    raise InputError(f"{place} = {shown(value)}: must be a number, at least 0")

@@ -30,14 +30,12 @@ from tightrope.live.core import (
     CampaignSettings,
     Core,
     digest_of,
-    hard_totals,
-    reservations,
-    uncapped,
 )
 from tightrope.live.events import START
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
+from tightrope.live.reservations import hard_totals, reservations, uncapped
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
@@ -188,7 +186,7 @@ def _create(
     accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
-    least = min(one[0] for one in reservations(known, made, settings))
+    least = min(one[0] for one in reservations(known, made, settings.reserves))
     if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
         what = f"must be at least {made[0].amount(least):g}, which a pull may cost"
         raise InputError(f"per_day = {settings.per_day:g}: {what}")

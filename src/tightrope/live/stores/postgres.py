@@ -18,20 +18,14 @@ Needs ``pip install 'tightrope[postgres]'``.
 from __future__ import annotations
 
 import os
-import select
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import quote
 
-from tightrope.errors import InputError, StoreBusyError, StoreError, TightropeError
+from tightrope.errors import InputError, StoreBusyError, StoreError
 from tightrope.live.events import Row
 from tightrope.live.stores.base import (
-    COLUMNS,
-    FORMAT,
     Saved,
     Store,
     Turn,
@@ -40,163 +34,40 @@ from tightrope.live.stores.base import (
     require_next,
 )
 from tightrope.live.stores.copies import copy_into_file
+from tightrope.live.stores.sessions import (  # before psycopg: it says what to install
+    PatientConnection,
+    Session,
+    asked,
+    kept_sessions,
+    numbers,
+    open_connections,
+    parted,
+    shown_address,
+    texts,
+)
+from tightrope.live.stores.statements import (
+    BEGIN,
+    DEAF,
+    GIVEN,
+    KEY,
+    MOMENT,
+    PLANS,
+    STATEMENTS,
+    TABLES,
+)
 
-try:
-    import psycopg
-    from psycopg import errors
-    from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import TransactionStatus as State
-except ImportError as error:
-    raise TightropeError(
-        f"PostgreSQL needs psycopg ({error}); pip install 'tightrope[postgres]'"
-    ) from error
+# isort: split
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus as State
 
 __all__ = ["PostgresStore"]
 
-KEY = 0x74727065  # "trpe", of the advisory locks: of the tables, and of each campaign's queue
 TAIL = 1000  # events that a turn reads as it begins
 CHUNK = 50_000  # events that one statement deletes
 HAS_TRANSACTION_TIMEOUT = 170000  # the first version of the server
-TABLES = f"""
-CREATE TABLE tightrope_campaigns (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE
-);
-CREATE TABLE tightrope_events (
-    campaign bigint NOT NULL, seq bigint NOT NULL, at bigint NOT NULL, kind text NOT NULL,
-    ticket text COLLATE "C", who text NOT NULL, version bigint NOT NULL, body text NOT NULL,
-    hash bytea NOT NULL, PRIMARY KEY (campaign, seq)
-);
-CREATE INDEX tightrope_events_of_tickets ON tightrope_events (campaign, ticket)
-    WHERE ticket IS NOT NULL;
-CREATE TABLE tightrope_snapshots (
-    campaign bigint NOT NULL, seq bigint NOT NULL, hash bytea NOT NULL, body bytea NOT NULL,
-    PRIMARY KEY (campaign, seq)
-);
-CREATE TABLE tightrope_notes (
-    campaign bigint NOT NULL, seq bigint NOT NULL, text text NOT NULL, PRIMARY KEY (campaign, seq)
-);
-CREATE TABLE tightrope_format (number bigint NOT NULL);
-INSERT INTO tightrope_format VALUES ({FORMAT});
-"""
-MINE = "campaign = (SELECT id FROM tightrope_campaigns WHERE name = $1)"
-GIVEN = MINE.replace("$1", "%(name)s")
-STATEMENTS = f"""
-PREPARE tr_queue (text) AS SELECT pg_advisory_lock({KEY}, hashtext(current_schema() || '.' || $1));
-PREPARE tr_next (text) AS SELECT pg_advisory_unlock({KEY}, hashtext(current_schema() || '.' || $1));
-PREPARE tr_lock (text) AS
-    SELECT id FROM tightrope_campaigns WHERE name = $1 FOR NO KEY UPDATE;
-PREPARE tr_state (text) AS
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    (SELECT seq FROM tightrope_events WHERE {MINE} ORDER BY seq DESC LIMIT 1);
-PREPARE tr_read (text, bigint, bigint) AS
-    SELECT {COLUMNS} FROM tightrope_events WHERE {MINE} AND seq > $2 ORDER BY seq LIMIT $3;
-PREPARE tr_find (text, text[]) AS
-    SELECT {COLUMNS} FROM tightrope_events
-    WHERE {MINE} AND ticket = ANY ($2) AND ticket IS NOT NULL;
-PREPARE tr_append (text, bigint[], bigint[], text, text, text, bigint[], text, text) AS
-    INSERT INTO tightrope_events SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1),
-    seq, at, kind, ticket, who, version, body, decode(hash, 'hex')
-    FROM unnest($2, $3, string_to_array($4, E'\\x1f'), string_to_array($5, E'\\x1f', ''),
-        string_to_array($6, E'\\x1f'), $7, string_to_array($8, E'\\x1f'),
-        string_to_array($9, ',')) AS given (seq, at, kind, ticket, who, version, body, hash);
-PREPARE tr_note (text, bigint[], text[]) AS
-    INSERT INTO tightrope_notes SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
-    FROM unnest($2, $3);
-"""
-# The plans of prepared statements are kept, and must not be those of tables that were small once.
-# None is worth compiling.
-PLANS = (
-    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off;"
-)
-BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
-# Sessions that hold a turn, and that the server cannot tell its answer.
-DEAF = """
-SELECT pid, state_change FROM pg_stat_activity WHERE wait_event = 'ClientWrite'
-    AND datname = current_database() AND usename = current_user
-    AND backend_xid IS NOT NULL AND query LIKE '%EXECUTE tr\\_%'
-"""
-
 Found = TypeVar("Found")
-_connections: weakref.WeakSet[PatientConnection] = weakref.WeakSet()
-_kept: list[Any] = []  # of a parent process: closing them here would end its sessions
-
-
-class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up if the server does not answer."""
-
-    patience = 60.0  # seconds
-    tuned: float | None = None  # the deadline that its session was set up for
-
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Follow one of psycopg's generators to its end, for as long as there is patience."""
-        until = time.monotonic() + (self.patience if timeout is None else timeout)
-        poll, file = select.poll(), self.pgconn.socket
-        try:
-            wanted = next(gen)
-            while True:
-                poll.register(file, wanted_events(wanted))
-                found = poll.poll(max(1000.0 * (until - time.monotonic()), 0.0))
-                if not found:
-                    gen.close()
-                    self.close()
-                    raise errors.ConnectionTimeout(f"no answer within {self.patience:g} s")
-                wanted = gen.send(ready_for(found[0][1], wanted))
-        except StopIteration as end:
-            return end.value
-
-
-def wanted_events(wanted: int) -> int:
-    """What to poll for: psycopg waits for 1 to read, 2 to write."""
-    return (select.POLLIN if wanted & 1 else 0) | (select.POLLOUT if wanted & 2 else 0)
-
-
-def ready_for(event: int, wanted: int) -> int:
-    """What psycopg can do now; after an error whatever it wanted, to be told."""
-    ready = (1 if event & select.POLLIN else 0) | (2 if event & select.POLLOUT else 0)
-    return (ready & wanted) or wanted
-
-
-def _let_go() -> None:
-    """Close a parent's sockets in a forked process: they would outlive the parent's death."""
-    for connection in list(_connections):
-        with suppress(psycopg.Error, OSError):
-            os.close(connection.pgconn.socket)
-    _connections.clear()
-
-
-os.register_at_fork(after_in_child=_let_go)
-
-
-def asked(connection: PatientConnection, text: str, **given: Any) -> list[list[tuple[Any, ...]]]:
-    """What the statements of one message answer: the rows of each that has any to give."""
-    with connection.cursor() as cursor:
-        cursor.execute(text, given or None)
-        answers = []
-        while True:
-            if cursor.description is not None:
-                answers.append(cursor.fetchall())
-            if not cursor.nextset():
-                return answers
-
-
-def numbers(values: Sequence[int]) -> str:
-    """An array of numbers as PostgreSQL reads it."""
-    return "{" + ",".join(map(str, values)) + "}"
-
-
-def texts(values: Sequence[str | None]) -> str:
-    """An array of texts as PostgreSQL reads it."""
-    marked = (
-        "NULL" if one is None else '"' + one.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        for one in values
-    )
-    return "{" + ",".join(marked) + "}"
-
-
-def parted(values: Sequence[str]) -> str:
-    """Texts as one; none has a control character, and PostgreSQL refuses what does not add up."""
-    return "\x1f".join(values)
 
 
 class PostgresTurn(Turn):
@@ -322,38 +193,6 @@ def found_events(connection: PatientConnection, name: str, tickets: Sequence[str
     return sorted(as_rows(found))
 
 
-class Session:
-    """A connection that is made when it is needed, and anew after it was lost."""
-
-    def __init__(self) -> None:
-        self.connection: PatientConnection | None = None
-        self.lock = threading.Lock()
-
-    def is_lost(self, error: psycopg.Error) -> bool:
-        """Whether the connection has ended, and not only a statement or our patience."""
-        if self.connection is None or isinstance(error, errors.ConnectionTimeout):
-            return False
-        return self.connection.closed or error.diag.severity_nonlocalized == "FATAL"
-
-    def undo(self) -> None:
-        """End a transaction that failed, or the connection where that is not possible."""
-        connection = self.connection
-        if connection is None:
-            return
-        if connection.info.transaction_status in (State.INTRANS, State.INERROR):
-            with suppress(psycopg.Error):
-                asked(connection, "ROLLBACK; SELECT pg_advisory_unlock_all()")
-        if connection.info.transaction_status is not State.IDLE:
-            self.end()
-
-    def end(self) -> None:
-        """Close the connection, in whatever state it is."""
-        if self.connection is not None:
-            with suppress(psycopg.Error):
-                self.connection.close()
-        self.connection = None
-
-
 class PostgresStore(Store):
     """Campaigns in a PostgreSQL database."""
 
@@ -377,7 +216,7 @@ class PostgresStore(Store):
     def _require_own(self) -> None:
         """Connect anew in a process that was forked."""
         if self._pid != os.getpid():
-            _kept.append((self._writer, self._reader))
+            kept_sessions.append((self._writer, self._reader))
             self._begin()
         if self._closed:
             raise StoreError(f"store {self.url!r}: is closed")
@@ -401,7 +240,7 @@ class PostgresStore(Store):
             prepare_threshold=None,
             cursor_factory=psycopg.ClientCursor,
         )
-        _connections.add(made)
+        open_connections.add(made)
         try:
             self._tune(made)
             self._require_tables(made)
@@ -623,11 +462,3 @@ class Moment(PostgresStore):
             return asked(self._reader.connection, text, **given)[0]
         except psycopg.Error as error:
             raise self._failed("read", error) from error
-
-
-def shown_address(address: Mapping[str, Any]) -> str:
-    """Host, port and database, without names and passwords."""
-    host = str(address.get("host") or address.get("hostaddr") or os.environ.get("PGHOST") or "")
-    port = address.get("port") or os.environ.get("PGPORT")
-    place = quote(host, safe=":,[]/") + (f":{port}" if port else "")
-    return f"postgresql://{place}/{address.get('dbname') or os.environ.get('PGDATABASE') or ''}"
