@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from tightrope.callers import also_called, warn_caller
-from tightrope.errors import InputError, ReservationWarning, SoftBudgetWarning
+from tightrope.errors import InputError, ReservationWarning, RiskWarning, SoftBudgetWarning
 from tightrope.live.agreement import require_same
 from tightrope.live.arguments import (
     as_policy,
@@ -40,6 +40,7 @@ from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
+from tightrope.policies.aim import aim_of
 from tightrope.policies.base import Policy
 from tightrope.policies.resolve import Resolve
 from tightrope.problem import Problem, Task
@@ -126,6 +127,8 @@ def notices_of(name: str, core: Core) -> dict[str, type[Warning]]:
         text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
         advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
         found[f"{text}; {advice}"] = ReservationWarning
+    if aim := aim_of(core.controller.policy, task, budget / task.scales.cost):
+        found[f"campaign {name!r}: {aim}"] = RiskWarning
     return found
 
 
