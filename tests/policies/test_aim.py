@@ -109,7 +109,7 @@ def test_a_declared_slack_counts_in_place_of_a_third() -> None:
     assert aim_of(RISK, task(slack=0.6), 300.0) is None
     aim = aim_of(RISK, task(slack=0.2), 1000.0)
     assert aim is not None
-    assert "If one stays 20% below, as declared, it can from" in str(aim)
+    assert "If one stays 20% below, as is known, it can from" in str(aim)
 
 
 def test_a_larger_risk_needs_less_slack() -> None:
@@ -136,10 +136,16 @@ def test_a_safe_arm_that_the_guard_cannot_use_changes_nothing() -> None:
 
 
 def test_a_simulation_warns_once_by_its_smallest_budget() -> None:
-    with pytest.warns(RiskWarning, match="stays 33% below, as declared, it can from") as caught:
+    with pytest.warns(RiskWarning, match="stays 33% below, as is known, it can from") as caught:
         simulate(plain(), RISK, budgets=[300, 200], runs=2, backend="python")
     assert [one.filename for one in caught] == [__file__]
     assert "budget 200" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(("limit", "below"), [("0.15 per pull", "33%"), ("0.3 per reward", "33%")])
+def test_slack_is_of_what_the_limit_is_per(limit: str, below: str) -> None:
+    with pytest.warns(RiskWarning, match=f"stays {below} below, as is known"):
+        simulate(plain(limit), RISK, budgets=200, runs=1, backend="python")
 
 
 def test_a_simulation_knows_costs_and_sizes() -> None:

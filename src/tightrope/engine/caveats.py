@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -46,10 +47,19 @@ def warn_out_of_reach(
     if not asked:
         return
     there = problem.at(least := min(budgets))
+    task = replace(there.declared(slack=False), slack=_slack(there))
     for label, policy in asked.items():
-        aim = aim_of(policy, there.task, least / problem.scales.cost, _usual(there))
+        aim = aim_of(policy, task, least / problem.scales.cost, _usual(there))
         if aim:
             warn_caller(f"policy {label}: {aim} ({problem.title}, budget {least:g})", RiskWarning)
+
+
+def _slack(problem: Problem) -> float | None:
+    """How far a mixture, or for limits that are not per unit of cost an arm, stays below them."""
+    if not problem.penalty_count or not problem.not_per_cost:
+        return problem.task.slack
+    rates = problem.moments.penalty / np.maximum(problem.moments.base, 1e-300)
+    return float(min(1.0 - (rates / problem.normal_limits).max(axis=1).min(), 1.0))
 
 
 def _usual(problem: Problem) -> Usual:

@@ -56,7 +56,7 @@ class Aim(NamedTuple):
             text = f"cannot be aimed at, whatever the arms are: {told}"
         if self.budget is not None:
             stays = (
-                "a third below" if self.known is None else f"{self.known:.0%} below, as declared"
+                "a third below" if self.known is None else f"{self.known:.0%} below, as is known"
             )
             text += f". If one stays {stays}, it can from a budget of {_rounded(self.budget)} on"
         return f"risk = {self.risk:g} {text}. A declared safe arm makes it a promise"
