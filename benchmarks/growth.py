@@ -30,7 +30,7 @@ from tightrope import Policy, Problem, load_problem, optimum, parse_policy, simu
 from tightrope.errors import OutsideTheoryWarning, PolicyError, TightropeError
 from tightrope.policies import POLICIES
 from tightrope.policies.base import set_up
-from tightrope.results import Runs
+from tightrope.runs import Runs
 from tightrope.statistics import Estimate, estimate
 from tightrope.theory import LearningLimit, learning_limit
 

@@ -1,6 +1,6 @@
 """What a moving world costs: delays, lost outcomes, arms that come and go, changes, loose scales.
 
-python -m benchmarks.moving [delays|tenth|arms|watch|grow ...] [--policy P ...] [--runs 200]
+python -m benchmarks.moving [delays|tenth|arms|watch|alarms|grow ...] [--policy P ...] [--runs 200]
                             [--page docs/moving.md]
 
 Prints Markdown tables, or puts them into the page's blocks of the same names. The delays are for
@@ -34,6 +34,7 @@ from tightrope import (
 from tightrope.engine.python import outcomes
 from tightrope.errors import OutsideTheoryWarning
 from tightrope.kernels.rng import OUTCOMES, Generator
+from tightrope.policies.parts.watch import CHANGES
 
 __all__ = ["main"]
 
@@ -145,6 +146,64 @@ def watch(runs: int, policies: Sequence[str] = ()) -> str:
     return page.table(["problem", "B", *(f"`{label}`" for label in labels)], rows)
 
 
+def alarms(runs: int, policies: Sequence[str] = ()) -> str:
+    """One arm that changes at pull 2,000 of 6,000, or does not: how soon and how often an alarm."""
+    labels, rows = policies or ("resolve:watch=0.01", "resolve:watch=0.01,watch_block=16"), []
+    for name, (draw, before, after) in SINGLE.items():
+        cells = []
+        for label in labels:
+            waits = [_alarm(label, draw, before, after, seed) for seed in range(runs)]
+            still = [_alarm(label, draw, before, before, seed) for seed in range(runs)]
+            found = [wait for wait in waits if wait is not None and wait >= 0]
+            soon = f", {np.median(found):,.0f}" if found else ""
+            false = np.mean([wait is not None for wait in still])
+            cells.append(f"{100 * len(found) / runs:.0f} %{soon}; {100 * false:.0f} %")
+        rows.append([name, *cells])
+    return page.table(["outcome", *(f"`{label}`" for label in labels)], rows)
+
+
+def _coin(random: Any, mean: float, pulls: int) -> Any:
+    return (random.random(pulls) < mean).astype(float)
+
+
+def _varying(random: Any, mean: float, pulls: int) -> Any:
+    return mean * random.uniform(0.5, 1.5, pulls)
+
+
+def _constant(random: Any, mean: float, pulls: int) -> Any:
+    return np.full(pulls, mean)
+
+
+def _sticky(random: Any, mean: float, pulls: int) -> Any:
+    """A coin that is tossed again in a fifth of the pulls."""
+    coins, kept = _coin(random, mean, pulls), random.random(pulls) < 0.8
+    kept[0] = False
+    return coins[np.maximum.accumulate(np.where(kept, 0, np.arange(pulls)))]
+
+
+SINGLE = {
+    "coin, 0.5 to 0.9": (_coin, 0.5, 0.9),
+    "coin, 0.002 to 0.02": (_coin, 0.002, 0.02),
+    "varies by half, 0.003 to 0.009": (_varying, 0.003, 0.009),
+    "constant, 0.003 to 0.001": (_constant, 0.003, 0.001),
+    "coin that stays with chance 0.9, 0.5 to 0.9": (_sticky, 0.5, 0.9),
+}
+
+
+def _alarm(label: str, draw: Any, before: float, after: float, seed: int) -> int | None:
+    """The pulls from the change to the first alarm; None if there is none."""
+    random, rows = np.random.default_rng(seed), np.zeros((6000, 3))
+    rows[:, 0] = 1.0
+    rows[:2000, 1], rows[2000:, 1] = draw(random, before, 2000), draw(random, after, 4000)
+    controller = Controller(Task(["a"], {"bad": "50% per cost"}), parse_policy(label), 1e6)
+    history = controller._state["history"]
+    for pull, row in enumerate(rows):
+        controller.tell_row(0, row)
+        if history[CHANGES]:
+            return pull - 2000
+    return None
+
+
 def grow(runs: int, policies: Sequence[str] = ()) -> str:
     """Scales that are right, a hundred times too large, and that grow from a hundredth."""
     problem, budget, rows = ready_problem("arena-continuous-8"), 1000.0, []
@@ -178,7 +237,7 @@ def grow(runs: int, policies: Sequence[str] = ()) -> str:
     return page.table(["policy", *kinds], rows)
 
 
-TABLES = {"delays": delays, "tenth": tenth, "arms": arms, "watch": watch, "grow": grow}
+TABLES = {one.__name__: one for one in (delays, tenth, arms, watch, alarms, grow)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

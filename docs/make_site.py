@@ -65,7 +65,7 @@ GROUPS = (
         "simulation",
         "Simulation",
         "Many runs of policies on a problem. See [the simulator](../simulator.md).",
-        ("tightrope.engine", "tightrope.results", "tightrope.summary"),
+        ("tightrope.engine", "tightrope.results", "tightrope.runs", "tightrope.summary"),
     ),
     Group(
         "optimum",
@@ -149,7 +149,7 @@ PLACES = (
 # What public functions give or take, and nobody makes by name.
 RESULTS = {
     "tightrope.policies": ("State", "Statistics"),
-    "tightrope.results": ("Record",),
+    "tightrope.runs": ("Record",),
     "tightrope.summary": ("SummaryRow",),
     "tightrope.live": ("Outlook",),
     "tightrope.live.outlook": ("LimitOutlook",),

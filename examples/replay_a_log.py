@@ -36,4 +36,4 @@ for row in replay(log, limits, [Resolve(), UniformRandom()], budget=500, orders=
     broken, least, most = row.broken[0]
     print(f"{row.policy}: {low:.3f} to {high:.3f} good answers per cent in nine of ten orders,")
     print(f"  slow limit broken in {broken:.0%} ({least:.0%} to {most:.0%}),")
-    print(f"  {row.rows_used:.0%} of the rows used")
+    print(f"  {row.rows_used:,.0f} of {row.rows_passed:,.0f} rows used")

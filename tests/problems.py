@@ -11,7 +11,7 @@ import numpy as np
 from tests.conftest import bernoulli_problem
 from tightrope import Arm, Change, ChoicePolicy, LyOn, Policy, Problem, Results, Uniform
 from tightrope.policies.base import Setup, limits_of
-from tightrope.results import Runs
+from tightrope.runs import Runs
 from tightrope.testing.policies import _dollars
 
 BEFORE = [(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.3, 0.2)]

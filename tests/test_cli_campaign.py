@@ -361,6 +361,8 @@ def test_the_tables_of_a_campaign(campaign):
     assert (facts["doubt"], [one["name"] for one in facts["limits"]]) == (0.1, ["bad", "dollars"])
     assert facts["limits"][0]["standing"] == "no promise yet"
     assert "doubt" in campaign.bad("outlook", "--doubt", 7)
+    assert "estimated" not in campaign.good("outlook")
+    assert "estimated from 200 forward runs" in campaign.good("outlook", "--estimate")
     _, out, _ = campaign.shell("campaign", "list", campaign.store)
     assert "november" in out
     _, out, _ = campaign.shell("campaign", "list", campaign.store, "--json")

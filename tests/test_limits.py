@@ -30,7 +30,7 @@ from tightrope.errors import InfeasibleError, InputError, ProblemError
 from tightrope.optimum.pi_star import infeasible
 from tightrope.policies import TSLP, FixedArm, LinConTS, LyOnWilson, UniformRandom
 from tightrope.policies.base import set_up
-from tightrope.results import violations
+from tightrope.runs import violations
 
 
 def router(**more):

@@ -25,7 +25,8 @@ from tightrope import (
 )
 from tightrope.errors import InputError, ResultsError
 from tightrope.policies import FixedArm
-from tightrope.results import Record, Runs, SummaryRow
+from tightrope.results import SummaryRow
+from tightrope.runs import Record, Runs
 
 
 @pytest.fixture(scope="module")

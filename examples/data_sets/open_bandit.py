@@ -224,7 +224,8 @@ def print_replays(rows: Sequence[dict[str, Any]]) -> None:
         low, high = (1e4 * end for end in row["reward_rate_interval"])
         print(
             f"  {row['method']:9} {row['policy']:18} {1e4 * row['reward_rate']:5.1f} ({low:.1f} to"
-            f" {high:.1f}) at {row['budget']:g} impressions, {row['rows_used']:.0%} of rows used"
+            f" {high:.1f}) at {row['budget']:g} impressions, {row['rows_used']:,.0f} of"
+            f" {row['rows_passed']:,.0f} rows used"
         )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tightrope.statistics import Estimate
+from tightrope.statistics import Bounded, Estimate
 
 __all__ = [
     "NOTHING",
     "Money",
     "age",
     "amounts",
+    "at_most",
     "chance",
     "count",
     "counted",
@@ -137,7 +137,7 @@ def with_reach(value: float, reach: float, sign: str = "") -> str:
     >>> with_reach(1.2345, 0.0312), with_reach(0.5, 0.0, "+"), with_reach(1234.5, 71.0)
     ('1.234 ± 0.031', '+0.5', '1,234 ± 71')
     """
-    if not 0.0 < reach < math.inf:
+    if not 1e-9 * abs(value) < reach < math.inf:  # not but for rounding
         return number(value, 5, sign)
     decimals = decimals_of(reach)
     return f"{value:{sign}z,.{decimals}f} ± {reach:,.{decimals}f}"
@@ -146,18 +146,32 @@ def with_reach(value: float, reach: float, sign: str = "") -> str:
 def estimates(values: Sequence[Estimate | None], sign: str = "") -> list[str]:
     """The means of a column ± half of their 95 % intervals, rounded up, with the same decimals.
 
-    >>> from tightrope.statistics import Estimate
-    >>> estimates([Estimate(0.512, 0.01), Estimate(2.0, 0.0), None])
-    ['0.512 ± 0.020', '2.000 ± 0.000', '–']
+    >>> from tightrope.statistics import Bounded, Estimate
+    >>> estimates([Estimate(0.512, 0.01), Estimate(2.0, 0.0), Bounded(0.0, bound=0.0327), None])
+    ['0.512 ± 0.020', '2.000 ± 0.000', 'at most 0.033', '–']
     """
     decimals = _shared_decimals([one for one in values if one is not None])
     texts = []
     for one in values:
+        if isinstance(one, Bounded):
+            texts.append(at_most(one))
+            continue
         text = NOTHING if one is None else f"{one.mean:{sign}z,.{decimals}f}"
         if one is not None and one.error is not None:  # never shown too narrow
             text += f" ± {math.ceil(one.reach * 10**decimals - 1e-6) / 10**decimals:,.{decimals}f}"
         texts.append(text)
     return texts
+
+
+def at_most(value: Bounded) -> str:
+    """What is known of a mean of which one bound is known.
+
+    >>> from tightrope.statistics import Bounded
+    >>> at_most(Bounded(0.0, bound=0.0327)), at_most(Bounded(1.0, bound=0.967))
+    ('at most 0.033', 'at least 0.97')
+    """
+    side = "at most" if value.bound > value.mean else "at least"
+    return f"{side} {number(value.bound, 2)}"
 
 
 def _shared_decimals(values: Sequence[Estimate]) -> int:

@@ -15,10 +15,13 @@ import numpy.typing as npt
 __all__ = [
     "NORMAL_95",
     "NORMAL_99",
+    "Bounded",
     "Estimate",
     "entries",
     "estimate",
+    "estimate_within",
     "mean_intervals",
+    "none_in",
     "quantile",
     "quantile_error",
     "standard_error",
@@ -64,6 +67,30 @@ class Estimate:
         return {name: self.mean, f"{name}_se": self.error, f"{name}_interval": pair}
 
 
+@dataclass(frozen=True)
+class Bounded(Estimate):
+    """A mean of values that are all 0, or all at their largest: one bound is all that they tell.
+
+    With 95 % confidence the expected value lies between ``mean``, that of the values, and
+    ``bound``. There is no standard error.
+
+    >>> Bounded(0.0, bound=0.033).interval
+    (0.0, 0.033)
+    """
+
+    bound: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """From the mean to the bound."""
+        return abs(self.bound - self.mean)
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval, of one side."""
+        return min(self.mean, self.bound), max(self.mean, self.bound)
+
+
 def entries(row: Any, kind: Any = None, /, **own: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass as JSON-ready entries, in order; ``own`` replaces some fields'.
 
@@ -89,15 +116,47 @@ def _plain(value: Any) -> Any:
     return value.as_dict() if hasattr(value, "as_dict") else value
 
 
-def estimate(values: npt.ArrayLike) -> Estimate:
+def estimate(values: npt.ArrayLike, weights: Floats | None = None) -> Estimate:
     """The mean and standard error of ``values`` [R], one value per run.
+
+    ``weights`` [R], positive: how often each value would have been seen, in any unit.
 
     >>> estimate([1.0, 3.0])
     Estimate(mean=2.0, error=1.0)
     """
     samples = np.asarray(values, np.float64)
-    error = None if len(samples) < 2 else float(standard_error(samples))
-    return Estimate(float(samples.mean()), error)
+    if len(samples) < 2:
+        return Estimate(float(samples.mean()), None)
+    if weights is None:
+        return Estimate(float(samples.mean()), float(standard_error(samples)))
+    shares = weights / weights.sum()
+    mean = float(shares @ samples)
+    return Estimate(mean, float(np.sqrt(shares**2 @ (samples - mean) ** 2)))
+
+
+def none_in(count: int) -> float:
+    """The largest chance, with 95 % confidence, of what did not happen in ``count`` trials.
+
+    It holds for the mean of any values from 0 to 1, because a value is 0 with a chance of at most 1
+    less their mean.
+
+    >>> round(none_in(90), 4), none_in(0)
+    (0.0327, 1.0)
+    """
+    return 1.0 - 0.05 ** (1.0 / count) if count else 1.0
+
+
+def estimate_within(values: npt.ArrayLike, top: float, weights: Floats | None = None) -> Estimate:
+    """As ``estimate``, of values from 0 to ``top``; a bound if all of them are 0, or all ``top``.
+
+    >>> estimate_within([0.0] * 90, 1.0).reach.__round__(3), estimate_within([1.0, 3.0], 3.0).error
+    (0.033, 1.0)
+    """
+    samples = np.asarray(values, np.float64)
+    for end, other in ((0.0, top), (top, 0.0)):
+        if np.all(samples == end):
+            return Bounded(end, None, end + (other - end) * none_in(len(samples)))
+    return estimate(samples, weights)
 
 
 def standard_error(samples: Floats, axis: int = -1) -> Any:

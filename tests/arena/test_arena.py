@@ -46,7 +46,7 @@ from tightrope.problem import Arm, Problem
 from tightrope.problem.distributions import Bernoulli, CostAbove
 from tightrope.problem.ready import ready_names, ready_problem
 from tightrope.report.figures import draw
-from tightrope.results import Runs
+from tightrope.runs import Runs
 from tightrope.statistics import wilson
 
 ROOT = Path(__file__).parents[2]

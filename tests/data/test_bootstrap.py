@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.logs import coverage
 from tightrope import Arm, Bernoulli, Change, Limit, LyOn, Problem, oracle, simulate
 from tightrope import optimum as exact_optimum
 from tightrope.data import bootstrap
 from tightrope.data import draws as module
+from tightrope.data.best_rates import best_rate
 from tightrope.data.bootstraps import optima
 from tightrope.data.draws import Chance, Draws, Split, sample, split
 from tightrope.engine.simulation import SimulationSettings
@@ -217,3 +219,31 @@ def test_bad_arguments_are_refused_in_one_line(paper, changed, text):
     with pytest.raises(InputError) as caught:
         bootstrap(paper, FixedArm(1), budgets=10, **changed)
     assert str(caught.value) == text
+
+
+def test_means_of_draws_are_those_of_their_problems():
+    rows = np.random.default_rng(6).random((2, 30, 3))
+    seen = [Arm.from_rows(f"arm {k}", rows[k]) for k in range(2)]
+    laws = Arm("law", cost=Bernoulli(0.5), reward=Bernoulli(0.2), penalty=Bernoulli(0.1))
+    problem = Problem([seen[0], laws, seen[1].weighted(np.arange(1, 31))], limit=0.5)
+    draws = Draws.of(problem, 3, seed=4)
+    for moments, one in zip(draws.moments(), draws.problems(), strict=True):
+        for name in ("cost", "reward", "penalty"):
+            assert getattr(moments, name) == pytest.approx(getattr(one.moments, name))
+
+
+@pytest.mark.parametrize("binding", [False, True])
+def test_the_interval_of_the_best_of_equal_arms(binding):
+    """For other cases: python -m benchmarks.logs optimum."""
+    found = coverage("equal", 12, binding, logs=60)
+    assert found.corrected >= 48  # 90 % of them; 47 or fewer have a chance of 1 in 400
+    assert abs(found.bias) < 0.7 * found.own_bias
+    if not binding:
+        assert found.own < 30
+
+
+def test_an_arm_that_is_clearly_best_is_not_corrected():
+    arms = [unit_cost_arm("good", [0.7, 0.8, 0.9] * 20), unit_cost_arm("poor", [0.1, 0.2] * 30)]
+    own, rate = best_rate(Draws.of(Problem(arms, limit=0.5), 50, seed=1))
+    assert rate == own
+    assert rate.mean == pytest.approx(0.8)

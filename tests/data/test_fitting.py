@@ -374,6 +374,41 @@ def test_fit_as_json_prints_the_profile(written):
     assert found["files"] == []
 
 
+def test_fit_takes_propensities(written, tmp_path):
+    frame, target = pl.read_csv(written), tmp_path / "log.csv"
+    chances = 0.2 + 0.6 * (frame["usd"] > frame["usd"].median())
+    frame.with_columns(chance=chances).write_csv(target)
+    status, out, err = shell("fit", target, *FIT, "--propensity", "chance", "--json")
+    assert (status, err) == (0, "")
+    expected = fit(target, **COLUMNS, limits=LIMITS, propensity="chance").problem
+    found = [arm["cost"]["mean"] for arm in json.loads(out)["arms"]]
+    assert found == pytest.approx([arm.cost.mean for arm in expected.arms])
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "words"),
+    [
+        ("at most 30% for a", Share(["a"], at_most=0.3), "0.3 of pulls"),
+        (
+            "at least 20% of the budget for a, b",
+            Share(["a", "b"], at_least=0.2, per="cost"),
+            "0.8 of the budget for all but a, b",
+        ),
+        ("at most 0.5 of cost for a", Share(["a"], at_most=0.5, per="cost"), "0.5 of the budget"),
+        ("at most 0.5 of rewards for a", Share(["a"], at_most=0.5, per="reward"), "of the reward"),
+    ],
+)
+def test_a_share_in_the_shell(written, tmp_path, text, share, words):
+    target = tmp_path / "problem.toml"
+    status, out, _ = shell("fit", written, *FIT, "--limit", f"some={text}", "-o", target)
+    assert status == 0
+    assert words in out
+    assert load_problem(target).limit_kinds[1] == share
+    limit = ["--limit", f"some={text}", "--limit", "bad=25%/pull"]
+    few = "--budget 1 --runs 2 --draws 0 --policy fixed-arm --backend python --json --quiet".split()
+    assert shell("plan", target, *limit, *few)[0] == 0
+
+
 def test_fit_never_writes_over_its_log(tmp_path):
     path = tmp_path / "log.parquet"
     pl.DataFrame(log(900)).write_parquet(path)

@@ -13,7 +13,8 @@ from tightrope import Limit, Problem
 from tightrope.data.fitting import fit
 from tightrope.data.profile import BINS, lowest_limit, profile
 from tightrope.errors import LogWarning
-from tightrope.report.profile import profile_page
+from tightrope.report.profile import print_profile, profile_page
+from tightrope.statistics import Bounded
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +74,9 @@ def test_the_lowest_limit_beside_others_is_that_of_brute_force():
         for m in (0, 1):
             kept = rates[1 - m] <= 0.3
             limit = numbers.limits[m]
-            assert limit.rates == pytest.approx(means[:, 2 + m] / bases[per[m]])
-            assert limit.lowest == pytest.approx(min(limit.rates))
+            alone = [one.mean for one in limit.rates]
+            assert alone == pytest.approx(means[:, 2 + m] / bases[per[m]])
+            assert limit.lowest == min(alone)
             if kept.any():
                 best = rates[m][kept].min()
                 assert best - 0.02 <= limit.lowest_together <= best + 1e-9
@@ -121,3 +123,64 @@ def test_the_page_is_one_file_with_every_text_escaped(found):
     assert text.count("<svg") == 4 * 3
     assert "few rows" in text
     assert isinstance(made.problem, Problem)
+
+
+def without_a_penalty(rows, limit):
+    """Two arms, of which "b" has no penalty in so many rows."""
+    table = {
+        "model": ["a", "b"] * rows,
+        "usd": [1.0, 0.5] * rows,
+        "score": [0.0, 1.0, 1.0, 1.0] * (rows // 2),
+        "bad": [1.0, 0.0, 0.0, 0.0] * (rows // 2),
+    }
+    made = fit(table, arm="model", cost="usd", reward="score", limits={"bad": limit})
+    return profile(made)
+
+
+def test_no_penalty_in_90_rows_is_a_bound(capsys):
+    found = without_a_penalty(90, Limit(0.05, per="pull"))
+    seen, never = (arm.means[2] for arm in found.arms)
+    assert isinstance(never, Bounded)
+    assert never.interval == pytest.approx((0.0, 1 - 0.05 ** (1 / 90)))
+    assert not isinstance(seen, Bounded)
+    assert isinstance(found.arms[1].means[1], Bounded), "a reward in every row"
+    assert not isinstance(found.arms[0].means[0], Bounded), "a cost of 1"
+    print_profile(found)
+    text = capsys.readouterr().out
+    assert "at most 0.033" in text
+    assert "at least 0.97" in text
+    assert "0.00 ± 0.00" not in text
+    assert "the lowest that can be kept is at most 0.033 (b alone)" in text
+    page = profile_page(found, "log")
+    assert page.count("at most 0.033") == 3
+    arm = found.as_dict()["arms"][1]["bad"]
+    assert (arm["mean"], arm["mean_interval"]) == (0.0, list(never.interval))
+
+
+def test_a_bound_per_unit_of_cost_counts_the_cost():
+    (limit,) = without_a_penalty(90, Limit(0.2)).limits
+    assert limit.rates[1].interval[1] == pytest.approx((1 - 0.05 ** (1 / 90)) / 0.5)
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(90, "yes"), (40, "unclear")])
+def test_rows_without_a_penalty_keep_a_limit_if_they_are_many(rows, kept):
+    found = without_a_penalty(rows, Limit(0.05, per="pull"))
+    assert [arm.keeps for arm in found.arms] == ["no", kept]
+    assert found.limits[0].kept == ("no", kept)
+
+
+def test_the_page_colours_only_what_is_clear():
+    found = without_a_penalty(40, Limit(0.05, per="pull"))
+    page = profile_page(found, "log")
+    table = page[page.index("Which limits can be kept") :]
+    table = table[: table.index("</table>")]
+    assert len(re.findall(r'class="[^"]*bad', table)) == 1
+    assert "good" not in table
+    assert "open" in table
+
+
+def test_means_of_a_log_with_propensities_are_weighted():
+    table = {"model": ["a"] * 60, "usd": [1.0, 2.0, 2.0] * 20, "p": [0.5, 1.0, 1.0] * 20}
+    made = fit(table, arm="model", cost="usd", reward=1, propensity="p")
+    (arm,) = profile(made).arms
+    assert arm.means[0].mean == pytest.approx(1.5) == made.problem.arms[0].cost.mean

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 import warnings
 from decimal import Decimal
 
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tightrope import Log, TightropeError, read_log
-from tightrope.data import columns
+from tightrope.data import columns, sources
 from tightrope.errors import InputError, LogWarning
 
 COLUMNS = {"arm": "model", "cost": "usd", "reward": "score", "penalty": ["bad"]}
@@ -104,9 +106,9 @@ def test_arms_that_are_numbers():
 def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, reader, separator):
     path = write_csv(tmp_path / "log.csv", table, separator)
     used = []
-    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
-    slow = columns._by_python
-    monkeypatch.setattr(columns, "_by_python", lambda *a: used.append(1) or slow(*a))
+    monkeypatch.setattr(sources, "find_spec", lambda name: name in (reader, "narwhals"))
+    slow = sources._by_python
+    monkeypatch.setattr(sources, "_by_python", lambda *a: used.append(1) or slow(*a))
     assert same(read_log(path, **COLUMNS), by_hand(table))
     assert bool(used) == (reader == "python")
 
@@ -115,7 +117,7 @@ def test_every_reader_of_csv_gives_the_same_log(table, tmp_path, monkeypatch, re
 def test_parquet(table, tmp_path, monkeypatch, reader):
     path = tmp_path / "log.parquet"
     pl.DataFrame(table).write_parquet(path)
-    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(sources, "find_spec", lambda name: name in (reader, "narwhals"))
     assert same(read_log(path, **COLUMNS), by_hand(table))
 
 
@@ -135,7 +137,7 @@ GOOD = {
 def test_harmless_oddities(tmp_path, monkeypatch, name, reader):
     path = tmp_path / "log.csv"
     path.write_bytes(GOOD[name].encode())
-    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(sources, "find_spec", lambda name: name in (reader, "narwhals"))
     found = read_log(path, **COLUMNS)
     assert found.arms == ("a", "b")
     assert found.outcomes.tolist() == [[1, 1], [2, 1], [0, 1]]
@@ -169,7 +171,7 @@ BAD = {
 def test_a_fault_is_one_line_with_its_place(tmp_path, monkeypatch, text, reader):
     path = tmp_path / "log.csv"
     path.write_text(text)
-    monkeypatch.setattr(columns, "find_spec", lambda name: name in (reader, "narwhals"))
+    monkeypatch.setattr(sources, "find_spec", lambda name: name in (reader, "narwhals"))
     with pytest.raises(InputError) as error:
         read_log(path, **COLUMNS)
     assert BAD[text] in str(error.value)
@@ -202,7 +204,7 @@ def test_readers_agree_on_files_full_of_oddities(tmp_path, monkeypatch):
         found = []
         for reader in ("pyarrow", "python"):
             monkeypatch.setattr(
-                columns, "find_spec", lambda name, r=reader: name in (r, "narwhals")
+                sources, "find_spec", lambda name, r=reader: name in (r, "narwhals")
             )
             try:
                 log = read_log(path, arm="m", cost="x", reward="y")
@@ -221,10 +223,45 @@ def test_texts_of_several_lines_are_read_fast(tmp_path, monkeypatch):
     lines = [f"{'bc'[k % 2]},{texts[k % 3]},{k % 7},1" for k in range(count)]
     path.write_text("\n".join(["m,note,x,y", *lines]) + "\n")
     assert path.stat().st_size > 2**20
-    monkeypatch.setattr(columns, "_by_python", None)
+    monkeypatch.setattr(sources, "_by_python", None)
     found = read_log(path, arm="m", cost="x", reward="y")
     assert np.array_equal(found.chosen, np.arange(count) % 2)
     assert np.array_equal(found.outcomes[0], np.arange(count) % 7)
+
+
+MEMORY = """
+import resource, sys
+from tightrope import read_log
+roles = dict(arm="model", cost="usd", reward="score", penalty="bad")
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+for _ in range(2):
+    read_log(sys.argv[1], **roles)  # whatever reading needs once
+before, log = peak(), read_log(sys.argv[2], **roles)
+print((peak() - before) / (log.chosen.nbytes + log.outcomes.nbytes))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory in other units")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_reading_takes_at_most_twice_the_memory_of_the_columns(tmp_path, suffix):
+    random = np.random.default_rng(1)
+    for name, count in (("few", 1000), ("many", 2_000_000)):
+        arms = np.array(["haiku", "sonnet", "opus"])[random.integers(3, size=count)]
+        numbers = {name: random.random(count).round(6) for name in ("usd", "score", "bad")}
+        frame = pl.DataFrame({"model": arms, **numbers, "prompt": ["what is it?"] * count})
+        write = frame.write_csv if suffix == "csv" else frame.write_parquet
+        write(tmp_path / f"{name}.{suffix}")
+    paths = [str(tmp_path / f"{name}.{suffix}") for name in ("few", "many")]
+    code = [sys.executable, "-c", MEMORY, *paths]
+    found = subprocess.run(code, capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 2.0
+
+
+def test_a_column_may_have_several_roles(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("k,x\n1,0.5\n2,0.25\n")
+    found = read_log(path, arm="k", cost="x", reward="x", penalty={"bad": "k"})
+    assert found.outcomes.tolist() == [[0.5, 0.25], [0.5, 0.25], [1.0, 2.0]]
 
 
 def test_bytes_that_are_no_text(tmp_path):
@@ -311,10 +348,12 @@ def test_penalties_by_other_names_and_a_column_in_two_roles():
 def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path = tmp_path / "log.parquet"
     path.touch()
-    monkeypatch.setattr(columns, "find_spec", lambda name: False)
+    for module in (columns, sources):
+        monkeypatch.setattr(module, "find_spec", lambda name: False)
     with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
         read_log(path, **COLUMNS)
-    monkeypatch.setattr(columns, "find_spec", lambda name: name == "narwhals")
+    for module in (columns, sources):
+        monkeypatch.setattr(module, "find_spec", lambda name: name == "narwhals")
     with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
         read_log(path, **COLUMNS)
 

@@ -104,7 +104,7 @@ def test_a_table_in_order_as_in_plain_python(table, task):
     found = replay(table, task, LyOn(), budget=9000, orders=0)
     (row,) = found
     assert totals(row, 9000) == pytest.approx(expected)
-    assert (row.orders, row.rows_used, row.out_of_rows) == (1, 1.0, 0)
+    assert (row.orders, row.rows_used, row.out_of_rows) == (1, row.rows_passed, 0)
     assert row.reward_rate.error is None
     assert not found.remark
 
@@ -118,8 +118,8 @@ def test_a_uniform_log_in_order_as_in_the_paper_of_rejection(table, task):
     expected, passed = followed(rows, task, LyOn(), 4000.0)
     (row,) = replay(log, task, LyOn(), budget=4000, orders=0)
     assert totals(row, 4000) == pytest.approx(expected)
-    assert row.rows_used == pytest.approx(sum(expected[:2]) / passed)
-    assert 0.4 < row.rows_used < 0.6
+    assert (row.rows_used, row.rows_passed) == (sum(expected[:2]), passed)
+    assert 0.4 < row.rows_used / row.rows_passed < 0.6
 
 
 def test_shuffles_have_the_mean_and_the_spread_of_draws_without_replacement():
@@ -187,7 +187,8 @@ def test_rejection_is_right_where_the_logger_looked_at_what_moves_outcomes():
         assert rate == pytest.approx(means[1], abs=reach)
     naive = log.of_arm(2)[1].mean()
     assert naive < truth[2, 1] - 4 * math.sqrt(truth[2, 1] / found.rows[0].pulls)
-    assert found.rows[0].rows_used == pytest.approx(CHANCES.min(), abs=0.01)
+    row = found.rows[0]
+    assert row.rows_used / row.rows_passed == pytest.approx(CHANCES.min(), abs=0.01)
     assert found.rows[1].pull_share == pytest.approx([1 / 3] * 3, abs=0.01)
 
 
@@ -205,7 +206,7 @@ def test_queues_give_the_next_row_of_each_arm():
     a, b, c = (np.flatnonzero(log.chosen == arm) for arm in range(3))
     expected = a[:20].sum() + b[:10].sum() + c[:10].sum()
     assert found.rows[0].reward_rate.mean * 39 == pytest.approx(expected)
-    assert (found.rows[0].pulls, found.rows[0].rows_used) == (40, 1.0)
+    assert (found.rows[0].rows_used, found.rows[0].rows_passed) == (40, 40)
     uneven, _ = drawn(np.random.default_rng(1), 500)
     with pytest.raises(InputError, match="'queues': propensities of arm 'a' differ between rows"):
         replay(uneven, task_of(uneven), Turns("0"), budget=5, method="queues")
@@ -220,6 +221,40 @@ def test_one_unlikely_row_costs_rejection_all_the_others():
     )
     with pytest.raises(InputError, match=said):
         replay(log, {}, Turns("0"), budget=5)
+
+
+def rare_log(rows=20):
+    """Three arms, the last with few of more than 5,000 rows."""
+    counts = np.array([2500, 2500, rows])
+    chosen = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], counts))
+    propensity = counts[chosen] / counts.sum()
+    outcomes = np.array([np.ones(len(chosen)), chosen / 2.0, np.zeros(len(chosen))])
+    return Log(["a", "b", "rare one"], ["bad"], chosen, outcomes, propensity)
+
+
+def test_a_rare_arm_is_named_with_what_helps():
+    log = rare_log()
+    with pytest.raises(InputError) as error:
+        replay(rare_log(5), {}, Turns("0"), budget=5)
+    said = str(error.value)
+    found = replay(log, {}, Turns("012"), budget=100, orders=2)
+    for text in (found.remark, said):
+        assert "arm 'rare one' is rare: --without 'rare one' (log.without) leaves it out" in text
+        assert "--method queues" in text
+    found = replay(log, {}, Turns("012"), budget=100, orders=2, method="queues")
+    assert found.rows[0].missed == "rare one"
+    assert "ran out of rows of arm 'rare one'" in found.remark
+    assert "--without 'rare one'" in found.remark
+    assert "--method" not in found.remark
+
+
+def test_without_an_arm_the_others_are_as_likely_as_before():
+    log = rare_log().without("rare one")
+    assert (log.arms, len(log)) == (("a", "b"), 5000)
+    assert set(log.propensity) == {2500 / 5020}
+    with pytest.raises(InputError, match="without = 'c': is not an arm; known: a, b"):
+        log.without("c")
+    assert not replay(log, {}, Turns("01"), budget=100, orders=2).remark
 
 
 # Runs that end for want of rows.
@@ -442,7 +477,8 @@ def test_a_log_in_the_shell(shell, files):
     }  # fmt: skip
     (policy,), (mixture,) = found["policies"], found["mixtures"]
     assert (policy["pull_share"], policy["orders"]) == ([0.0, 0.0, 1.0], 4)
-    assert policy["rows_used"] == pytest.approx(0.1, abs=0.04)
+    assert policy["rows_used"] == policy["pulls"]
+    assert policy["rows_used"] / policy["rows_passed"] == pytest.approx(0.1, abs=0.04)
     truth = (MEANS.mean(axis=0) * [[0.2], [0.8], [0.0]]).sum(axis=0)
     for one in mixture["estimates"]:
         if one["per"] == "pull":
@@ -476,6 +512,7 @@ def test_a_table_in_the_shell(shell, files):
         ("--policy lyon", "--budget: is missing"),
         ("--mixture a", "--mixture 'a': must be NAME=NUMBER"),
         ("--mixture a=0.5,a=0.5", "'a' is given twice"),
+        ("--mixture a=1 --without d", "without = 'd': is not an arm"),
         ("--mixture a=1 --limit late=0.1/day", "'day' must be cost, pull, reward or total"),
         ("--mixture a=1 --limit bad=1", "'bad' is given twice; each must be different"),
         ("--mixture a=1", "propensity: is missing"),

@@ -31,7 +31,7 @@ from tightrope.kernels import cuda_thread
 from tightrope.kernels.rng import OUTCOMES, WEYL, Generator, seed_words
 from tightrope.kernels.step import next_word
 from tightrope.policies import EpsilonGreedy, FixedArm, LyOnTS, UCBBwI, UniformRandom
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")
 from numba import config, cuda

@@ -127,13 +127,34 @@ def test_a_store_of_version_0_2_has_no_recorded_end(written, tmp_path):
         assert campaign.verify().good
 
 
+def test_the_recorded_end_follows_what_version_0_2_has_appended(written, tmp_path):
+    path, _ = written
+    other = str(tmp_path / "mixed.db")
+    shutil.copy(path, other)
+    with sqlite3.connect(other) as one:  # as 0.2 leaves it: events, and an end from before them
+        (early,) = one.execute("SELECT hash FROM events WHERE seq = 799").fetchone()
+        one.execute("UPDATE heads SET seq = 799, hash = ?", (early,))
+    one.close()
+    with open_campaign(other, "one", policy=Rotation()) as campaign:
+        campaign.ask("more")
+        assert campaign.store.head("one") == (802, next(campaign.events(801)).hash)
+        campaign.ask("again")
+        assert campaign.store.head("one") == (803, next(campaign.events(802)).hash)
+        assert campaign.verify().good
+
+
+@pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 @pytest.mark.parametrize("which", ["", "-wal"])
 def test_a_file_that_changes_while_it_is_open_is_noticed_before_the_next_answer(
-    tmp_path, which, how
+    tmp_path, which, how, linked
 ):
     path = str(tmp_path / "campaigns.db")
-    campaign = open_campaign(path, "one", task=TASK, budget=500, policy=Rotation())
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        os.symlink(path, tmp_path / "elsewhere" / "link.db")
+    opened = str(tmp_path / "elsewhere" / "link.db") if linked else path
+    campaign = open_campaign(opened, "one", task=TASK, budget=500, policy=Rotation())
     campaign.ask("before")
     assert campaign.status()["in_flight"] == 1
     if how == "replaced":

@@ -9,6 +9,9 @@ import sys
 
 import pytest
 
+from tightrope.client import Client
+from tightrope.service.server import Running
+
 POLICY = """
 from dataclasses import dataclass
 from tightrope.policies.base import Policy, Setup, limits_of
@@ -26,9 +29,10 @@ class Mine(Policy):
 MAKE = """
 import sys
 from tightrope import Task, open_campaign
-from tightrope.live import arguments
+from tightrope.live import arguments, core
 if sys.argv[2] == "as before 0.3":
     arguments.lasting = lambda text: text
+    core.code_of = lambda kind, text: ""
 task = Task(["a", "b"], {"bad": "0.4 per cost"})
 with open_campaign("store.db", "one", task=task, budget=50, policy=sys.argv[1]) as campaign:
     for number in range(6):
@@ -115,3 +119,99 @@ def test_the_same_file_runs_unattended_and_another_does_not(folder, tmp_path):
         assert run(tmp_path, "campaign", "ask", store, "one", "--trust-policy", trust)[0] == 0
     finally:
         (folder / "mine.py").write_text(text)
+
+
+# A policy in a module: the file, those of its packages and their places must be as they were.
+
+AGAIN = ("campaign", "ask", "store.db", "one")
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A folder with a store whose policy is in a package in a package."""
+    (tmp_path / "mine/inner").mkdir(parents=True)
+    (tmp_path / "mine/__init__.py").write_text("")
+    (tmp_path / "mine/inner/__init__.py").write_text("print('RAN', flush=True)")
+    (tmp_path / "mine/inner/turn.py").write_text(POLICY)
+    status, _, told = run(tmp_path, "mine.inner.turn:Mine", "now", code=MAKE)
+    assert status == 0, told
+    return tmp_path
+
+
+def in_place_of(package, path, text="print('EVIL RAN', flush=True)"):
+    """Put a file where there is another one, or none."""
+    (package / path).parent.mkdir(parents=True, exist_ok=True)
+    (package / path).write_text(text)
+
+
+def move(package, _):
+    """The same package in another folder, which is looked at first."""
+    (package / "other").mkdir()
+    os.rename(package / "mine", package / "other/mine")
+
+
+CHANGES = {
+    "the module is another": (in_place_of, "mine/inner/turn.py"),
+    "the module is a package": (in_place_of, "mine/inner/turn/__init__.py"),
+    "its package is another": (in_place_of, "mine/inner/__init__.py"),
+    "the outer package is another": (in_place_of, "mine/__init__.py"),
+    "a package shadows them": (in_place_of, "other/mine/__init__.py"),
+    "a module shadows them": (in_place_of, "other/mine.py"),
+    "they have moved": (move, None),
+    "it is gone": (lambda package, path: os.remove(package / path), "mine/inner/turn.py"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_module_that_is_not_the_recorded_one_runs_nothing(package, change, monkeypatch):
+    places = [package / "other", os.environ.get("PYTHONPATH", ""), package]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
+    act, path = CHANGES[change]
+    act(package, path)
+    elsewhere = package / "elsewhere"  # the working folder would be looked at before the others
+    elsewhere.mkdir()
+    status, out, told = run(elsewhere, "campaign", "ask", str(package / "store.db"), "one")
+    assert (status, "RAN" in out + told) == (2, False), told
+    assert "--trust-policy mine.inner.turn:Mine" in told
+    assert told.count("\n") == 1
+
+
+def test_the_same_module_runs_unattended(package):
+    status, _, told = run(package, *AGAIN)
+    assert (status, "RAN" in told) == (0, True), told
+    assert run(package, *AGAIN, "--trust-policy", "mine.inner.turn:Mine")[0] == 0
+    (package / "mine/inner/turn.py").write_text(POLICY + "# changed")
+    assert run(package, *AGAIN)[0] == 2
+    assert run(package, *AGAIN, "--trust-policy", "mine.inner.turn:Mine")[0] == 0
+
+
+def test_a_module_in_the_working_folder_shadows_none(package):
+    """A module of the recorded name, in a folder where a store is only looked at."""
+    victim = package / "victim"
+    in_place_of(package, "victim/mine/inner/turn.py")
+    os.rename(package / "store.db", victim / "store.db")
+    status, out, told = run(victim, *AGAIN)
+    assert (status, "RAN" in out + told) == (2, False), told
+
+
+def test_a_class_that_a_module_has_from_another_runs_unattended(package):
+    """The module that is named is the one that is recorded."""
+    (package / "front.py").write_text("from mine.inner.turn import Mine")
+    os.remove(package / "store.db")
+    status, _, told = run(package, "front:Mine", "now", code=MAKE)
+    assert status == 0, told
+    assert run(package, *AGAIN)[0] == 0
+    in_place_of(package, "front.py")
+    status, out, told = run(package, *AGAIN)
+    assert (status, "EVIL RAN" in out + told) == (2, False), told
+
+
+def test_a_server_restarts_with_a_policy_in_a_module(package, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", f"{package}:{os.environ.get('PYTHONPATH', '')}")
+    for number in range(2):
+        with Running(str(package / "store.db")) as service, Client(service.url) as client:
+            assert client.ask("one", f"turn-{number}").id == f"turn-{number}"
+    (package / "mine/inner/turn.py").write_text(POLICY + "# changed")
+    with Running(str(package / "store.db")) as service, Client(service.url) as client:
+        assert client.campaigns()[0]["state"] == "halted"
+        assert "--trust-policy mine.inner.turn:Mine" in client.campaigns()[0]["why"]

@@ -10,8 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.estimates import by_estimate, looks, problems, seeds
 from tests.live.cheap import Rotation
-from tightrope import Controller, Limit, LyOn, Problem, Resolve, Scales, Task, ready_problem
+from tightrope import (
+    Controller,
+    Limit,
+    LyOn,
+    Problem,
+    Resolve,
+    Scales,
+    Task,
+    parse_policy,
+    ready_problem,
+)
 from tightrope.errors import InputError
 from tightrope.live import Outlook
 from tightrope.policies import UniformRandom
@@ -258,3 +269,87 @@ def test_reports_that_refute_a_declaration_are_told() -> None:
     (fact,) = outlook.refuted
     assert fact.startswith("the reports of arm 'a' refute that it is safe: its rate of bad is at ")
     assert fact in str(outlook)
+
+
+# --- the estimate -------------------------------------------------------------------------
+
+
+def test_an_estimate_is_marked_as_one_and_changes_nothing() -> None:
+    task = Task(["a", "b"], {"bad": Limit(0.3)})
+    controller = Controller(task, Resolve(), 200.0)
+    assert controller.outlook(estimate=True).limits[0].estimate is None  # before the first cost
+    for turn in range(60):
+        controller.tell(turn % 2, 1.0, 0.5, float(turn % 4 == 0))
+    before = controller.snapshot()
+    plain, outlook = controller.outlook(), controller.outlook(estimate=True)
+    assert controller.snapshot() == before
+    assert (plain.forward, plain.limits[0].estimate) == (0, None)
+    assert "estimated" not in str(plain)
+    assert outlook.forward == 200
+    assert "estimated from 200 forward runs of the policy; not proved" in str(outlook)
+    assert outlook == controller.outlook(estimate=True)
+    assert outlook.limits[0].chance == plain.limits[0].chance
+
+
+@pytest.mark.parametrize("label", ["lyon", "resolve", "lyon:window0=2", "resolve:watch=0.05"])
+def test_what_is_certain_is_estimated_so(label: str) -> None:
+    """An arm that never incurs a penalty, and two that always do."""
+    policy, limits = parse_policy(label), {"bad": Limit(0.5)}
+    good = Controller(Task(["a"], limits), policy, 300.0)
+    bad = Controller(Task(["a", "b"], limits), policy, 300.0)
+    for turn in range(120):
+        good.tell(0, 1.0, 0.5, 0.0)
+        bad.tell(turn % 2, 1.0, 0.5, 1.0)
+    assert good.outlook(estimate=True).limits[0].estimate == 0.0
+    assert bad.outlook(estimate=True).limits[0].estimate == 1.0
+
+
+def test_retired_arms_are_not_pulled_in_forward_runs() -> None:
+    controller = Controller(Task(["a", "b"], {"bad": Limit(0.5)}), UniformRandom(), 400.0)
+    for turn in range(100):
+        controller.tell(turn % 2, 1.0, 0.5, float(turn % 2))
+    assert 0.2 < controller.outlook(estimate=True).limits[0].estimate < 0.8  # type: ignore[operator]
+    controller.retire_arm("b")
+    assert controller.outlook(estimate=True).limits[0].estimate == 0.0
+
+
+@pytest.mark.parametrize(
+    "limit", [Limit(0.25, per="pull"), Limit(0.5, per="reward"), Limit(total=50), Limit(0.5)]
+)
+def test_an_estimate_for_every_kind_of_limit(limit: Limit) -> None:
+    """One arm whose penalty is at the limit: ends above it about half of the time."""
+    controller = Controller(Task(["a"], {"bad": limit}), LyOn(), 100.0)
+    for turn in range(100):
+        controller.tell(0, 0.5, 0.5, float(turn % 4 == 0))
+    assert 0.2 < controller.outlook(estimate=True).limits[0].estimate < 0.8  # type: ignore[operator]
+
+
+def test_known_prices_and_shares_are_as_they_are_in_forward_runs() -> None:
+    """A cost of 0.5 for a reward of 0.25: twice as much."""
+    for limit, expected in ((2.5, 0.0), (1.5, 1.0)):
+        limits = {"price": Limit(limit, of="cost", per="reward")}
+        controller = Controller(Task(["a"], limits, costs={"a": 0.5}), Resolve(), 200.0)
+        for _ in range(200):
+            controller.tell(0, reward=0.25)
+        assert controller.outlook(estimate=True).limits[0].estimate == expected
+
+
+def test_a_run_that_is_too_long_has_no_estimate() -> None:
+    controller = Controller(Task(["a", "b"], {"bad": Limit(0.3)}), LyOn(), 1e7)
+    controller.tell(0, 1.0, 0.5, 0.0)
+    assert controller.outlook(estimate=True).limits[0].estimate is None
+
+
+def test_of_runs_with_an_estimate_about_as_many_end_above() -> None:
+    """Random problems at 60 % of the budget; `python -m benchmarks.estimates` has more runs."""
+    pairs = [
+        pair
+        for number, problem in enumerate(problems(30))
+        for label in ("resolve", "lyon-ts")
+        for seed in seeds(5, number, label)
+        for pair in looks(problem, label, 100.0, seed, parts=(0.6,))
+    ]
+    found = by_estimate(pairs, (0.0, 0.05, 0.15, 0.4, 0.7, 1.0))
+    for count, mean, above in found:
+        assert count > 10
+        assert abs(above - mean) <= 3.0 * math.sqrt(mean * (1.0 - mean) / count) + 1.0 / count

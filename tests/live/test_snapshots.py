@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import by_policy
 from tests.problems import LeastPulled, Speller, coins
-from tightrope import Controller, LyOff, LyOn, Resolve, Task, parse_policy
+from tightrope import Controller, Limit, LyOff, LyOn, Resolve, Task, parse_policy
 from tightrope.errors import InputError, NotCompiledWarning
 from tightrope.kernels.spec import SCAN
 from tightrope.live import snapshots
@@ -216,7 +216,7 @@ def damaged(saved):
         *((flipped(place), "is damaged") for place in range(len(snapshots.MAGIC), len(saved), 97)),
         (snapshots.MAGIC + checksum + b"\n", "is damaged"),
         (snapshots.MAGIC + b"\xff\n" + line + b"\n" + block, "is damaged"),
-        (with_head(format=99), "format 99 must be 2 to 4"),
+        (with_head(format=99), "format 99 must be 2 to 5"),
         (with_head(policy=["nowhere", "Nobody"]), "its policy nowhere.Nobody is not known here"),
         ("text", "must be bytes"),
         (None, "must be bytes"),
@@ -288,6 +288,36 @@ def test_a_snapshot_of_the_version_before_goes_on(label):
         bad = 1.0 if (turn * 7 + arm) % 5 == 0 else 0.0
         controller.tell(arm, [1.0, 0.5][arm], [0.8, 0.4][turn % 2], bad)
     assert chosen == saved["then"]
+
+
+def test_arms_that_were_watched_without_coins_are_watched_on():
+    """Saved in format 4, after an alarm: the same is remembered, and other prices are noticed."""
+    saved = json.loads((HERE / "controller-4.json").read_text())
+    controller = Controller.restore(zlib.decompress(base64.b85decode(saved["snapshot"])))
+    assert controller.pulls == saved["pulls"]
+    assert controller._state.record.pulls.tolist() == saved["remembered"]
+    assert [list(one) for one in controller.outlook().changed] == saved["changed"]
+    assert controller == Controller.restore(controller.snapshot())
+    for turn in range(200):
+        controller.tell("b", 0.01 if turn < 100 else 0.03, 0.5, 0)
+    noticed = dict(controller.outlook().changed)["b"]
+    assert sum(saved["pulls"]) + 100 < noticed < sum(saved["pulls"]) + 160
+
+
+def test_a_run_from_before_there_were_promises_per_pull_goes_on_without(monkeypatch):
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, safe="b", safe_rates={"bad": 0.1})
+    policy = Resolve(risk=0.01)
+    with monkeypatch.context() as before:
+        before.setattr(Resolve, "for_task", lambda self, known: self)
+        controller = Controller(task, policy, 100)
+    for again in (
+        Controller.restore(controller.snapshot(), policy),
+        pickle.loads(pickle.dumps(controller)),
+    ):
+        assert type(again.policy) is Resolve
+        assert go_on(again, 9, seed=2) == go_on(controller.copy(), 9, seed=2)
+    guarded = Controller(task, policy, 100)
+    assert Controller.restore(guarded.snapshot(), policy) == guarded
 
 
 def test_the_envelope_of_earlier_versions_becomes_a_sieve():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -238,6 +239,46 @@ def test_a_promise_stands_ends_and_is_made_again_with_the_budget():
     assert campaign.set_budget(5000).limits[0].promised
 
 
+@pytest.mark.parametrize("costs", [None, 1])
+def test_a_promise_per_pull_stands_ends_and_is_made_again_with_the_budget(costs):
+    """The page, the status and the outlook say the same; what was asked for is not forgotten."""
+    limit = {"bad": Limit(0.05, per="pull")}
+    task = Task(["new", "old"], limit, safe="old", safe_rates={"bad": 0.02}, costs=costs)
+    campaign = made(task, 5000, policy=Resolve(risk=0.01))
+    assert campaign.status()["promise"].startswith("risk = 0.01 is promised: the chance to end")
+    outlook = campaign.set_budget(2000)
+    assert outlook.limits[0].promised
+    assert outlook.promise == campaign.status()["promise"]
+    assert outlook.limits[0].chance_if_safe < 0.02
+    outlook = campaign.set_budget(100)
+    assert not outlook.limits[0].promised
+    assert "risk = 0.01 cannot be promised yet" in outlook.promise
+    assert {one.arm for one in campaign.ask_many(20)} == {"old"}
+    assert campaign.set_budget(5000).limits[0].promised
+
+
+def test_a_ticket_that_is_never_told_takes_pulls_from_a_promise_per_pull():
+    task = Task(["new", "old"], {"bad": Limit(0.5, per="pull")}, safe="old", safe_rates={"bad": 0})
+    controller = Controller(task, Resolve(risk=0.01), 30)
+    before = controller.outlook().limits[0]
+    controller.charge(5.0)  # the money is gone, and no pull was made
+    after = controller.outlook().limits[0]
+    assert after.promised
+    assert after.chance == before.chance
+    assert after.chance_if_safe >= before.chance_if_safe
+    controller.charge(24.0)
+    assert not controller.outlook().limits[0].promised
+
+
+def test_a_dearer_safe_arm_leaves_fewer_pulls():
+    limit, costs = {"bad": Limit(0.5, per="pull")}, {"new": 1, "old": 0.01}
+    task = Task(["new", "old"], limit, safe="old", safe_rates={"bad": 0.2}, costs=costs)
+    controller = Controller(task, Resolve(risk=0.01), 1)
+    assert controller.outlook().limits[0].promised
+    controller.reprice("old", cost=0.5)
+    assert not controller.outlook().limits[0].promised
+
+
 def test_a_lower_budget_may_break_a_limit_at_once_and_says_so():
     campaign = made(SAFE, 100, policy=Resolve(risk=0.01))
     for _ in range(4):
@@ -272,6 +313,11 @@ def test_the_guard_learns_nothing_from_a_change_of_the_budget():
         (PLAIN, {"shadow": True}, None),
         (KNOWN, {}, None),
         (Task(["a"], scales=Scales(cost=0.5)), {}, None),
+        (Task(["a"], scales=Scales(cost=1)), {}, None),  # who says it knows it
+        (Task(["a"], scales=Scales(1.0)), {}, None),
+        (Task.from_toml("limit = 0.5\n[scales]\ncost = 1\n[[arms]]\nname = 'a'"), {}, None),
+        (Task(["a"], scales=Scales(reward=5)), {}, "reserves 1 per decision"),
+        (replace(Task(["a"], scales=Scales(reward=5)), name="x"), {}, "reserves 1 per decision"),
         (Task(["a"], scales=Scales(grow={"cost": 5})), {}, None),
         (Task(["a"], costs=1), {}, None),
     ],

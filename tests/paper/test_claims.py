@@ -16,7 +16,8 @@ from tightrope.paper.fits import Fit, power_law
 from tightrope.paper.measures import Wanted
 from tightrope.paper.tracks import Track, tracks
 from tightrope.report.verdicts import FAILS, HOLDS, TONES, UNKNOWN
-from tightrope.results import Record, Results, Runs
+from tightrope.results import Results
+from tightrope.runs import Record, Runs
 from tightrope.statistics import estimate
 
 BUDGETS = (1000.0, 2000.0, 4000.0, 8000.0, 16000.0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tightrope import Resolve
+from tightrope import Problem, Resolve
 from tightrope.policies.parts import beliefs
 
 from ..conftest import bernoulli_problem
@@ -64,6 +64,25 @@ def test_an_expected_mean_counts_as_two_pulls(mean, pulls):
         (total + 2.0 * mean) / (pulls + 2.0), abs=1.01 * beliefs.LEAST_BASE
     )
     assert math.isfinite(width)
+
+
+@pytest.mark.parametrize(("mean", "size"), [(0.05, 0.1), (0.5, 1.0), (0.8, 1.36 / 1.6)])
+def test_an_arm_without_pulls_has_the_size_of_its_guess(mean, size):
+    assert beliefs._usual_belief(0.0, 0.0, 0.0, 1e-4, mean)[2] == pytest.approx(size)
+    assert beliefs._usual_belief(0.0, 0.0, 0.0, 1e-4, 0.0)[2] == 1e-4
+    seen = beliefs._usual_belief(900.0, 0.09, 9e-6, 1e-4, mean)[2]  # 900 outcomes of 1e-4
+    assert 1e-4 < seen < size
+
+
+@pytest.mark.parametrize("guess", [{"penalty": 0.02}, {"penalty": 0.02, "cost": 0.8}])
+def test_the_rate_of_a_guess_is_at_the_mean_cost_of_what_was_seen(guess):
+    arms = bernoulli_problem([(0.5, 0.5, 0.1), (0.5, 0.9, 0.1), (0.5, 0.5, 0.1)], 0.3).arms
+    run = Run(Resolve(), Problem(arms, limit=0.3, expected={"arm 2": guess}), 50.0)
+    assert run.scratch.arms.rate[1] == pytest.approx(0.02 / guess.get("cost", 0.5))
+    for _ in range(4):
+        run.tell(0, 0.8, 0.5, 0.1)
+    assert run.scratch.arms.rate[1] == pytest.approx(0.02 / 0.8)
+    assert beliefs.mean_of(run.scratch.arms.cost_scale[2]) == pytest.approx(0.4)  # no guess
 
 
 @given(st.floats(1.0, 1e7), st.floats(1.0, 1e4))

@@ -12,7 +12,7 @@ import uvicorn
 
 from tightrope.service.app import make_app
 from tightrope.service.desk import Service
-from tightrope.service.pages import page_routes
+from tightrope.service.pages import Pages
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -30,7 +30,7 @@ def missing() -> str | None:
 def serving(store, keys=None, unit=""):
     """The address of a service of a store, in a thread of this process."""
     service = Service(store)
-    app = make_app(service, keys, page_routes(service, keys, unit))
+    app = make_app(service, keys, Pages(service, keys, unit).routes())
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]

@@ -32,7 +32,6 @@ from tightrope.client import Client
 from tightrope.service.server import Running
 
 POLICY = "tests.live.cheap:Rotation"  # nothing is compiled: servers are short-lived
-TRUSTED = ("--trust-policy", POLICY)  # a module that the server has not imported
 MORE = 100.0  # budget, at every kill
 DEADLINE = 60.0  # seconds in which a client gets its answer, whatever happens
 
@@ -123,7 +122,7 @@ def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=
         pass
     restarts = dropped = 0
     with ExitStack() as stack:
-        up = [stack.enter_context(Running(url, *TRUSTED)) for _ in range(servers)]
+        up = [stack.enter_context(Running(url)) for _ in range(servers)]
         proxies = [Proxy(one.port, drop, seed) for one in up]
         urls = [one.url for one in proxies]
         pids = [start(urls[n % servers :] + urls[: n % servers], n, folder, seed + n)
@@ -141,7 +140,7 @@ def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=
                     time.sleep(rng.uniform(0.0, 0.3))
                     database.start()
                     restarts += 1
-                up[hit] = stack.enter_context(Running(url, *TRUSTED))
+                up[hit] = stack.enter_context(Running(url))
                 proxies[hit].port = up[hit].port
                 if progress is not None:
                     progress(cycle + 1)

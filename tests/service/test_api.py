@@ -297,6 +297,9 @@ def test_outlook_and_why(api, path):
     found = api("GET", f"{path}/decisions/a/why")[1]
     assert (found["id"], found["policy"], found["among"]) == ("a", "lyon", ["haiku", "opus"])
     assert api("GET", f"{path}/outlook?doubt=2")[0] == 400
+    found = api("GET", f"{path}/outlook?estimate=true")[1]
+    assert found["limits"][0]["estimate"] is None  # before the first cost
+    assert api("GET", f"{path}/outlook?estimate=maybe")[0] == 400
 
 
 def test_changes_of_a_campaign(api, path):

@@ -534,6 +534,15 @@ class TestDeciding:
             client.act(name, "resume")
             client.act(name, "budget", amount=5)
             assert client.status(name)["budget"] == 25
+            with pytest.raises(ReportError) as refused:
+                client.report(name, "nobody", **OUTCOME)
+            client.act(name, "discard", number=refused.value.quarantine, note="a typing error")
+            with pytest.raises(InputError, match="knows no costs"):
+                client.act(name, "reprice", arm="opus", cost=0.5)
+            retired = client.act(name, "retire", arm="opus")["arms"]
+            assert [one["arm"] for one in retired if one["retired"]] == ["opus"]
+            with pytest.raises(NotFoundError, match="arm 'nobody': is unknown"):
+                client.act(name, "retire", arm="nobody")
             assert client.outlook(name)
             assert client.ledger(name)
             kinds = [event["kind"] for event in client.events(name)]

@@ -15,6 +15,7 @@ from tests.service.conftest import TASK, Api
 from tests.service.test_values import PLACES, Connection
 from tightrope.errors import StoreError
 from tightrope.live import open_campaign
+from tightrope.live.stores import Store
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.problem import Task
 from tightrope.service import failures
@@ -22,11 +23,16 @@ from tightrope.service.acts import ACTS
 from tightrope.service.app import make_app
 from tightrope.service.campaigns import TABLE
 from tightrope.service.desk import Service
-from tightrope.service.failures import FailureLog, Outage
+from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.http import HttpServer, Limits, RefusalError
 from tightrope.service.keys import KeyRing, made_key, write_keys
 from tightrope.service.rates import RateLimit
 from tightrope.service.server import Running
+
+
+def test_a_watched_store_hides_nothing_of_its_store():
+    methods = {name for name in vars(Store) if callable(getattr(Store, name)) and name[0] != "_"}
+    assert methods <= vars(WatchedStore).keys()
 
 
 class Failing(MemoryStore):

@@ -208,3 +208,39 @@ def test_heads_that_are_remembered_are_few():
         assert requests[0].headers[1] == (b"a", b"%d" % number)
         assert requests[1].headers[1] == (b"a", b"b")
     assert len(reader._heads) <= 16
+
+
+EARLY = {
+    b"\x16\x03\x01\x02": 400,  # TLS
+    b"<html>": 400,
+    b" GET / HTTP/1.1": 400,
+    b"GET\t/": 400,
+    b"\r\n\r\n(": 400,
+    b"GET / HTTP/1.1 \r\n": 400,
+    b"GET\r\nHost: a\r\n": 400,
+    b"GET / HTTP/1.1\r\nHost: a\r\n": None,  # well-formed so far
+    b"PRI * HTTP/2.0\r\n": 505,
+    b"BREW /pot HTTP/1.1\r\n": 501,
+    b"BREW": None,
+    b"M" * 100: None,
+    b"\r": None,
+    b"\r\n\r": None,
+    b"GET /long": None,
+}
+
+
+@pytest.mark.parametrize("data", EARLY)
+def test_a_malformed_first_line_is_refused_before_the_head_ends(data):
+    """In one piece, and byte by byte."""
+    for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
+        assert read(pieces) == ([], EARLY[data])
+
+
+def test_a_malformed_first_line_gets_its_answer_at_once(server):
+    """Less than the time that a request has to arrive: the socket waits no longer than that."""
+    with socket.create_connection(("127.0.0.1", server.port), 8.0) as connection:
+        connection.sendall(b"<hello>")
+        found = b""
+        while piece := connection.recv(65536):
+            found += piece
+    assert found.startswith(b"HTTP/1.1 400 ")

@@ -19,10 +19,10 @@ from tightrope.errors import InputError
 from tightrope.service.keys import KeyRing, made_key, write_keys
 from tightrope.service.pages import sessions
 from tightrope.service.pages.access import COOKIE, MOST_ENDED, Access
-from tightrope.service.pages.proxies import Proxies
 from tightrope.service.pages.sessions import HEAD, LASTS, opened, sealed
-from tightrope.service.pages.signins import LONGEST, MANY, MOST_ADDRESSES, TRIES, SignIns
+from tightrope.service.proxies import Proxies
 from tightrope.service.server import Running
+from tightrope.service.signins import LONGEST, MANY, MOST_ADDRESSES, TRIES, SignIns
 from tightrope.service.wire import RefusalError
 
 
@@ -287,7 +287,35 @@ def test_the_form_says_how_long_to_wait(made, tmp_path):
         time.sleep(seconds)
         assert client.post("/login", data={"key": secrets["ann"]}).status_code == 303
         client.close()
-    assert "too many wrong keys at the form" in server.said
+    assert "too many wrong keys" in server.said
+
+
+def test_wrong_keys_of_the_api_make_an_address_wait(made, tmp_path):
+    """But no client whose key was valid before: it may be at the same address."""
+    secrets, file, _ = made
+
+    def get(secret):
+        return client.get("/v1/campaigns", headers={"authorization": f"Bearer {secret}"})
+
+    with Running(tmp_path / "store.db", "--keys", str(file)) as server:
+        client = httpx.Client(base_url=server.url, headers={"origin": server.url})
+        assert get(secrets["ann"]).status_code == 200
+        for _ in range(2 * TRIES):  # without a key nothing is tried
+            assert client.get("/v1/campaigns").status_code == 401
+        found = until_429(lambda: get("tr_no"))
+        assert [one.status_code for one in found[:TRIES]] == [401] * TRIES
+        assert found[0].headers["www-authenticate"] == "Bearer"
+        assert "retry-after" not in found[0].headers
+        assert found[-1].json()["code"] == "rate_limited"
+        assert found[-1].headers["retry-after"] in "12"
+        assert get(secrets["ann"]).status_code == 200  # seen before, and so it does not wait
+        asked = client.post("/v1/campaigns/none/decisions", headers={"authorization": "Bearer no"})
+        assert asked.status_code == 429
+        form = client.post("/login", data={"key": secrets["bob"]})
+        assert form.status_code == 429  # both count together
+        client.close()
+    assert server.said.count("too many wrong keys") >= 1
+    assert "tr_no" not in server.said
 
 
 # Proxies.
@@ -326,10 +354,10 @@ FORWARDED = "x-forwarded-for"
 )
 def test_the_address_is_the_last_that_no_trusted_proxy_has(peer, told, found):
     request = asked([(FORWARDED, line) for line in told], client=peer)
-    assert Proxies(TRUSTED).address(request) == (found and ip_address(found))
-    untrusting = Proxies().address(request)
+    assert Proxies(TRUSTED).address(request.scope) == (found and ip_address(found))
+    untrusting = Proxies().address(request.scope)
     assert untrusting == (ip_address(peer.removeprefix("::ffff:")) if peer and "." in peer
-                          else Proxies().address(asked(client=peer)))  # fmt: skip
+                          else Proxies().address(asked(client=peer).scope))  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)
@@ -337,10 +365,10 @@ def test_the_address_is_the_last_that_no_trusted_proxy_has(peer, told, found):
 def test_no_client_can_take_the_address_of_another(lines):
     """Whatever a client sends, the proxy adds its address at the end."""
     headers = [(FORWARDED, line) for line in [*lines, CLIENT]]
-    assert Proxies(TRUSTED).address(asked(headers, client=NEAR)) == ip_address(CLIENT)
+    assert Proxies(TRUSTED).address(asked(headers, client=NEAR).scope) == ip_address(CLIENT)
     joined = [(FORWARDED, ", ".join([*lines, CLIENT]))]
-    assert Proxies(TRUSTED).address(asked(joined, client=NEAR)) == ip_address(CLIENT)
-    assert Proxies(TRUSTED).address(asked(headers, client=OTHER)) == ip_address(OTHER)
+    assert Proxies(TRUSTED).address(asked(joined, client=NEAR).scope) == ip_address(CLIENT)
+    assert Proxies(TRUSTED).address(asked(headers, client=OTHER).scope) == ip_address(OTHER)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +393,7 @@ def test_secure_and_own_pages_follow_a_trusted_proxy_alone(made, peer, scheme, t
     access = access_of(ring, TRUSTED)
     how = {"headers": [("x-forwarded-proto", one) for one in told], "client": peer}
     how["scheme"] = scheme
-    assert access.proxies.scheme(asked(**how)) == found
+    assert access.proxies.scheme(asked(**how).scope) == found
     assert ("; secure" in sign_in(access, secrets["ann"], **how).lower()) == (found == "https")
     answer = Response()
     access.logout(asked(**how), answer)

@@ -10,11 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.service.conftest import Api
-from tightrope.service.changes import FORMS
 from tightrope.service.http import RefusalError
 from tightrope.service.keys import made_key, write_keys
 from tightrope.service.openapi import document_of
-from tightrope.service.pages.actions import inputs_of, place_of
+from tightrope.service.pages.actions import FORMS, inputs_of
 from tightrope.service.pages.routes import QUERIES
 from tightrope.service.server import Running
 from tightrope.service.values import (
@@ -74,7 +73,7 @@ def places():
     for path in ("", "now", "curves", "curves.csv", "data", "events", "reports", "why", "export"):
         yield "GET", f"/campaigns/{NAME}/{path}".rstrip("/"), list(QUERIES.get(path, ()))
     for action, (kind, form) in FORMS.items():
-        fields = {place_of(kind), *(how.name or field.name for field, how in inputs_of(kind, form))}
+        fields = {kind.place(), *(how.name or field.name for field, how in inputs_of(kind, form))}
         yield "GET", f"/campaigns/{NAME}/act/{action}", [*sorted(fields - {""}), "report"]
 
 

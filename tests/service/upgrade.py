@@ -26,7 +26,7 @@ from pathlib import Path
 import tightrope
 from tests.live import kills as base
 from tests.live.postgres import Server, server_programs
-from tests.service.kills import POLICY, TRUSTED, more_budget, start, stop
+from tests.service.kills import POLICY, more_budget, start, stop
 from tests.service.proxy import Proxy
 from tightrope import open_campaign
 from tightrope.client import Client
@@ -69,7 +69,8 @@ def created(url, source):
 def running(url, source):
     """A server of the program in a folder; up to 0.2 it trusts whatever a store names."""
     knows = "--trust-policy" in (Path(source) / "tightrope/policies/naming.py").read_text()
-    return Running(url, *(TRUSTED if knows else ()), environment=importing(source))
+    trusted = ("--trust-policy", POLICY) if knows else ()
+    return Running(url, *trusted, environment=importing(source))
 
 
 def states(up):

@@ -27,7 +27,8 @@ from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import least_excess, least_factor, oracle, oracle_of_phases
 from tightrope.problem import Problem
-from tightrope.results import Results, Runs, limit_bases, net_penalties
+from tightrope.results import Results
+from tightrope.runs import Runs, limit_bases, net_penalties
 from tightrope.statistics import (
     Estimate,
     Floats,

@@ -1,7 +1,8 @@
 """A client of the service: decisions and reports over HTTP, with retries that are safe.
 
-``drivers`` has ``Client`` and ``AsyncClient`` (httpx, extra ``client``), ``core`` what both do,
-``spool`` what they keep on the disk, ``answers`` what a service answers, ``ids`` the tickets' ids.
+``drivers`` has ``Client`` and ``AsyncClient`` (httpx, extra ``client``), ``decisions`` their
+blocks, ``core`` what both do, ``operations`` how a method blocks or is awaited, ``spool`` what they
+keep on the disk, ``answers`` what a service answers, ``ids`` the tickets' ids.
 Nothing here needs the rest of the library.
 """
 
@@ -15,11 +16,12 @@ from tightrope.client.answers import (
     UnreachableError,
     UnreportedWarning,
 )
+from tightrope.client.decisions import AsyncDecision, Decision
 from tightrope.client.ids import new_id
 from tightrope.errors import InputError
 
 try:
-    from tightrope.client.drivers import AsyncClient, AsyncDecision, Client, Decision
+    from tightrope.client.drivers import AsyncClient, Client
 except ModuleNotFoundError as error:  # pragma: no cover
     if error.name != "httpx":
         raise

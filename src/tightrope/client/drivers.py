@@ -11,185 +11,30 @@ import json
 import threading
 import time
 import tomllib
-import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import wraps
-from types import MethodType
-from typing import (
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Protocol,
-    Self,
-    TypeAlias,
-    TypeVar,
-    overload,
-)
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 
-from tightrope.client.answers import NotExecuted, Reply, Ticket, UnreportedWarning, id_of
+from tightrope.client.answers import Reply, Ticket, id_of
 from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
+from tightrope.client.decisions import AsyncDecision, Decision, DecisionMethods
 from tightrope.client.ids import new_id
+from tightrope.client.operations import Async, Awaiting, Blocking, Operation
 from tightrope.client.spool import Spool
 from tightrope.errors import InputError, TightropeError
 
-__all__ = ["AsyncClient", "AsyncDecision", "Client", "Decision"]
+if TYPE_CHECKING:
+    from tightrope.changes import Action
+
+__all__ = ["AsyncClient", "Client"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 Arms: TypeAlias = Sequence[int | str] | None
-Action: TypeAlias = Literal["pause", "resume", "pin", "drain", "close", "budget", "arms", "change"]
-REPEATABLE = frozenset(["pause", "resume", "pin", "drain", "close"])  # what may be done twice
 MOST_LISTED = 1000  # campaigns of one answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-
-
-class Operation(Generic[P, T]):
-    """A method of both clients, or of both decisions: a coroutine function, and its blocking form.
-
-    >>> import inspect
-    >>> inspect.iscoroutinefunction(AsyncClient.ask), inspect.iscoroutinefunction(Client.ask)
-    (True, False)
-    """
-
-    def __init__(self, written: Async[Concatenate[Any, P], T]) -> None:
-        @wraps(written)
-        def blocking(*given: Any, **named: Any) -> T:
-            return _finished(written(*given, **named))
-
-        self._written, self._blocking = written, blocking
-
-    @overload
-    def __get__(self, of: Client | Decision, kind: Any) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, of: AsyncClient | AsyncDecision, kind: Any) -> Async[P, T]: ...
-    @overload
-    def __get__(
-        self, of: None, kind: type[Client | Decision]
-    ) -> Callable[Concatenate[Any, P], T]: ...
-    @overload
-    def __get__(self, of: None, kind: Any) -> Async[Concatenate[Any, P], T]: ...
-    def __get__(self, of: Any, kind: Any) -> Any:
-        made = self._blocking if issubclass(kind, Client | Decision) else self._written
-        return made if of is None else MethodType(made, of)
-
-
-def _finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that waits in its thread, and so ends without a pause."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise AssertionError(f"{coroutine!r} is paused")
-
-
-async def _result(found: T | Awaitable[T]) -> T:
-    """What a method of either client gives."""
-    return await found if isinstance(found, Awaitable) else found
-
-
-class DecisionMethods:
-    """What decisions of both clients are: a ticket, and whether it was settled."""
-
-    def __init__(self, client: Any, campaign: str, asked: Mapping[str, Any]) -> None:
-        self._client: Client | AsyncClient = client
-        self.campaign, self._asked = campaign, asked
-        self._ticket: Ticket | None = None
-        self._settled = False
-
-    @property
-    def ticket(self) -> Ticket:
-        """The ticket; there is one inside the ``with`` block."""
-        if self._ticket is None:
-            raise InputError("a decision: is made when its `with` block begins")
-        return self._ticket
-
-    @property
-    def id(self) -> str:
-        """The ticket's id."""
-        return self.ticket.id
-
-    @property
-    def arm(self) -> str:
-        """The name of the arm to pull."""
-        return self.ticket.arm
-
-    @Operation
-    async def report(
-        self,
-        cost: float | None = None,
-        reward: float | None = None,
-        penalty: Penalty = None,
-        *,
-        arm: int | str | None = None,
-    ) -> None:
-        """What came of it."""
-        await _result(self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm))
-        self._settled = True
-
-    @Operation
-    async def void(self) -> None:
-        """Nothing was done for it: what is reserved for it is free again."""
-        await _result(self._client.void(self.campaign, self.id))
-        self._settled = True
-
-    async def _begin(self) -> Self:
-        self._ticket = await _result(self._client.ask(self.campaign, **self._asked))
-        return self
-
-    async def _end(self, error: BaseException | None) -> None:
-        """At the end of the block: void the ticket if nothing was done."""
-        if isinstance(error, NotExecuted) and self._ticket is not None and not self._settled:
-            try:
-                await DecisionMethods.void(self)
-            except TightropeError as why:
-                error.add_note(f"its ticket could not be voided, and stays in flight: {why}")
-
-    def _warn(self, error: BaseException | None) -> None:
-        """At the end of the block: warn if its ticket is forgotten."""
-        if error is None and self._ticket is not None and not self._settled:
-            warnings.warn(
-                f"ticket {self.id!r} of campaign {self.campaign!r} was left without a report: it"
-                f" stays in flight until {self.ticket.expires_at:%Y-%m-%d %H:%M:%S %Z}, then it is"
-                " charged in full",
-                UnreportedWarning,
-                stacklevel=3,
-            )
-
-
-class Decision(DecisionMethods):
-    """A decision of :meth:`Client.decide`, inside its ``with`` block.
-
-    >>> with client.decide("spring") as decision:  # doctest: +SKIP
-    ...     decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
-    """
-
-    def __enter__(self) -> Self:
-        return _finished(self._begin())
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._warn(error)
-        _finished(self._end(error))
-
-
-class AsyncDecision(DecisionMethods):
-    """A decision of :meth:`AsyncClient.decide`, inside its ``async with`` block.
-
-    >>> async with client.decide("spring") as decision:  # doctest: +SKIP
-    ...     await decision.report(cost=price(decision.arm), reward=1, penalty={"complaints": 0})
-    """
-
-    async def __aenter__(self) -> Self:
-        return await self._begin()
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._warn(error)
-        await self._end(error)
 
 
 TransportT = TypeVar("TransportT")
@@ -345,9 +190,10 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return await self._json("GET", path(campaign, "ledger"))
 
     @Operation
-    async def outlook(self, campaign: str) -> Table:
-        """What can be said now about a campaign's end."""
-        return await self._json("GET", path(campaign, "outlook"))
+    async def outlook(self, campaign: str, *, estimate: bool = False) -> Table:
+        """What can be said now about a campaign's end; with an ``estimate``, of half a minute."""
+        asked = "?estimate=true" if estimate else ""
+        return await self._json("GET", path(campaign, "outlook") + asked)
 
     @Operation
     async def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:
@@ -358,12 +204,20 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def act(self, /, campaign: str, action: Action, **arguments: Any) -> Any:
-        """A change that the service knows: pause, resume, pin, drain, close, budget, arms, change.
+        """A change, by its name in the API: pause, resume, budget, retire and so on.
 
-        ``arguments``: the fields of its body. It is sent again only if that is harmless.
+        ``arguments``: the fields of its body, and the ``arm`` or ``number`` that is in its path. It
+        is sent again only if that is harmless.
         """
-        repeat = action in REPEATABLE
-        return await self._json("POST", path(campaign, action), arguments, repeat=repeat)
+        from tightrope.changes import change_named  # it loads msgspec, which other methods need not
+
+        kind = change_named(action)
+        if kind.place() and kind.place() not in arguments:
+            raise InputError(f"{action}: {kind.place()} is missing")
+        place = str(arguments.pop(kind.place(), ""))
+        parts = [place if part.startswith("{") else part for part in kind.path.split("/")]
+        body = None if kind.method == "DELETE" else arguments
+        return await self._json(kind.method, path(campaign, *parts), body, repeat=kind.repeats)
 
     @Operation
     async def request(
@@ -409,7 +263,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return f"{type(self).__name__}({', '.join(self._urls)})"
 
 
-class Client(ClientMethods[httpx.BaseTransport, Decision]):
+class Client(ClientMethods[httpx.BaseTransport, Decision], Blocking):
     """A client of a service; its methods may be called from threads.
 
     ``url``: the service's address, or several of services on one database: if one does not answer
@@ -444,7 +298,7 @@ class Client(ClientMethods[httpx.BaseTransport, Decision]):
         self.close()
 
 
-class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision]):
+class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision], Awaiting):
     """A client of a service for asyncio; arguments and methods as of :class:`Client`.
 
     >>> import asyncio

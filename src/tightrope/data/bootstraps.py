@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.callers import also_called
+from tightrope.data.best_rates import best_rate
 from tightrope.data.draws import (
     DRAWS,
     Chance,
@@ -36,7 +37,7 @@ from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Problem
-from tightrope.results import Floats
+from tightrope.runs import Floats
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import entries
 
@@ -78,8 +79,9 @@ class Bootstrap:
     """What the runs and the log leave open: see :func:`bootstrap`.
 
     ``varied``: the arms with rows; the others have laws, which count as known. ``oracle``: pi*'s
-    reward per unit of cost; ``optimum`` [G]: OPT(B), in units of reward; None where no mixture
-    keeps the limits. ``infeasible``: the share of draws in which none does; these have no part in
+    reward per unit of cost; ``optimum`` [G]: OPT(B), in units of reward; both less what the luck of
+    the best arms in the log may add, see ``data.best_rates``; None where no mixture keeps the
+    limits. ``infeasible``: the share of draws in which none does; these have no part in
     ``oracle``, ``optimum`` and regret.
     """
 
@@ -144,6 +146,7 @@ def bootstrap(
     samples = sample(made, [(named, listed)], runs, settings)
     best = {budget: optima(made, budget) for budget in listed}
     rates = pi_star_rates(made, listed[-1])
+    rate = best_rate(made, listed[-1])
     return Bootstrap(
         problem=problem,
         budgets=tuple(listed),
@@ -151,8 +154,8 @@ def bootstrap(
         draws=made.count if made.vary else 0,
         seed=made.seed,
         varied=arms_with_rows(problem),
-        oracle=None if rates is None else made.spread(rates),
-        optimum=tuple(None if one is None else made.spread(one) for one in map(best.get, listed)),
+        oracle=None if rate is None else rate.rate,
+        optimum=tuple(_optimum(made, budget, best[budget]) for budget in listed),
         infeasible=0.0 if rates is None else float(np.isnan(rates[1:]).mean()),
         rows=tuple(_row(problem, one, best[one.budget]) for one in samples),
     )
@@ -188,6 +191,14 @@ def optima(draws: Draws, budget: float) -> Floats | None:
         return np.asarray(optimum(draws.problem, budget) + budget * (rates - rates[0]))
     except InfeasibleError:
         return None
+
+
+def _optimum(draws: Draws, budget: float, values: Floats | None) -> Split | None:
+    """OPT(B), corrected for the luck of the best arms if the arms do not change."""
+    if values is None:
+        return None
+    rate = best_rate(draws, budget)
+    return draws.spread(values) if rate is None else rate.of(budget, float(values[0]))
 
 
 def _row(problem: Problem, one: Sample, best: Floats | None) -> SureRow:

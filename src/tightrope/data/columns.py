@@ -1,86 +1,55 @@
-"""The columns of a data frame or a file by name, the first form of every log.
-
-CSV files are read by pyarrow if it is installed; what it refuses is read again by Python's own
-reader, which is slower and says where the fault is.
-"""
+"""Columns by name, the first form of every log: of a data frame or a mapping, or of a file."""
 
 from __future__ import annotations
 
-import csv
 import math
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import islice
 from numbers import Real
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError, TightropeError, nearest
-from tightrope.files import (
-    check_parquet,
-    lines_in,
-    not_utf8,
-    open_file,
-    open_text,
-    require_memory,
-)
+from tightrope.errors import InputError, TightropeError
 from tightrope.names import one_line
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["MOST_ARMS", "Columns", "columns_of", "is_number", "place_of", "sort_key"]
+__all__ = [
+    "CHUNK",
+    "MOST_ARMS",
+    "WORDS",
+    "Codes",
+    "Columns",
+    "is_number",
+    "merged",
+    "of_frame",
+    "of_mapping",
+    "parsed_all",
+    "place_of",
+    "require_narwhals",
+    "sort_key",
+]
 
-SEPARATORS = ",;\t|"
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in lower case
 WORDS = {"true": 1.0, "false": 0.0}
 MOST_ARMS = 100_000
-LONGEST_HEADER = 2**20  # characters
 DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-CHUNK = 2**16  # rows that Python's reader holds as text
+CHUNK = 2**16  # rows that are held as texts, or in the form of a file
 Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table by name, read when they are asked for."""
+    """The columns of a table by name, read when they are asked for, each once."""
 
     title: str  # what messages call the table
     names: Sequence[str]
-    number: Callable[[str], Floats]  # a column as numbers, nan for what is missing
+    number: Callable[[str], Sequence[Floats]]  # as numbers, in parts; nan for what is missing
     code: Callable[[str], Codes]  # a column as names
-
-
-def columns_of(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The columns of a source; of a file only those that are wanted are read."""
-    if kind == "csv":
-        return _of_csv(os.fspath(source), arm, wanted)
-    if kind == "parquet":
-        return _of_parquet(os.fspath(source), arm, wanted)
-    found = _of_mapping(source) if isinstance(source, Mapping) else _of_frame(source, "frame")
-    _used(found.title, found.names, arm, wanted)
-    return found
-
-
-def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, Any]) -> list[str]:
-    """The columns that are wanted, each once; raises for one that is not among ``names`` once."""
-    roles = {role: column for role, column in wanted.items() if not is_number(column)}
-    for role, name in {"arm": arm, **roles}.items():
-        if not isinstance(name, str):
-            raise InputError(f"{role} = {shown(name)}: must be the name of a column")
-        count = list(names).count(name)
-        if count > 1:
-            raise InputError(
-                f"{title}: {count} columns are called {name!r} ({role}); names must differ"
-            )
-        if not count:
-            hint = nearest(name, names) if names else "there are none"
-            raise InputError(f"{title}: no column {name!r} ({role}); {hint}")
-    return list(dict.fromkeys([str(arm), *roles.values()]))
 
 
 def is_number(value: object) -> bool:
@@ -191,18 +160,18 @@ def _coded_numbers(values: Floats) -> Codes:
     return merged(codes, names)
 
 
-def _of_mapping(source: Mapping[str, Any]) -> Columns:
+def of_mapping(source: Mapping[str, Any]) -> Columns:
     """A mapping of columns, such as arrays or lists."""
     arrays = {str(name): np.asarray(column) for name, column in source.items()}
     lengths = {name: array.shape for name, array in arrays.items()}
     if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) > 1:
         raise InputError(f"frame: shapes {shown(lengths)}: must be columns of one length")
 
-    def number(name: str) -> Floats:
+    def number(name: str) -> list[Floats]:
         array = arrays[name]
         if array.dtype.kind in "fiub":
-            return array.astype(np.float64)
-        return parsed_all(list(source[name]), "frame", name)
+            return [array]
+        return [parsed_all(list(source[name]), "frame", name)]
 
     def code(name: str) -> Codes:
         array = arrays[name]
@@ -213,9 +182,9 @@ def _of_mapping(source: Mapping[str, Any]) -> Columns:
     return Columns("frame", list(arrays), number, code)
 
 
-def _of_frame(source: Any, title: str) -> Columns:
+def of_frame(source: Any, title: str) -> Columns:
     """A data frame of any library that narwhals knows."""
-    nw = _narwhals()
+    nw = require_narwhals()
     try:
         frame = nw.from_native(source, eager_only=True)
         names = frame.columns
@@ -226,19 +195,18 @@ def _of_frame(source: Any, title: str) -> Columns:
     except nw.exceptions.NarwhalsError as error:
         raise InputError(f"{title}: {one_line(error, 200)}") from None
 
-    def number(name: str) -> Floats:
+    def number(name: str) -> list[Floats]:
         series = frame[name]
         if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-            return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+            return [np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)]
         if series.dtype in (nw.Categorical, nw.Enum):
             series = series.cast(nw.String)
         if series.dtype not in (nw.String, nw.Object, nw.Unknown):
             raise InputError(f"{title}, column {name!r}: holds {series.dtype}; must be numbers")
-        parts = [
+        return [
             parsed_all(series[start : start + CHUNK].to_list(), title, name, start)
             for start in range(0, len(series), CHUNK)
         ]
-        return np.concatenate(parts) if parts else np.zeros(0)
 
     def code(name: str) -> Codes:
         series = frame[name]
@@ -257,7 +225,7 @@ def _of_frame(source: Any, title: str) -> Columns:
 
 def _numbered(texts: Any, found: Sequence[str]) -> npt.NDArray[np.int64]:
     """The place of every text, a narwhals Series, among those ``found``."""
-    nw, native = _narwhals(), texts.to_native()
+    nw, native = require_narwhals(), texts.to_native()
     library = nw.get_native_namespace(texts).__name__
     if library == "polars":  # three times as fast as the general way
         numbers = native.cast(import_module("polars").Enum(list(found))).to_physical().to_numpy()
@@ -270,7 +238,8 @@ def _numbered(texts: Any, found: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.asarray(numbers, dtype=np.int64)
 
 
-def _narwhals() -> Any:
+def require_narwhals() -> Any:
+    """The module narwhals; raises if it is not installed."""
     if not find_spec("narwhals"):
         raise TightropeError(
             "data frames need narwhals, not installed; pip install 'tightrope[data]'"
@@ -278,144 +247,3 @@ def _narwhals() -> Any:
     import narwhals
 
     return narwhals
-
-
-def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The wanted columns of a Parquet file."""
-    title = f"log {path!r}"
-    _narwhals()
-    if not (find_spec("polars") or find_spec("pyarrow")):
-        needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
-        raise TightropeError(f"Parquet files need {needed}")
-    try:
-        with open_file(path, "log") as file:
-            return _of_frame(_parquet_frame(file, title, arm, wanted), title)
-    except (KeyboardInterrupt, TightropeError):
-        raise
-    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
-        raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
-
-
-def _parquet_frame(file: IO[bytes], title: str, arm: object, wanted: Mapping[str, Any]) -> Any:
-    """The wanted columns as a frame, after a look at how large they are."""
-    if find_spec("polars"):  # the faster one
-        polars: Any = import_module("polars")
-        used = _used(title, list(polars.read_parquet_schema(file.name)), arm, wanted)
-        check_parquet(file, title, used)
-        return polars.read_parquet(file.name, columns=used)
-    whole = import_module("pyarrow.parquet").ParquetFile(file, read_dictionary=[str(arm)])
-    used = _used(title, whole.schema_arrow.names, arm, wanted)
-    check_parquet(file, title, used)
-    table = whole.read(columns=used)
-    for chunk in table[str(arm)].chunks if hasattr(table[str(arm)].type, "index_type") else ():
-        names = chunk.dictionary  # repeated for every row later
-        require_memory(len(chunk) * names.nbytes // max(len(names), 1), title)
-    return table
-
-
-def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The wanted columns of a CSV file."""
-    title = f"log {path!r}"
-    names, separator, flags = _header(path, title)
-    arm, *numbers = (*_used(title, names, arm, wanted),)
-    kinds = {c: "flag" if c in flags else "number" for c in numbers}
-    table = _by_pyarrow(path, separator, kinds | {arm: "text"}, arm)
-    if table is not None:
-        return _of_frame(table, title)
-    numbers = [c for c in (arm, *numbers) if c in wanted.values()]
-    return _by_python(path, title, separator, names, arm, numbers)
-
-
-def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
-    """The columns of a CSV file, what separates them, and those that begin with true or false."""
-    with open_text(path, "log") as file:
-        try:
-            start = file.read(LONGEST_HEADER)
-        except UnicodeDecodeError as error:
-            raise not_utf8("log", path, error) from None
-    line = next((line for line in start.splitlines() if line.strip()), "")
-    if "\0" in line:
-        raise InputError(f"{title}: must be text; its first line holds a zero byte")
-    if not line:
-        raise InputError(f"{title}: is empty; must have a line of column names and rows")
-    separator = max(SEPARATORS, key=line.count)
-    try:
-        reader = csv.reader(start.splitlines(keepends=True), delimiter=separator)
-        names, *first = islice((row for row in reader if row), 2)
-    except csv.Error as error:
-        raise InputError(f"{title}: must be a CSV file ({error})") from None
-    names = [name.strip() for name in names]
-    row = first[0] if first else []
-    flags = {name for name, text in zip(names, row, strict=False) if text.strip().lower() in WORDS}
-    return names, separator, flags
-
-
-def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> Any:
-    """A table of columns of known kinds; None if Python's reader has to look at the file."""
-    if not (find_spec("pyarrow") and find_spec("narwhals")):
-        return None
-    pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
-    types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
-    convert = reader.ConvertOptions(
-        include_columns=list(kinds),
-        column_types={column: types[kind] for column, kind in kinds.items()},
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    for lines in (False, True):  # the second is slower, and reads texts of several lines
-        parse = reader.ParseOptions(delimiter=separator, newlines_in_values=lines)
-        try:
-            table = reader.read_csv(path, parse_options=parse, convert_options=convert)
-        except Exception:  # Python's reader says what is wrong, and where
-            continue
-        return None if table[arm].null_count else table
-    return None
-
-
-def _by_python(
-    path: str, title: str, separator: str, names: Sequence[str], arm: str, numbers: Sequence[str]
-) -> Columns:
-    """The arms and the columns ``numbers`` of a CSV file, read some rows at a time."""
-    parts: dict[str, list[Floats]] = {column: [np.zeros(0)] for column in numbers}
-    index: dict[str, int] = {}
-    chosen, first, own = [np.zeros(0, dtype=np.int64)], 0, names.index(arm)
-    with open_text(path, "log") as file:
-        lines = lines_in(file, title)
-        rows = _rows(csv.reader(lines, delimiter=separator), path, len(names))
-        while some := list(islice(rows, CHUNK)):
-            for column, found in parts.items():
-                place = names.index(column)
-                found.append(parsed_all([row[place] for row in some], title, column, first))
-            chosen.append(np.array([index.setdefault(row[own], len(index)) for row in some]))
-            first += len(some)
-    return Columns(
-        title,
-        names,
-        number=lambda column: np.concatenate(parts[column]),
-        code=lambda _: merged(np.concatenate(chosen), list(index)),
-    )
-
-
-def _rows(reader: Any, path: str, fields: int) -> Iterator[list[str]]:
-    """The rows after the line of names, without empty ones; none may have more fields."""
-    started, count, title = False, 0, f"log {path!r}"
-    try:
-        for row in reader:
-            if not row:
-                continue
-            if not started:
-                started = True
-                continue
-            count += 1
-            if len(row) < fields:
-                row += [""] * (fields - len(row))  # the last values are missing
-            if len(row) > fields:
-                raise InputError(
-                    f"{title}, row {count:,} (without the header): has {len(row)} fields; must"
-                    f" have {fields}, as the header"
-                )
-            yield row
-    except csv.Error as error:
-        raise InputError(f"{title}, row {count + 1:,} (without the header): {error}") from None
-    except UnicodeDecodeError as error:
-        raise not_utf8("log", path, error) from None

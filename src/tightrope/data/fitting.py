@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.adaptive import caveat
 from tightrope.data.log import Log
 from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
@@ -77,7 +78,7 @@ def fit(
         if format_of(source, format) == "campaign":
             from tightrope.data.campaigns import read_export
 
-            given = {role: columns.get(role) for role in ("arm", "cost", "reward")}
+            given = {role: columns.get(role) for role in ("arm", "cost", "reward", "propensity")}
             found = read_export(source, archives, **given, penalty=penalty)
             log = found.log
             limits = found.task.limits if limits is None else limits
@@ -131,18 +132,13 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
     """
     if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
         raise InputError(f"min_rows = {shown(min_rows)}: must be a whole number, at least 1")
-    if isinstance(without, str):
-        without = [without]
-    for name in without:
-        if name not in log.arms:
-            raise InputError(f"without = {shown(name)}: is not an arm; {nearest(name, log.arms)}")
+    log = log.without(*([without] if isinstance(without, str) else without))
     counts, names = log.counts, list(log.arms)
-    wanted = [k for k, name in enumerate(names) if name not in without]
-    kept = [k for k in wanted if counts[k] >= min_rows]
+    kept = np.flatnonzero(counts >= min_rows).tolist()
     if not kept:
-        largest = f"the largest of {len(wanted)} arms has {max(counts[wanted], default=0):,}"
+        largest = f"the largest of {len(names)} arms has {max(counts, default=0):,}"
         raise InputError(f"min_rows = {min_rows:,}: must leave an arm; {largest}")
-    dropped = [k for k in wanted if counts[k] < min_rows]
+    dropped = np.flatnonzero(counts < min_rows).tolist()
     if any(counts[k] for k in dropped) or (dropped and min_rows > 1):
         _warn(f"left out, with fewer than {min_rows:,} rows: {_counted(names, counts, dropped)}")
     elif dropped:
@@ -159,7 +155,7 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
             f"the log is unbalanced: {counts[most]:,} rows of {names[most]!r},"
             f" {counts[least]:,} of {names[least]!r}, which is known less well"
         )
-    return log if len(kept) == len(names) else _only(log, kept)
+    return log.only(kept)
 
 
 def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
@@ -168,21 +164,6 @@ def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
 
 def _warn(text: str) -> None:
     warnings.warn(text, LogWarning, stacklevel=4)
-
-
-def _only(log: Log, arms: Sequence[int]) -> Log:
-    """The rows of some arms, which are numbered anew."""
-    place = np.full(len(log.arms), -1)
-    place[list(arms)] = np.arange(len(arms))
-    chosen = place[log.chosen]
-    rows = chosen >= 0
-    return replace(
-        log,
-        arms=tuple(log.arms[k] for k in arms),
-        chosen=chosen[rows],
-        outcomes=np.ascontiguousarray(log.outcomes[:, rows]),
-        propensity=None if log.propensity is None else log.propensity[rows],
-    )
 
 
 def problem_of(
@@ -222,6 +203,9 @@ def _problem_of(
             f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost nothing; must cost"
             " something, or pulls would never spend the budget; --without (without=) leaves it out"
         )
+    known = caveat(log)
+    if known:
+        _warn(known)
     arms = []
     for k, places in enumerate(rows_by_arm(log)):
         arm = Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
@@ -229,8 +213,8 @@ def _problem_of(
             arm = arm.weighted(1.0 / log.propensity[places])
         arms.append(arm)
     if isinstance(scales, Scales):
-        return Problem(arms, limits=limits or {}, scales=found, name=name)
-    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name)
+        return Problem(arms, limits=limits or {}, scales=found, name=name, caveat=known)
+    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name, caveat=known)
     check_limits_of_data(problem.stated, limits)
     return problem
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError
-from tightrope.problem.values import Floats
+from tightrope.errors import InputError, nearest
+from tightrope.problem.values import Floats, shown
 
 __all__ = ["Log"]
 
@@ -53,6 +53,30 @@ class Log:
     def counts(self) -> npt.NDArray[np.int64]:
         """The rows of every arm, [K]."""
         return np.bincount(self.chosen, minlength=len(self.arms))
+
+    def without(self, *names: str) -> Log:
+        """The log without the rows of some arms; propensities stay as they are."""
+        for name in names:
+            if name not in self.arms:
+                known = nearest(name, self.arms)
+                raise InputError(f"without = {shown(name)}: is not an arm; {known}")
+        return self.only([k for k, name in enumerate(self.arms) if name not in names])
+
+    def only(self, arms: Sequence[int]) -> Log:
+        """The rows of some arms, which are numbered anew; itself if these are all."""
+        if len(arms) == len(self.arms):
+            return self
+        place = np.full(len(self.arms), -1)
+        place[list(arms)] = np.arange(len(arms))
+        chosen = place[self.chosen]
+        rows = chosen >= 0
+        return replace(
+            self,
+            arms=tuple(self.arms[k] for k in arms),
+            chosen=chosen[rows],
+            outcomes=np.ascontiguousarray(self.outcomes[:, rows]),
+            propensity=None if self.propensity is None else self.propensity[rows],
+        )
 
     def of_arm(self, arm: int) -> Floats:
         """The outcomes of an arm's rows, [2 + M, rows of that arm]."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tightrope.data.best_rates import best_rate
 from tightrope.data.draws import Draws
 from tightrope.data.plans import LimitWorth, Worth
 from tightrope.errors import InfeasibleError
@@ -44,6 +45,10 @@ def worth(draws: Draws, budget: float) -> Worth | None:
     )
     kept = np.count_nonzero(~np.isnan(slopes[1:, 0])) / draws.count
     best_of_all = replace(draws.spread(slopes[:, 0] * budget), mean=best)
+    if (rate := best_rate(draws, budget)) is not None:
+        best_of_all = rate.of(budget, best)
+        unit = budget_unit.mean + rate.rate.mean - rate.own.mean
+        budget_unit = replace(budget_unit, mean=unit, log=max(budget_unit.log, rate.rate.log))
     return Worth(budget, best_of_all, budget_unit, 1.0 - kept, limits)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tightrope.callers import also_called
+from tightrope.callers import also_called, warn_caller
 from tightrope.data.draws import (
     DRAWS,
     FEWEST_RUNS,
@@ -32,7 +32,13 @@ from tightrope.engine.arguments import Policies, budget_list, named_policies, re
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import SimulationSettings
-from tightrope.errors import InfeasibleLimitsWarning, InputError, OutsideTheoryWarning, nearest
+from tightrope.errors import (
+    InfeasibleLimitsWarning,
+    InputError,
+    LogWarning,
+    OutsideTheoryWarning,
+    nearest,
+)
 from tightrope.policies import Policy, parse_policy
 from tightrope.problem import Limit, Problem
 from tightrope.problem.values import number
@@ -101,6 +107,8 @@ def plan(
     target = None if earn is None else _target(earn, chance)
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
+    if problem.caveat:
+        warn_caller(f"{problem.title}: {problem.caveat}", LogWarning)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
     settings = SimulationSettings(seed=made.seed, backend=backend, title="planning")
     each = len(named) * runs

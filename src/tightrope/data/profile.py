@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,14 @@ from tightrope.problem import Moments, Problem
 from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
 from tightrope.problem.values import Floats
-from tightrope.statistics import Estimate, entries, estimate
+from tightrope.statistics import (
+    Bounded,
+    Estimate,
+    entries,
+    estimate,
+    estimate_within,
+    none_in,
+)
 
 __all__ = ["ArmProfile", "LimitProfile", "Profile", "profile"]
 
@@ -38,7 +45,7 @@ class ArmProfile:
 
     ``correlations``: between pairs of outcomes within its rows, by "cost, reward"; None where one
     of them never varies. ``keeps``: whether it keeps every limit by itself, in the mean: "yes",
-    "no", or "unclear" where its rows do not tell at 95 %.
+    "no", or "unclear" where its rows do not tell at 95 %. A mean of rows that are all 0 is a bound.
     """
 
     name: str
@@ -61,20 +68,26 @@ class ArmProfile:
 class LimitProfile:
     """One limit, in the user's units and in its own terms (per unit of cost, pull or reward).
 
-    ``rates`` [K]: of each arm alone. ``lowest``: the lowest limit that some mixture of the arms can
-    keep; ``lowest_together``: while it keeps the other limits too, None if it cannot. A limit in
-    total has neither before its budget is known.
+    ``rates`` [K]: of each arm alone; a bound where no row has a penalty. ``kept`` [K]: whether each
+    arm keeps the limit by itself, as in :class:`ArmProfile`. ``lowest``: the lowest limit that some
+    mixture of the arms can keep; ``lowest_together``: while it keeps the other limits too, None if
+    it cannot. A limit in total has neither before its budget is known.
     """
 
     name: str
     limit: float
     words: str
-    rates: tuple[float, ...]
+    rates: tuple[Estimate, ...]
+    kept: tuple[str, ...]
     lowest: float | None
     lowest_arm: str | None
     lowest_together: float | None
 
-    as_dict = entries
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready entries."""
+        ends = [one.interval and one.interval[1] for one in self.rates]
+        rates = {"rates": [one.mean for one in self.rates], "rates_at_most": ends}
+        return entries(self, rates=rates)
 
 
 @dataclass(frozen=True)
@@ -116,16 +129,14 @@ def profile(fitted: Fitted) -> Profile:
     >>> from tightrope.data.fitting import fit
     >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "bad": [0, 1, 0]}
     >>> found = profile(fit(log, arm="model", cost="usd", reward=1, limits={"bad": "90% per pull"}))
-    >>> found.arms[0].rows, round(found.limits[0].rates[0], 3), found.limits[0].lowest_arm
+    >>> found.arms[0].rows, found.limits[0].rates[0].mean, found.limits[0].lowest_arm
     (2, 0.5, 'b')
     """
     log, problem = fitted.log, fitted.problem
-    scales = _scales(log, problem)
-    groups = _groups(log)
-    arms = tuple(
-        _arm(log.arms[k], log.channels, rows, scales, _keeps(log, problem, k, rows))
-        for k, rows in enumerate(groups)
-    )
+    scales, groups = _scales(log, problem), _groups(log)
+    limits = range(problem.penalty_count)
+    kept = [[_keeps(log, problem, k, m, one) for m in limits] for k, one in enumerate(groups)]
+    arms = tuple(_arm(log, k, one, scales, _worst(kept[k])) for k, one in enumerate(groups))
     reason = None if problem.depends_on_budget else infeasible(problem)
     best = None
     if reason is None and not problem.depends_on_budget:
@@ -138,17 +149,30 @@ def profile(fitted: Fitted) -> Profile:
         channels=log.channels,
         scales=tuple(scales),
         arms=arms,
-        limits=tuple(_limit(problem, m) for m in range(problem.penalty_count)),
+        limits=tuple(_limit(problem, m, arms, [one[m] for one in kept]) for m in limits),
         infeasible=reason,
         reward_rate=None if best is None else best.reward_rate,
         shares=None if best is None else tuple(best.pull_share.tolist()),
-        warnings=(*fitted.warnings, *_findings(log, groups)),
+        warnings=(*fitted.warnings, *_findings(log, [one.rows for one in groups])),
     )
 
 
-def _groups(log: Log) -> list[Floats]:
-    """The outcomes of every arm's rows, in the order of the log: [K], each [C, n]."""
-    return [log.outcomes.take(places, axis=1) for places in rows_by_arm(log)]
+class _Group(NamedTuple):
+    """An arm's rows, in the order of the log: outcomes [C, n], and weights [n] if there are any."""
+
+    rows: Floats
+    weights: Floats | None
+
+
+def _groups(log: Log) -> list[_Group]:
+    """The rows of every arm, [K]."""
+    return [
+        _Group(
+            log.outcomes.take(places, axis=1),
+            None if log.propensity is None else 1.0 / log.propensity[places],
+        )
+        for places in rows_by_arm(log)
+    ]
 
 
 def _scales(log: Log, problem: Problem) -> list[float]:
@@ -157,42 +181,52 @@ def _scales(log: Log, problem: Problem) -> list[float]:
     return [known.get(c, scale_of(top)) for c, top in zip(log.channels, tops, strict=True)]
 
 
-def _keeps(log: Log, problem: Problem, k: int, rows: Floats) -> str:
-    """Whether arm k keeps every limit alone; limits in total are not counted.
+def _keeps(log: Log, problem: Problem, k: int, m: int, group: _Group) -> str:
+    """Whether arm k keeps limit m alone; a limit in total is not looked at.
 
     It keeps a limit of c where the mean of y - c b is at most 0, with y the penalty of a row and b
-    what the limit is per; that mean has a 95 % interval.
+    what the limit is per; that mean has a 95 % interval. Without any penalty in the rows, the most
+    that y may be on average decides.
     """
-    totals, worst = (rows[0], np.ones(rows.shape[1]), rows[1]), "yes"
-    for m, limit in enumerate(problem.limit_kinds):
-        if limit.total is not None:
-            continue
-        if limit.of is None:
-            penalty = rows[list(log.channels).index(problem.limit_names[m])]
-        else:
-            penalty = BASES[limit.of].of(*totals) * limit.weights(problem.names)[k]
-        excess = estimate(penalty - limit.number * limit.base(*totals))
-        if excess.sign > 0:
-            return "no"
-        if excess.sign == 0 and excess.mean != 0.0:
-            worst = "unclear"
-    return worst
+    limit, rows = problem.limit_kinds[m], group.rows
+    totals = (rows[0], np.ones(rows.shape[1]), rows[1])
+    if limit.total is not None:
+        return "yes"
+    if limit.of is None:
+        penalty = rows[list(log.channels).index(problem.limit_names[m])]
+    else:
+        penalty = BASES[limit.of].of(*totals) * limit.weights(problem.names)[k]
+    excess = estimate(penalty - limit.number * limit.base(*totals), group.weights)
+    if limit.of is None and not penalty.any():
+        most = problem.scales.penalties[m] * none_in(len(penalty))
+        return "yes" if excess.mean + most <= 0.0 else "unclear"
+    if excess.sign > 0:
+        return "no"
+    return "unclear" if excess.sign == 0 and excess.mean != 0.0 else "yes"
 
 
-def _arm(
-    name: str, channels: Sequence[str], rows: Floats, scales: Sequence[float], keeps: str
-) -> ArmProfile:
+def _worst(kept: Sequence[str]) -> str:
+    """Whether all limits are kept."""
+    return next((one for one in ("no", "unclear") if one in kept), "yes")
+
+
+def _arm(log: Log, k: int, group: _Group, scales: Sequence[float], keeps: str) -> ArmProfile:
+    rows = group.rows
     counts = tuple(
         tuple(np.histogram(row, bins=BINS, range=(0.0, max(scale, float(row.max()))))[0].tolist())
         for row, scale in zip(rows, scales, strict=True)
     )
+    tops = [
+        np.inf if channel == "cost" or 0.0 < row.min() == row.max() else scale  # a price is fixed
+        for channel, row, scale in zip(log.channels, log.outcomes, scales, strict=True)
+    ]
     return ArmProfile(
-        name=name,
+        name=log.arms[k],
         rows=rows.shape[1],
-        means=tuple(estimate(row) for row in rows),
+        means=tuple(estimate_within(*one, group.weights) for one in zip(rows, tops, strict=True)),
         largest=tuple(rows.max(axis=1).tolist()),
         histograms=counts,
-        correlations=_correlations(channels, rows),
+        correlations=_correlations(log.channels, rows),
         keeps=keeps,
     )
 
@@ -212,18 +246,31 @@ def _correlations(channels: Sequence[str], rows: Floats) -> dict[str, float | No
     return found
 
 
-def _limit(problem: Problem, m: int) -> LimitProfile:
-    limit, rates = problem.limit_kinds[m], problem.own_rates[:, m]
-    facts = (problem.limit_names[m], float(limit.number), limit.words, tuple(rates.tolist()))
+def _limit(
+    problem: Problem, m: int, arms: Sequence[ArmProfile], kept: Sequence[str]
+) -> LimitProfile:
+    limit = problem.limit_kinds[m]
+    rates = [_rate(problem, k, m, arm.rows) for k, arm in enumerate(arms)]
+    facts = (problem.limit_names[m], float(limit.number), limit.words, tuple(rates), tuple(kept))
     if limit.total is not None:
         return LimitProfile(*facts, lowest=None, lowest_arm=None, lowest_together=None)
-    lowest = float(rates.min())
+    means = [one.mean for one in rates]
+    lowest = min(means)
     together: float | None = lowest
     if problem.penalty_count > 1:
         found = lowest_limit(problem.moments, m)
         unit = problem.scales.penalties[m] / float(problem.base_scales[m])
         together = None if found is None else found * unit
-    return LimitProfile(*facts, lowest, problem.names[int(np.argmin(rates))], together)
+    return LimitProfile(*facts, lowest, problem.names[means.index(lowest)], together)
+
+
+def _rate(problem: Problem, k: int, m: int, rows: int) -> Estimate:
+    """The rate of penalty m of arm k alone, a bound if none of its rows has the penalty."""
+    limit, rate = problem.limit_kinds[m], float(problem.own_rates[k, m])
+    base = float(problem.moments.base[k, m] * problem.base_scales[m])
+    if rate or limit.of is not None or limit.total is not None or not base:
+        return Estimate(rate)
+    return Bounded(0.0, None, problem.scales.penalties[m] * none_in(rows) / base)
 
 
 def lowest_limit(moments: Moments, m: int) -> float | None:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from tightrope.data.columns import (
     MOST_ARMS,
     Columns,
-    columns_of,
     is_number,
     place_of,
     sort_key,
 )
 from tightrope.data.log import Log
+from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
@@ -131,9 +131,15 @@ def _log(
     rows = len(chosen)
     if not rows:
         raise InputError(f"{columns.title}: has no rows; must have at least one")
-    values = np.empty((len(wanted), rows))
+    values, places = np.empty((len(wanted), rows)), dict[Any, int]()
     for place, column in enumerate(wanted.values()):
-        values[place] = float(column) if is_number(column) else columns.number(column)
+        if is_number(column):
+            values[place] = float(column)
+        elif column in places:
+            values[place] = values[places[column]]
+        else:
+            np.concatenate(columns.number(column), out=values[place])
+            places[column] = place
     told = {"arm": arm, **wanted}
     missing = _missing(columns.title, told, chosen, values, drop_missing)
     _check(columns.title, told, values)

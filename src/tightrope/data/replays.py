@@ -14,7 +14,9 @@ M limits, R orders of the rows.
 
 from __future__ import annotations
 
+import shlex
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,6 +55,7 @@ class ReplayRun(NamedTuple):
     penalty: Floats  # [M]
     passed: int  # rows used or skipped
     reached: float | None  # if the rows ended first: a cost that it exceeded with its last pull
+    missed: int | None  # the arm that it asked for when they ended, from 0
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ class ReplayRow:
     ``reward_rate``: reward per unit of budget, and its 5 %, 50 % and 95 % ``reward_quantiles``.
     ``violation`` [M]: penalty per unit of budget, pull or reward, or in total, minus the limit.
     ``broken`` [M]: the share of orders in which the limit was broken, and its 95 % interval.
-    ``rows_used``: the share of rows used, among those passed. ``out_of_rows``: how many orders
-    ended before the planned budget did; ``reached``: the smallest cost at which one ended, or None.
+    ``rows_used``: rows used, per order, of ``rows_passed``, which were used or skipped.
+    ``out_of_rows``: how many orders ended before the planned budget did; ``reached``: the smallest
+    cost at which one ended, or None, and ``missed`` the arm of which most of them had no row.
     """
 
     policy: str
@@ -80,8 +84,10 @@ class ReplayRow:
     pull_share: tuple[float, ...]
     pulls: float
     rows_used: float
+    rows_passed: float
     out_of_rows: int
     reached: float | None
+    missed: str | None
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON-ready dictionary; what belongs to a limit is by the limit's name."""
@@ -111,6 +117,7 @@ class Replay:
     budget: float  # where all are compared: the largest that every run reached
     planned: float  # what the policies were told
     count: int  # rows of the data
+    advice: str = ""  # what helps where the rows of an arm ended
 
     @property
     def shortened(self) -> bool:
@@ -123,10 +130,11 @@ class Replay:
         if not self.shortened:
             return ""
         first = min((row for row in self.rows if row.reached is not None), key=_reached)
+        rare = "" if first.missed is None else f" of arm {first.missed!r}"
         return (
             f"compared at a budget of {self.budget:.6g}, the largest that every policy reached in"
-            f" every order; {first.policy} ran out of rows there, and the policies planned for"
-            f" {self.planned:g}"
+            f" every order; {first.policy} ran out of rows{rare} there, and the policies planned"
+            f" for {self.planned:g}{self.advice}"
         )
 
     def summary(self) -> list[dict[str, Any]]:
@@ -135,6 +143,20 @@ class Replay:
 
     def __iter__(self) -> Iterator[ReplayRow]:
         return iter(self.rows)
+
+
+def _instead(log: Log, arm: int, method: str) -> str:
+    """What helps where rows of an arm end; of rejection, the least likely arm takes the others."""
+    rejection, helps = method == "rejection", ""
+    if rejection:
+        assert log.propensity is not None, "checked before"
+        arm = int(log.chosen[log.propensity.argmin()])
+    if 2 * len(log.arms) * log.counts[arm] < len(log):
+        rare = f"arm {log.arms[arm]!r} is rare: "
+        helps += f"; {rare}--without {shlex.quote(log.arms[arm])} (log.without) leaves it out"
+    if rejection and uneven(log) is None:
+        helps += "; --method queues (method='queues') skips no rows"
+    return helps
 
 
 def _reached(row: ReplayRow) -> float:
@@ -171,7 +193,7 @@ def replay(
     >>> table = FullTable(["a", "b"], [], [[(1, 0.2), (1, 0.4)]] * 50)
     >>> found = replay(table, {}, UniformRandom(), budget=20, orders=2)
     >>> found.budget, found.rows[0].pulls, found.rows[0].rows_used
-    (20, 21.0, 1.0)
+    (20, 21.0, 21.0)
     """
     named, seed = named_policies(policies), seed_number(seed)
     one_of("method", method, METHODS)
@@ -195,7 +217,11 @@ def replay(
         _summarised(label, named[label], task.task, found[label], runs, common, float(budget))
         for label, runs in again.items()
     ]
-    return Replay(tuple(rows), common if ended else budget, budget, len(data))
+    missed = [row.missed for row in rows if row.reached == common]
+    advice = ""
+    if isinstance(data, Log) and missed and missed[0] is not None:
+        advice = _instead(data, list(data.arms).index(missed[0]), method)
+    return Replay(tuple(rows), common if ended else budget, budget, len(data), advice)
 
 
 def _require_usable(log: Log, method: str) -> None:
@@ -211,9 +237,11 @@ def _require_usable(log: Log, method: str) -> None:
                 " choices depended on something; must be 'rejection'"
             )
     elif (kept := float((smallest / log.propensity).sum())) < least:
+        rare = int(log.chosen[log.propensity.argmin()])
         raise InputError(
-            f"propensity: the smallest is {smallest:.4g}, so that rejection keeps about {kept:.3g}"
-            f" of {len(log):,} rows; must keep {least}, {LEAST_ROWS} for each arm"
+            f"propensity of arm {log.arms[rare]!r}: the smallest is {smallest:.4g}, so that"
+            f" rejection keeps about {kept:.3g} of {len(log):,} rows; must keep {least},"
+            f" {LEAST_ROWS} for each arm{_instead(log, rare, method)}"
         )
 
 
@@ -274,7 +302,7 @@ class _Passes:
             take, passed = self._next_row(random), None
         else:
             take, passed = self._next_match(random)
-        lines, arms, rows_ended = _played(controller, take, self.flat, until)
+        lines, arms, missed = _played(controller, take, self.flat, until)
         used = self.flat[lines]
         spent = np.cumsum(used[:, 0])
         below = spent[spent < spent[-1]] if len(spent) else spent
@@ -284,7 +312,8 @@ class _Passes:
             reward=float(used[:, 1].sum()),
             penalty=used[:, 2:].sum(axis=0),
             passed=len(lines) if passed is None else passed(),
-            reached=reached if rows_ended else None,
+            reached=None if missed is None else reached,
+            missed=missed,
         )
 
     def _order(self, random: np.random.Generator) -> Integers:
@@ -362,11 +391,14 @@ def _lines(data: FullTable | Log, task: Task) -> Floats:
 
 def _played(
     controller: Controller, take: Take, outcomes: Floats, until: float
-) -> tuple[Integers, Integers, bool]:
-    """The lines and arms of one run until its cost exceeds ``until``; whether rows ended first."""
+) -> tuple[Integers, Integers, int | None]:
+    """The lines and arms of one run until its cost exceeds ``until``.
+
+    If rows end first, also the arm of which there was none.
+    """
     ask, tell, costs = controller.ask, controller.tell_row, outcomes[:, 0]
     lines, arms, spent = list[int](), list[int](), 0.0
-    ended = False
+    missed = None
     while spent <= until:
         try:
             arm = ask()
@@ -374,13 +406,13 @@ def _played(
             break
         line = take(arm)
         if line < 0:
-            ended = True
+            missed = arm
             break
         tell(arm, outcomes[line])
         spent += float(costs[line])
         lines.append(line)
         arms.append(arm)
-    return np.array(lines, np.int64), np.array(arms, np.int64), ended
+    return np.array(lines, np.int64), np.array(arms, np.int64), missed
 
 
 def _summarised(
@@ -401,6 +433,7 @@ def _summarised(
     broken = (above > 0.0).sum(axis=0)
     low, high = wilson(broken, len(runs))
     reached = [run.reached for run in planned_runs if run.reached is not None]
+    missed = Counter(run.missed for run in planned_runs if run.missed is not None).most_common(1)
     return ReplayRow(
         policy=label,
         knows=policy.knows,
@@ -414,7 +447,9 @@ def _summarised(
         limit_names=task.limit_names,
         pull_share=tuple((pulls / totals[:, None]).mean(axis=0).tolist()),
         pulls=float(totals.mean()),
-        rows_used=float(totals.sum() / sum(run.passed for run in runs)),
+        rows_used=float(totals.mean()),
+        rows_passed=sum(run.passed for run in runs) / len(runs),
         out_of_rows=len(reached),
         reached=min(reached, default=None),
+        missed=task.names[missed[0][0]] if missed else None,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 if TYPE_CHECKING:
     from tightrope.engine.job import Job

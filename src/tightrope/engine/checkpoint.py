@@ -24,7 +24,7 @@ from typing import Any
 from tightrope.engine.job import Job
 from tightrope.errors import InputError, StoreWarning, TightropeError
 from tightrope.files import read_arrays, write_arrays
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["Checkpoint", "Place"]
 

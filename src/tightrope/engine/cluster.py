@@ -29,7 +29,7 @@ from tightrope.engine.work import Chunk, Compile, Keep
 from tightrope.errors import BackendError, InputError
 from tightrope.interrupts import not_dropped
 from tightrope.policies.naming import OF_A_FILE
-from tightrope.results import Runs
+from tightrope.runs import Runs
 from tightrope.version import __version__
 
 __all__ = ["joined", "run_chunks"]

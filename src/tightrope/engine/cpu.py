@@ -27,7 +27,7 @@ from tightrope.kernels.run_state import aligned_zeros, first_terms
 from tightrope.kernels.simd import FEW_ARMS, Kernel, build
 from tightrope.kernels.spec import SCAN, SIEVE, argmin_method
 from tightrope.policies.base import IndexPolicy
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["Lanes", "LanesPlan", "plan"]
 

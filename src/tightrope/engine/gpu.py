@@ -35,7 +35,7 @@ from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec, stateful
 from tightrope.policies.base import IndexPolicy
 from tightrope.policies.faults import wrong_arm
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 if TYPE_CHECKING:
     from tightrope.kernels.cuda_few import DeviceKernel

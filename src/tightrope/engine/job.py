@@ -53,6 +53,7 @@ class Job:
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
     delays: Delays = AT_ONCE
     any_arms: bool = False  # whether a kernel for any number of arms serves it, see ``planning``
+    alone: bool = False  # whether runs go one at a time where they could go in SIMD lanes
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""
@@ -87,7 +88,8 @@ class Job:
     def side_by_side(self) -> bool:
         """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
-        return plain and not (self.problem.changes or self.problem.hard or self.moving)
+        changes = self.problem.changes or self.problem.hard or self.moving
+        return plain and not changes and not self.alone
 
     @property
     def moving(self) -> bool:

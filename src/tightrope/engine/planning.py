@@ -37,9 +37,9 @@ PRECISIONS = ("auto", "single", "double")
 
 # "auto" takes a GPU from this many runs, and this many seconds on this machine's CPUs, on.
 GPU_RUNS, GPU_SECONDS = 1000, 5.0
-# A kernel of SIMD lanes for one number of arms saves so many seconds a step, and takes so many to
-# compile: both measured, for LyOn.
-SAVED, TO_COMPILE = 3e-9, 3.0
+# Seconds that a kernel of SIMD lanes for one number of arms saves a step, that lanes save at all,
+# and that either takes to compile: measured, for LyOn.
+SAVED, SAVED_BY_LANES, TO_COMPILE = 3e-9, 4e-8, 3.0
 
 
 def backend_names() -> tuple[str, ...]:
@@ -96,18 +96,23 @@ def plan_jobs(
 def with_shared_kernels(requested: Sequence[Sequence[Job]]) -> list[list[Job]]:
     """The jobs, of which those of a policy with different numbers of arms share a kernel.
 
-    A kernel for one number of arms takes less time per step, but seconds to compile.
+    A kernel for one number of arms takes less time per step, but seconds to compile. So do SIMD
+    lanes: where several problems together do not pay for them, and the numbers stay the same, runs
+    go one at a time.
     """
     steps: dict[tuple[Any, ...], dict[int, float]] = {}
     for job in chain.from_iterable(requested):
         sizes = steps.setdefault(_kernel_of(job), {})
         sizes[job.arm_count] = sizes.get(job.arm_count, 0.0) + job.steps * len(job.numbers)
 
-    def shared(job: Job) -> bool:
+    def fitted(job: Job) -> Job:
         sizes = steps[_kernel_of(job)]
-        return len(sizes) > 1 and SAVED * sizes[job.arm_count] < TO_COMPILE
+        any_arms = len(sizes) > 1 and SAVED * sizes[job.arm_count] < TO_COMPILE
+        exact = job.engine == "cpu" and job.dtype is np.float64
+        alone = any_arms and exact and SAVED_BY_LANES * sum(sizes.values()) < TO_COMPILE
+        return replace(job, any_arms=any_arms, alone=alone)
 
-    return [[replace(job, any_arms=shared(job)) for job in jobs] for jobs in requested]
+    return [[fitted(job) for job in jobs] for jobs in requested]
 
 
 def _kernel_of(job: Job) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ from tightrope.policies.state import (
     start_state,
 )
 from tightrope.problem import Problem, Tables
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = [
     "PlainPlan",
@@ -130,7 +130,7 @@ class _StateRun(PlainRun):
         super().__init__(problem, setup, budget)
         self._state: State = _empty(State, problem)
         start_state(self._state, budget, problem)
-        self._history = np.zeros(setup.history(problem.arm_count, problem.penalty_count))
+        self._history = setup.history(problem.arm_count, problem.penalty_count)
 
     def beside(self, policy: Policy, flight: Any, stand_ins: Any) -> _StateRun:
         """A copy in which pulls in ``flight`` came out as expected, and arms have stand-ins."""

@@ -36,7 +36,8 @@ from tightrope.formats import percent
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
 from tightrope.problem.outcomes import Law
-from tightrope.results import Record, Results, Runs
+from tightrope.results import Results
+from tightrope.runs import Record, Runs
 from tightrope.version import __version__
 
 __all__ = ["Interrupted", "SimulationRequest", "SimulationSettings", "make", "simulate"]

@@ -30,7 +30,7 @@ from tightrope.kernels.run_state import RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
 from tightrope.kernels.spec import Spec, spec_of, stateful
 from tightrope.policies.faults import failed, wrong_arm
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["SingleRun", "SingleRunPlan", "plan_single", "runs_of"]
 

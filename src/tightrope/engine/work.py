@@ -20,11 +20,11 @@ from tightrope.engine.job import Job
 from tightrope.engine.progress import Progress, reporting
 from tightrope.formats import percent
 from tightrope.interrupts import not_dropped
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
-WAITING = 4.0  # seconds of work per thread that wait, by estimate
+WAITING = 8.0  # seconds of work per thread that wait while a kernel is compiled, by estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +51,17 @@ Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chun
 
 
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
-    """All jobs' chunks, ordered by run numbers: every job's first runs come first."""
+    """All jobs' chunks, ordered by run numbers: every job's first runs come first.
+
+    Among these, the jobs of a policy follow one another: they keep the threads busy while the next
+    policy's kernels are compiled.
+    """
     width = max(job.chunk for job in jobs)
     most = max(len(job.numbers) for job in jobs)
+    policies = list(dict.fromkeys(type(job.policy) for job in jobs))
     chunks = []
     for first in range(0, most, width):
-        for job in jobs:
+        for job in sorted(jobs, key=lambda one: policies.index(type(one.policy))):
             group, size = job.numbers[first : first + width], job.chunk
             chunks += [Chunk(job, group[at : at + size]) for at in range(0, len(group), size)]
     return chunks
@@ -128,7 +133,7 @@ class Work:
     def finished_runs(self, jobs: Iterable[Job]) -> Numbers:
         """The numbers of the runs that all of these jobs have finished."""
         mine = set(jobs)
-        missing = [chunk.runs for at in self.todo if (chunk := self.chunks[at]).job in mine]
+        missing = [one.runs for one in self._unfinished if one.job in mine]
         numbers = next(iter(mine)).numbers
         return np.setdiff1d(numbers, np.concatenate(missing)) if missing else numbers
 
@@ -141,9 +146,18 @@ class Work:
 
     def seconds_of(self, job: Job) -> float:
         """A job's share of the elapsed time, in seconds."""
-        busy = sum(seconds for _, seconds in self.done.values())
         mine = sum(self.done[at][1] for at in self._finished[job])
-        return mine * max(self.elapsed, 0.0) / busy if busy else 0.0
+        return mine * max(self.elapsed, 0.0) / self._busy if self._busy else 0.0
+
+    @cached_property
+    def _busy(self) -> float:
+        """The seconds of all finished chunks, over all threads; as ``_finished``, for the end."""
+        return sum(seconds for _, seconds in self.done.values())
+
+    @cached_property
+    def _unfinished(self) -> list[Chunk]:
+        """What is left at the end."""
+        return [self.chunks[at] for at in self.todo]
 
     @cached_property
     def _finished(self) -> dict[Job, list[int]]:

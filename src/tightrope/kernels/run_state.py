@@ -25,6 +25,7 @@ from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
 from tightrope.policies.choice import carried_fields
 from tightrope.policies.faults import failed
+from tightrope.policies.parts.watch import BLOCK as BLOCK_LENGTH
 from tightrope.policies.state import (
     Array,
     State,
@@ -101,7 +102,7 @@ class Field(IntEnum):
     SCRATCH = 19, np.float64  # the policy's own record
     STARTS = 20, np.int64  # the offsets of STATE's fields
     OWN_STARTS = 21, np.int64  # the offsets of SCRATCH's fields
-    HISTORY = 22, np.float64  # [W, 3 + M] the pulls in a window
+    HISTORY = 22, np.float64  # [W, 3 + M] the pulls in a window, or what ``parts.watch`` keeps
     PAIR = 23, np.int64  # [2] the policy's random words of a step
     BITS = 24, None, True  # the bits of PLACES as integers
     TERMS = 25  # PLACES, flat
@@ -183,6 +184,7 @@ class RunState:
         state._fill(setup, arms, budget if last is None else last, scales, known)
         state._fill_sieve(arms, sizes or Sizes())
         if spec.remembers:
+            state["history"][:] = setup.history(arms, limited)
             start_state(state.record, budget, known)
         if spec.method == CHOICE:
             own: Any = spec.policy
@@ -234,6 +236,7 @@ class RunState:
             window=len(self["history"]) // (3 + limited) if fade > 0.0 else 0,
             fade=max(fade, 0.0) or 1.0,
             watch=max(-fade, 0.0),
+            watch_block=int(self["history"][BLOCK_LENGTH]) if fade < 0.0 else 1,
         )
 
     @property
@@ -345,7 +348,7 @@ def _shapes(
         }
     if spec.remembers:
         shapes[Field.STATE] = (1, field_starts(State, arms, limited)[-1])
-        shapes[Field.HISTORY] = (1, setup.history(arms, limited))
+        shapes[Field.HISTORY] = (1, len(setup.history(arms, limited)))
     if spec.method == CHOICE:
         shapes[Field.SCRATCH] = (1, field_starts(_scratch(spec), arms, limited)[-1])
     listed = _starts(spec, arms, penalties, limited)

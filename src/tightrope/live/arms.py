@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, nearest
 from tightrope.kernels.live import NOTHING
+from tightrope.kernels.run_state import RunState
 from tightrope.live.live_run import LiveRun
 from tightrope.live.rebuild import Moves, copy_statistics, new_state, rebuilt, reprice_statistics
 from tightrope.policies.guarded import GuardedResolve
-from tightrope.policies.parts.guard import move_budget
+from tightrope.policies.parts.guard import move
 from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
 from tightrope.problem.values import shown
@@ -53,7 +54,8 @@ class MovingRun(LiveRun):
 
     def launch(self, arm: int) -> None:
         """Take a pull of ``arm`` for one in flight, whoever decided it."""
-        self._count_alone()
+        if self._alone >= 0:
+            self._count_alone()
         self._flight[arm] += 1.0
         self._asides += 1
 
@@ -180,17 +182,16 @@ class MovingRun(LiveRun):
 
         What its pulls cost so far stays charged; what is learned of the arm is at the new prices.
         """
-        number = self.number_of(arm)
+        number, before = self.number_of(arm), self._state
         self._go_on(repriced(self.task, self.task.names[number], cost, penalty))
+        self._move_guard(before)
         self._remember()
         reprice_statistics(self._state, number, self.task.normal_known[number])
         self._go_on(self.task, learn=(number,))
 
     def add_budget(self, amount: float) -> None:
         """So much more budget from here on, in the task's cost units; limits in total stay."""
-        budget = self.budget + check_budget(amount, "amount")
-        self.task.normal_budget(budget)
-        self._go_on(self.task, budget)
+        self.set_budget(self.budget + check_budget(amount, "amount"))
 
     def set_budget(self, budget: float) -> None:
         """Another budget from here on, larger or smaller; limits in total stay.
@@ -199,11 +200,15 @@ class MovingRun(LiveRun):
         is left of its risk covers the new budget; otherwise only the safe arm is pulled until the
         promise can be made again.
         """
-        budget = check_budget(budget)
+        budget, before = check_budget(budget), self._state
         self.task.normal_budget(budget)
         self._go_on(self.task, budget)
+        self._move_guard(before)
+
+    def _move_guard(self, before: RunState) -> None:
+        """What remains of a promise after a change without a pull; ``before``: the state then."""
         if isinstance(self.policy, GuardedResolve):
-            move_budget(self._state.scratch.guard, self._state.record)
+            move(self._state.scratch.guard, before.record, self._state.record)
 
     def _make_room(self, values: Sequence[float]) -> tuple[list[float], list[float]]:
         """Let scales grow until a report fits: what is learned of it, and what is above caps."""
@@ -253,6 +258,7 @@ class MovingRun(LiveRun):
             run.queues[m] += amount
             if record is not None:
                 record.remaining[1 + m] -= amount
+        self._move_guard(self._state)
         self._arm = NOTHING
 
     @property

@@ -296,10 +296,13 @@ class Campaign(TurnTaker):
         with self._desk:
             return status_of(self.name, self.refreshed())
 
-    def outlook(self, doubt: float = 0.01) -> Outlook:
+    def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
         """What can be said now about the end; see :meth:`Controller.outlook`."""
         with self._desk:
-            return self.refreshed().controller.outlook(doubt)
+            copied = self.refreshed().controller.copy()
+        if estimate:  # its forward runs need a policy that is compiled
+            copied = copied.compiled()
+        return copied.outlook(doubt, estimate=estimate)
 
     def events(self, after: int = 0, count: int | None = None) -> Iterator[Event]:
         """The log, in order, from number ``after`` + 1 on; read in short pieces."""

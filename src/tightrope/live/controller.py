@@ -22,6 +22,7 @@ from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP
 from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
+from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
@@ -108,7 +109,8 @@ class Controller(MovingRun):
 
         A policy's coins are tossed: a decision that was not carried out is not made again.
         """
-        self._count_alone()
+        if self._alone >= 0:
+            self._count_alone()
         if self._compiling is not None:
             self._look_at(self._compiling)
         if self._arm < 0 or self._asides or eligible is not None:
@@ -137,21 +139,6 @@ class Controller(MovingRun):
         allowed = None if eligible is None else list(eligible)
         return [self.ask(allowed) for _ in range(count)]
 
-    def _decide_beside(self, eligible: Iterable[int | str] | None) -> int:
-        """The next arm, with pulls in flight or arms that may not be pulled."""
-        stand_ins = self._stand_ins(eligible)
-        if not self._state.spec.remembers:
-            self._remember()
-        arm = self._checked(self._calls.ask_beside(self._flying, stand_ins))
-        self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-        return arm
-
-    def _checked(self, arm: Any) -> int:
-        """The arm that a policy chose, if it exists."""
-        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
-            raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
-        return int(arm)
-
     def _require_unspent(self) -> None:
         if self.exhausted:
             used = self._state.used_up if self._hard else ()
@@ -160,16 +147,22 @@ class Controller(MovingRun):
                 what = f"{self.task.limit_text(used[0])}: used up"
             raise ExhaustedError(f"{what}; no pull is left")
 
-    def _decide(self, eligible: Iterable[int | str] | None = None) -> int:
-        if self._asides or eligible is not None:
-            return self._decide_beside(eligible)
-        arm = self._checked(self._calls.ask())
-        if self._explored:
-            if not self.policy.random:
-                self._arm = arm
+    def _decide(self, eligible: Iterable[int | str] | None) -> int:
+        """The next arm, also with pulls in flight or arms that may not be pulled."""
+        if beside := self._asides or eligible is not None:
+            stand_ins = self._stand_ins(eligible)
+            if not self._state.spec.remembers:
+                self._remember()
+            arm = self._calls.ask_beside(self._flying, stand_ins)
         else:
+            arm = self._calls.ask()
+        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
+            raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
+        if not self._explored:
             self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
-        return arm
+        elif not beside and not self.policy.random:
+            self._arm = int(arm)
+        return int(arm)
 
     def tell(
         self,
@@ -270,13 +263,17 @@ class Controller(MovingRun):
             for pulls, *row in totals.tolist()
         ]  # fmt: skip
 
-    def outlook(self, doubt: float = 0.01) -> Outlook:
+    def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
         """What can be said now about the end of the run: a bound on the chance to break each limit.
 
         ``doubt``: the chance, at most, that what is said of the arms' rates is wrong. It holds for
         arms that do not change, and decisions that were told before the next one is asked for.
+        ``estimate``: also estimate that chance, by 200 runs of the policy from here to the end;
+        that takes up to a second or two, and none is made if more would be needed.
         """
-        return outlook_of(self, doubt)
+        found = outlook_of(self, doubt)
+        ends = estimate_of(self, found.pulls_left) if estimate and found.limits else None
+        return found if ends is None else found.estimated(*ends)
 
     def __repr__(self) -> str:
         count = sum(self.in_flight)

@@ -20,8 +20,10 @@ import re
 from base64 import b85encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import inf, isclose, isnan
 from numbers import Real
+from operator import gt
 from typing import Any, cast
 
 from tightrope.compatibility import decisions_of
@@ -55,7 +57,6 @@ __all__ = [
 
 STOPS = ("hard", "paper", "soft")
 ON_OVERRUN = ("pause", "alert")
-PLAIN = frozenset((float, int))  # looked at first: an abstract class takes longer to ask
 MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
 
 
@@ -72,7 +73,7 @@ class CampaignSettings:
     quarantine_most: int = 1000  # refused reports that are kept
     on_overrun: str = "pause"  # or "alert": the campaign goes on, and its status shows the overrun
 
-    @property
+    @cached_property  # it is looked at with every event
     def reserves(self) -> bool:
         """Whether money is reserved for tickets."""
         return self.stop == "hard" and not self.shadow
@@ -89,7 +90,7 @@ class Core:
         self.digest = ""  # of the program that the learned state belongs to
         self.program = ""  # its version, if it took over from another
         self.policy_text = ""
-        self.code = ""  # the SHA-256 of the policy's file, if it is in one
+        self.code = ""  # the SHA-256 of the policy's code, if it is not tightrope's
         self.given = policy
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
         self._past_prices: list[tuple[int, int, list[float | None]]] = []
@@ -206,7 +207,7 @@ class Core:
         free = [one.budget - one.spent - one.reserved for one in accounts]
         if self._paced:
             free[0] = min(free[0], self._released(now))
-        if eligible is None and all(map(int.__le__, self._most, free)):
+        if eligible is None and not any(map(gt, self._most, free)):
             return None
         left = self.controller.left
         arms = left if eligible is None else [arm for arm in eligible if arm in left]
@@ -296,18 +297,17 @@ class Core:
         learns from the part that is possible. A known price is the one of the ask: what was
         ``reserved``, or where nothing is, the one at event ``asked``.
         """
-        accounts = self.ledger.accounts
-        form = self.controller.form
+        accounts, form = self.ledger.accounts, self.controller.form
         given = form.in_order(arm, cost, reward, penalty)
         possible, over, kept = list(given), False, None
         for place, most, known, account in self._caps[arm]:
             value = given[place]
+            if type(value) is float and value <= most and not known:
+                continue
             price = self._price_then(arm, account, reserved, asked) if known else None
             if price is not None and (value is None or _close(value, price)):
                 given[place], possible[place] = price, most
-                continue
-            plain = type(value) in PLAIN or isinstance(value, Real)
-            if plain and most < value < LARGEST:
+            elif isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
                 if known and _close(value, most):
                     given[place] = most  # the noise of floats is no overrun
@@ -320,10 +320,10 @@ class Core:
                 if value is not taken:
                     values[place] = float(value)
         penalties = None if form.whole else form.all_penalties(arm, values)
-        paid = values[:1]
-        for m in self._hard:
-            paid.append(values[2 + m] if penalties is None else penalties[m])
-        settled = list(map(Account.ticks, accounts, paid))
+        settled = [accounts[0].ticks(values[0])]
+        for account, m in enumerate(self._hard, start=1):
+            paid = values[2 + m] if penalties is None else penalties[m]
+            settled.append(accounts[account].ticks(paid))
         return Told(arm, values, settled, penalties, kept, over=over)
 
     def overruns(
@@ -354,7 +354,7 @@ class Core:
         }
         if self.program:
             head["program"] = self.program
-        if code := code_of(type(self.controller.policy)):
+        if code := code_of(type(self.controller.policy), self.policy_text):
             head["code"] = code
         if self._past_prices:
             head["past_prices"] = self._past_prices
@@ -392,7 +392,7 @@ class Core:
             "digest": self.digest,
             "settings": asdict(self.settings),
             "state": b85encode(self.controller.snapshot()).decode(),
-            "code": code_of(type(self.controller.policy)),
+            "code": code_of(type(self.controller.policy), self.policy_text),
         }
 
 
@@ -410,7 +410,7 @@ def cannot_follow(event: Event, error: Exception) -> HaltedError:
 def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Controller:
     """A controller from its snapshot; the policy's class is looked for by its name.
 
-    ``code``: the SHA-256 of the policy's file, as recorded, or "". ``policy``: in place of one that
+    ``code``: the SHA-256 of the policy's code, as recorded, or "". ``policy``: in place of one that
     is not found, or that must not be run.
     """
     missing = None

@@ -112,22 +112,25 @@ def open_campaign(
         raise
 
 
-def notices_of(name: str, core: Core) -> dict[str, type[Warning]]:
+def notices_of(
+    name: str, task: Task, settings: CampaignSettings, budget: float, policy: Policy
+) -> dict[str, type[Warning]]:
     """What somebody who creates a campaign would want to know, with the kinds of warnings."""
-    task, settings, budget = core.controller.task, core.settings, core.controller.budget
-    found: dict[str, type[Warning]] = {}
+    found, scales = dict[str, type[Warning]](), task.scales
     if settings.stop == "soft":
         loose = (uncapped(task) or ["cost"])[0]
         text = f"campaign {name!r} is soft: it may overspend, because the largest {loose} is not"
         found[f'{text} known; declare a cap, such as Scales(grow={{"{loose}": 10}})'] = (
             SoftBudgetWarning
         )
-    declared = task.scales.cost != 1.0 or "cost" in cast(Mapping[str, float], task.scales.grow)
+    declared = (
+        scales.cost != 1.0 or scales.says_cost or "cost" in cast(Mapping[str, float], scales.grow)
+    )
     if settings.reserves and not declared and np.isnan(task.known_outcomes[:, 0]).any():
         text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
         advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
         found[f"{text}; {advice}"] = ReservationWarning
-    if aim := aim_of(core.controller.policy, task, budget / task.scales.cost):
+    if aim := aim_of(policy, task, budget / task.scales.cost):
         found[f"campaign {name!r}: {aim}"] = RiskWarning
     return found
 
@@ -181,7 +184,7 @@ def _create(
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
-    for text, kind in notices_of(name, core).items():
+    for text, kind in notices_of(name, known, settings, budget, policy).items():
         warn_caller(text, kind)
     pairs = zip(known.limit_names, known.limit_kinds, strict=True)
     names = ["cost", *(name for name, limit in pairs if limit.hard)]

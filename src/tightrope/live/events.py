@@ -33,6 +33,8 @@ __all__ = [
 
 VERSION = 2  # of the bodies and the rules by which they are followed; a newer one halts a process
 START = bytes(16)  # the hash before the first event
+new_hash = blake2b(digest_size=16).copy
+new = tuple.__new__  # of a NamedTuple, in half the time of its own
 
 
 class Row(NamedTuple):
@@ -48,7 +50,7 @@ class Row(NamedTuple):
     hash: bytes
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """An event as it is followed."""
 
     seq: int
@@ -67,8 +69,9 @@ def stored(
 ) -> Row:  # fmt: skip
     """An event as it is stored after the one with the hash ``before``."""
     columns = f"{seq}\n{at}\n{kind}\n{ticket}\n{who}\n{version}\n{text}"  # no column has a \n
-    made = blake2b(before + columns.encode(), digest_size=16).digest()
-    return Row(seq, at, kind, ticket, who, version, text, made)
+    made = new_hash()
+    made.update(before + columns.encode())
+    return new(Row, (seq, at, kind, ticket, who, version, text, made.digest()))
 
 
 def event_of(row: Row, before: bytes | None = None) -> Event:

@@ -31,7 +31,7 @@ __all__ = [
 Amount = Callable[[float], str]  # money as text
 
 
-class Body(Struct, omit_defaults=True, kw_only=True):
+class Body(Struct, omit_defaults=True, kw_only=True, gc=False):
     """What an event carries."""
 
     kind: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class Stateful(Body, kw_only=True):
     settings: dict[str, Any]
     state: str  # a snapshot of the controller, in base 85
     program: str = ""  # the version that took over
-    code: str = ""  # the SHA-256 of the file that the policy is in
+    code: str = ""  # the SHA-256 of the policy's code, if it is not tightrope's
 
     @property
     def snapshot(self) -> bytes:
@@ -122,12 +122,12 @@ class Asked(Body):
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         assert event.ticket is not None
-        ledger.open(event.ticket, self.opened(event, (0,) * len(ledger.accounts)))
+        ledger.open(event.ticket, self.opened(event, len(ledger.accounts)))
 
-    def opened(self, event: Event, nothing: tuple[int, ...] = ()) -> Open:
-        """The ticket that the event puts in flight; ``nothing``: if nothing is reserved."""
+    def opened(self, event: Event, accounts: int = 0) -> Open:
+        """The ticket that the event puts in flight; ``accounts``: how many there are."""
         eligible = None if self.eligible is None else tuple(self.eligible)
-        reserved = tuple(self.moves[2::3]) or nothing
+        reserved = tuple(self.moves[2::3]) or (0,) * accounts
         return Open(event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl)
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
@@ -168,10 +168,11 @@ class Told(Body):
         return self.kept or self.values
 
     def enter(self, ledger: Ledger, event: Event) -> None:
+        values, penalties = self.values, ledger.penalties
         ledger.told += 1
-        ledger.reward += self.values[1]
-        for m, penalty in enumerate(self.incurred):
-            ledger.penalties[m] += penalty
+        ledger.reward += values[1]
+        for m, penalty in enumerate(self.penalties or values[2:]):
+            penalties[m] += penalty
         if self.was is not None:
             ledger.expired -= self.was == "expired"
             ledger.late += self.was == "expired"
@@ -181,7 +182,7 @@ class Told(Body):
         ledger.overruns += self.over
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
-        controller, learned = core.controller, self.learned
+        controller, learned = core.controller, self.kept or self.values
         if closed is None:  # late, or after a refused report or a void
             core.charge([-ticks for ticks in self.undone or ()])
             controller.launch(self.arm)

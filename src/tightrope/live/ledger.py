@@ -76,7 +76,7 @@ class Account:
         return ticks / self.up * self.down
 
 
-class Open(Struct):
+class Open(Struct, gc=False):
     """A ticket in flight."""
 
     seq: int  # of its ``asked`` event
@@ -125,11 +125,13 @@ class Ledger:
         if (day := event.at // DAY) != self.day:
             account = self.accounts[0]
             self.day, self.day_start = day, account.spent + account.reserved
-        moves = iter(body.moves)
-        for account, budget, spent, reserved in zip(self.accounts, moves, moves, moves):  # noqa: B905, there may be none
-            account.budget += budget
-            account.spent += spent
-            account.reserved += reserved
+        if moves := body.moves:
+            place = 0
+            for account in self.accounts:
+                account.budget += moves[place]
+                account.spent += moves[place + 1]
+                account.reserved += moves[place + 2]
+                place += 3
         return closed
 
     def open(self, ticket: str, one: Open) -> None:

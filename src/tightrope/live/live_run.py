@@ -70,6 +70,7 @@ class LiveRun:
 
     def _set_calls(self, made: Any) -> None:
         """Decide and learn by compiled functions, or in plain Python if there are none."""
+        self._made = made
         self._calls = calls_for(self.policy, self._state, made)
         self._tell: Any = self._calls.tell
 
@@ -121,6 +122,13 @@ class LiveRun:
         made._background = self._background
         task, policy, budget, state, arm, beside = self._held()
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())
+        return made
+
+    def compiled(self) -> Self:
+        """A copy whose policy is compiled now, however long that takes; if it can be."""
+        made = self.copy()
+        made._background = False
+        made._hold(*made._held())
         return made
 
     __copy__ = copy

@@ -1,7 +1,8 @@
 """Read the state in snapshots of formats 2 and 3, which version 0.2 and those before it wrote.
 
 Their blocks are laid out as today's, but for fewer arrays, fewer fields in a ``State``, and other
-fields in the memory of ``resolve``. What is not there any more is left out.
+fields in the memory of ``resolve``. What is not there any more is left out. In them and in format 4
+arms were watched without coins, which are tossed from there on.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from tightrope.live.rebuild import renew_terms, state_at_start
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.lyon import LyOn
 from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH
+from tightrope.policies.parts.watch import watch_of_old
 from tightrope.policies.resolve import Resolve
 from tightrope.policies.state import State, field_starts, record_fields
 from tightrope.problem import Task
 
-__all__ = ["read_old"]
+__all__ = ["read_old", "with_coins"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -52,7 +54,7 @@ def read_old(
     new = _fresh(head, old, task, policy, budget)
     for field in Field:
         if field < OLD_FIELDS and (name := field.name.lower()) not in CHANGED:
-            new[name][...] = old[name]
+            new[name][...] = old[name] if name != "history" else _history(old, task.arm_count)
     new["counts"][:14] = old["counts"][:14]
     for name in Run._fields[:OLD_RUN]:
         getattr(new.run, name)[:] = getattr(old.run, name)
@@ -67,6 +69,22 @@ def read_old(
     if isinstance(policy, IndexPolicy) and policy.learns:
         renew_terms(new, policy)  # in plain Python, 0.2 did not keep them
     return new
+
+
+def with_coins(old: RunState, task: Task, budget: float) -> RunState:
+    """A state of format 4 in today's layout, which differs where arms are watched."""
+    if not old.setup.watch:
+        return old
+    new = state_at_start(old.spec, replace(old.setup, watch_block=1), task, budget)
+    for name in (field.name.lower() for field in Field):
+        new[name][...] = old[name] if name != "history" else _history(old, task.arm_count)
+    return new
+
+
+def _history(old: RunState, arms: int) -> Any:
+    """What is kept of past pulls, in today's layout."""
+    numbers, setup = old["history"], old.setup
+    return watch_of_old(numbers, arms, old.limited) if setup.watch else numbers
 
 
 def _old_state(head: Mapping[str, Any], block: Bytes, policy: type, arms: int) -> RunState:
@@ -107,7 +125,8 @@ def _fresh(
         spec = replace(spec, penalties=SEVERAL if several else 1, remembers=True)
     if spec.outside:
         spec = replace(spec, constants=len(constants) + 1)
-    setup = replace(old.setup, constants=constants, bases=tuple(facts["bases"] or ()))
+    bases = tuple(facts["bases"] or ())
+    setup = replace(old.setup, constants=constants, bases=bases, watch_block=1)
     return state_at_start(spec, setup, task, budget)
 
 

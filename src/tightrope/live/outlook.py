@@ -1,4 +1,4 @@
-"""What can be said now about the end of a live run: chances that are proved, and projections.
+"""What can be said now about the end of a live run: what is proved, projections, an estimate.
 
 Everything is told in the user's units; what is computed is in normalised ones. Letters: K arms, M
 limits. ``docs/promises.md`` says what is proved, and how.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ TILTS = np.geomspace(1e-3, 20.0, 60)
 UNKNOWN = 1e12  # in place of a rate that nothing is known about
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
+LEAST_COST = 1e-9  # in place of one that is 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class LimitOutlook:
     limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and
     ``high`` are proved to enclose it whatever is pulled, but for the outlook's ``doubt``.
     ``least``: where the limit looks infeasible, the smallest that some arm may keep, as far as is
-    known.
+    known. ``estimate``: an estimate of the chance of ending above the limit, of which nothing is
+    proved (see ``live.estimate``); None where none was asked for, or there is none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class LimitOutlook:
     broken: bool  # already
     infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
     least: float | None = None
+    estimate: float | None = None
 
     @property
     def standing(self) -> str:
@@ -89,6 +92,7 @@ class Outlook:
     go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
     what they were, where the policy watches them (``watch``). ``refuted``: sentences about
     declarations that the reports refute, but for the doubt; nothing here relies on those.
+    ``forward``: of how many forward runs the estimates are; 0 if there are none.
     ``out_of_reach``: why the risk cannot be aimed at, if it cannot.
     """
 
@@ -106,6 +110,7 @@ class Outlook:
     in_flight: int = 0
     changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
     refuted: tuple[str, ...] = ()
+    forward: int = 0
     out_of_reach: str | None = None
 
     @property
@@ -118,6 +123,12 @@ class Outlook:
         """What remains of the risk that was asked for, in one line; None if none was."""
         limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
         return promise_words(self.risk, limits)
+
+    def estimated(self, runs: int, shares: Sequence[float]) -> Outlook:
+        """The same with the share of so many forward runs that ended above each limit [M]."""
+        rows = zip(self.limits, shares, strict=True)
+        limits = tuple(replace(one, estimate=share) for one, share in rows)
+        return replace(self, limits=limits, forward=runs)
 
     def facts(self) -> list[str]:
         """It in sentences, but for the limits."""
@@ -136,6 +147,8 @@ class Outlook:
             told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
         if self.risk is not None and not all(one.promised for one in self.limits):
             told.append(str(self.promise))
+        if self.forward:
+            told.append(f"estimated from {self.forward} forward runs of the policy; not proved")
         if self.out_of_reach:
             told.append(self.out_of_reach)
         return told
@@ -170,13 +183,15 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     low, high, refuted = _rates(task, totals, amounts, doubt)
     limits, used = task.normal_limits, float(state.run.spent[0])
     budget = max(controller.budget / task.scales.cost, LEAST_BUDGET)
-    safest = _safest(task, high, totals)
+    safest, costs = _safest(task, high, totals), task.normal_known[:, 0]
+    largest = 1.0 if costs.min() < 0.0 else max(float(costs.max()), LEAST_COST)
     rows = []
     lost = _impossible(task, low)
     for m in range(task.penalty_count):
         rest = _Rest(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
         if not task.limit_kinds[m].per_cost:
-            rest = _Open(*rest[:4], float(amounts[:, m].sum()))
+            kind = task.limit_kinds[m].unit.pick(_Open, _PerPull, _Open)
+            rest = kind(*rest[:4], float(amounts[:, m].sum()), largest)
         ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
         sure = not any(m == one for _, one in refuted)
         rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
@@ -258,6 +273,7 @@ class _Rest(NamedTuple):
     limit: float
     penalty: float  # so far
     base: float = 0.0  # so far, of a limit per pull or per reward
+    largest: float = 1.0  # cost of a pull
 
     @property
     def rate(self) -> float | None:
@@ -309,6 +325,15 @@ class _Open(_Rest):
     """
 
     @property
+    def ahead(self) -> float:
+        """At least so much of the base is ahead."""
+        return 0.0
+
+    def prices(self, rate: float) -> Any:
+        """The kappa of every tilt."""
+        return _prices(rate)
+
+    @property
     def rate(self) -> float | None:
         """The penalty per pull or reward so far, and at the end if all goes on like this."""
         return self.penalty / self.base if self.base > 0.0 else None
@@ -322,23 +347,23 @@ class _Open(_Rest):
         """A bound on the chance of ending above the limit by pulls of at most this rate."""
         if self.over:
             return float(self.broken)
-        return self._ever_above(self.limit, _prices(rate))
+        return self._above(self.limit, self.prices(rate))
 
-    def _ever_above(self, level: float, prices: Any) -> float:
-        exponents = np.where(prices <= TILTS * level, TILTS, 0.0)
-        least = float((exponents * (self.penalty - level * self.base)).min())
-        return math.exp(min(least, 0.0))
+    def _above(self, level: float, prices: Any) -> float:
+        gains = TILTS * level - prices  # of each unit of the base that is ahead
+        exponents = TILTS * (self.penalty - level * self.base) - gains * self.ahead
+        return math.exp(min(float(np.where(gains >= 0.0, exponents, 0.0).min()), 0.0))
 
     def most(self, rate: float, doubt: float) -> float:
         """The rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
         if self.over:
             return self.rate or 0.0
-        prices, low, high = _prices(rate), 0.0, UNKNOWN
-        if self.base <= 0.0 or self._ever_above(high, prices) > doubt:
+        prices, low, high = self.prices(rate), 0.0, UNKNOWN
+        if self.base + self.ahead <= 0.0 or self._above(high, prices) > doubt:
             return math.inf
         while high - low > 1e-9 * high:
             middle = math.sqrt(max(low, 1e-15) * high)
-            fine = self._ever_above(middle, prices) <= doubt
+            fine = self._above(middle, prices) <= doubt
             low, high = (low, middle) if fine else (middle, high)
             if high <= 2e-15:
                 break
@@ -347,6 +372,19 @@ class _Open(_Rest):
     def least(self, rate: float, doubt: float) -> float:
         """The rate at the end is at least this: nothing is proved before it."""
         return (self.rate or 0.0) if self.over else 0.0
+
+
+class _PerPull(_Open):
+    """The same per pull: of what is left of the budget, a pull takes the largest cost at most."""
+
+    @property
+    def ahead(self) -> float:
+        """At least so many pulls are ahead."""
+        return max(self.left - self.largest, 0.0) / self.largest
+
+    def prices(self, rate: float) -> Any:
+        """The kappa of every tilt: of the penalty of a pull."""
+        return np.log1p(rate * np.expm1(TILTS))
 
 
 def _prices(rate: float) -> Any:
@@ -370,14 +408,16 @@ def _rates(
     refuted: list[tuple[int, int]] = []
     for arm in np.flatnonzero(totals.any(axis=1)).tolist():
         for m in range(limited):
-            base, penalty = float(amounts[arm, m]), float(totals[arm, 2 + m])
-            low[arm, m] = min(rate_at_least(base, penalty, each), UNKNOWN)
+            base = task.limit_kinds[m].unit.pick(0.0, 1.0, -1.0)
+            seen = base, float(amounts[arm, m]), float(totals[arm, 2 + m])
+            low[arm, m] = min(rate_at_least(*seen, each), UNKNOWN)
             if low[arm, m] > high[arm, m]:
                 refuted.append((arm, m))
                 high[arm, m] = UNKNOWN
-            high[arm, m] = max(rate_at_most(base, penalty, each, high[arm, m]), low[arm, m])
+            high[arm, m] = max(rate_at_most(*seen, each, high[arm, m]), low[arm, m])
     if task.safe_arm is not None:
-        for m, rate in enumerate(task.normal_safe_rates.tolist()):
+        declared = np.fmin(task.normal_safe_rates, task.known_safe_rates)
+        for m, rate in enumerate(declared.tolist()):
             if low[task.safe_arm, m] <= rate:
                 high[task.safe_arm, m] = min(high[task.safe_arm, m], rate)
             elif (task.safe_arm, m) not in refuted:
@@ -442,15 +482,14 @@ def _row(
         chance = if_safe = float(rest.broken)
     elif sure and isinstance(controller.policy, GuardedResolve):
         guard = controller._state.scratch.guard
-        left = rest.limit * rest.budget - rest.penalty
-        chance = chance_allowed(guard, m, rest.left, left) + float(guard.doubt[m])
+        chance = chance_allowed(guard, controller._state.record, m) + float(guard.doubt[m])
         promised = bool(guard.made[m])
     rate = rest.rate
     return LimitOutlook(
         name=task.limit_names[m],
         limit=task.limit_values[m],
         penalty=rest.penalty * task.scales.penalties[m],
-        chance=min(chance, 1.0),
+        chance=min(float(chance), 1.0),
         chance_if_safe=min(if_safe, 1.0),
         promised=promised,
         rate=None if rate is None else rate * unit,

@@ -40,10 +40,11 @@ def promise_of(controller: Controller) -> str | None:
     """What remains of a promise that rests on a safe arm; None where there is no such promise."""
     if not isinstance(controller.policy, GuardedResolve):
         return None
-    guard, (left, *allowed) = controller._state.scratch.guard, controller._state.record.remaining
-    limits = []
-    for m, rest in enumerate(allowed):
-        chance = chance_allowed(guard, m, left, rest) + float(guard.doubt[m])
-        name, broken = controller.task.limit_names[m], rest < -1e-9
-        limits.append(PromisedLimit(name, min(chance, 1.0), bool(guard.made[m]), broken))
+    guard, state, limits = controller._state.scratch.guard, controller._state.record, []
+    for m, name in enumerate(controller.task.limit_names):
+        chance = chance_allowed(guard, state, m) + float(guard.doubt[m])
+        left, rest = state.remaining[0], state.remaining[1 + m]
+        if state.bases[m]:  # per pull or reward: what counts is the slack at the end
+            rest = rest - state.limits[m] * left if left < 0.0 else 0.0
+        limits.append(PromisedLimit(name, min(chance, 1.0), bool(guard.made[m]), rest < -1e-9))
     return promise_words(controller.policy.risk, limits)

@@ -26,7 +26,7 @@ from tightrope.policies.base import (
     set_up,
 )
 from tightrope.policies.choice import ChoicePolicy, carried_fields
-from tightrope.policies.parts.watch import HEAD, WATCH_SLOTS
+from tightrope.policies.parts.watch import watch_units
 from tightrope.policies.state import record_fields
 from tightrope.problem import Problem, Task
 
@@ -191,9 +191,8 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
         unmoved, sums["remaining"] * left, start - (before - sums["remaining"] * left)
     )
     unit = np.array([1.0, *scale])  # of a pull in a window
-    if new.setup.watch:  # of the buckets of an arm that is watched
-        bucket = np.concatenate(list(units.values()))
-        unit = np.concatenate([np.ones(HEAD), np.tile(bucket, WATCH_SLOTS)])
+    if new.setup.watch:  # of the numbers of an arm that is watched
+        unit = watch_units(*units.values())
     _move(old["history"], unit, new["history"])
 
 

@@ -72,15 +72,16 @@ class ReportForm:
 
         Raises an error that names what is wrong.
         """
-        found = []
-        for value, (name, most, bound, known) in zip(given, self._values[arm], strict=True):
-            number = value if type(value) is float else _as_number(value, known)
+        found = list(given)
+        for place, (name, most, bound, known) in enumerate(self._values[arm]):
+            number = value = given[place]
+            if type(value) is not float:
+                number = found[place] = _as_number(value, known)
             if number is None or not 0.0 <= number <= bound:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
             if known is not None and not math.isclose(number, known, rel_tol=1e-9):
                 what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
                 raise InputError(f"{what}: must be {known:g}, which is known; or leave it out")
-            found.append(number)
         return found
 
     def all_penalties(self, arm: int, values: Sequence[float]) -> list[float]:
@@ -113,10 +114,11 @@ def _as_number(value: Any, known: float | None) -> float | None:
     """A number as a float, or what is ``known`` if it is left out; None for anything else."""
     if value is None:
         return known
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if type(value) is not int and not isinstance(value, Real | np.bool_):
-        return None
+    if type(value) is not int:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
+        if not isinstance(value, Real | np.bool_):
+            return None
     try:
         return float(value)
     except OverflowError:

@@ -16,7 +16,7 @@ from tightrope.errors import InputError
 from tightrope.kernels.run_state import RunState, aligned_copy
 from tightrope.kernels.spec import SCAN, Spec
 from tightrope.live.beside import Beside
-from tightrope.live.old_snapshots import read_old
+from tightrope.live.old_snapshots import read_old, with_coins
 from tightrope.live.rebuild import with_sieve
 from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
@@ -25,8 +25,8 @@ from tightrope.version import __version__
 __all__ = ["pack", "task_of", "unpack"]
 
 MAGIC = b"tightrope controller\n"
-FORMAT = 4  # version of the format
-OLD = (2, 3)  # versions that are read too
+FORMAT = 5  # version of the format
+OLD = (2, 3)  # versions that are read too, as is 4
 
 
 def pack(
@@ -102,11 +102,13 @@ def task_of(saved: bytes) -> Task:
 def _unpacked(
     head: dict[str, Any], block: npt.NDArray[np.uint8], policy: Policy | None
 ) -> tuple[Any, ...]:
-    if head["format"] not in (*OLD, FORMAT):
+    if head["format"] not in (*OLD, 4, FORMAT):
         raise InputError(f"snapshot: format {head['format']!r} must be {OLD[0]} to {FORMAT}")
     task = Task.from_toml(head["task"])
-    found = policy.for_task(task) if policy else _policy(head)
-    (_, name), given = head["policy"], type(found).__qualname__
+    found, (_, name) = policy or _policy(head), head["policy"]
+    if type(found).__qualname__ != name:  # one that was made before a promise could be goes on
+        found = found.for_task(task)
+    given = type(found).__qualname__
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
         raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
@@ -119,6 +121,8 @@ def _unpacked(
     else:
         spec = Spec(policy=type(found), dtype=np.dtype(head["dtype"]).type, **head["spec"])
         state = RunState(spec, aligned_copy(block))
+    if head["format"] == 4:
+        state = with_coins(state, task, budget)
     if envelope:
         state = with_sieve(state, task, found, budget)
     if len(state["totals"]) != task.arm_count or not -1 <= arm < task.arm_count:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import astuple
 
 from tightrope.live.core import Core
-from tightrope.live.events import Row, event_of, when
+from tightrope.live.events import Row, event_of, new, when
 from tightrope.live.kinds import Amended, Asked, Body, Expired, Quarantined, Told, Voided
 from tightrope.live.ledger import Open
 
@@ -53,9 +53,10 @@ class Ticket(NamedTuple):
     @classmethod
     def of(cls, core: Core, id: str, found: Open) -> Ticket:
         """The ticket of this id, in flight or past."""
+        arm = found.arm
         reserved = core.ledger.accounts[0].amount(found.reserved[0]) if found.reserved else 0.0
-        name, state = core.controller.arm_name(found.arm), found.state
-        return cls(id, name, found.arm, reserved, when(found.expires_at), state)
+        name, expires_at = core.controller.task.names[arm], when(found.expires_at)
+        return new(cls, (id, name, arm, reserved, expires_at, found.state))
 
     def table(self) -> dict[str, Any]:
         """As a JSON object has it."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from operator import neg
+from operator import neg, sub
 from typing import Any
 
 from tightrope.errors import (
@@ -47,7 +47,7 @@ from tightrope.live.kinds import (
     Told,
     Voided,
 )
-from tightrope.live.ledger import MOST_TICKS, NOTHING, Account, Open, moved
+from tightrope.live.ledger import MOST_TICKS, Account, Open, moved
 from tightrope.live.log import events_of
 from tightrope.live.stores import Turn
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
@@ -73,14 +73,12 @@ class Writer:
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
         self.drop = 0  # the last event to be removed, as it is archived
-        self._known: dict[str, list[Row]] = {}
+        self._known: dict[str, list[Row]] = {}  # all rows of tickets that were looked up
         flying = self.ledger.tickets
         if past := sorted({one for one in wanted if one not in flying and good_id(one)}):
             self._known = {ticket: [] for ticket in past}
             for row in turn.find(past):
                 self._known[row.ticket or ""].append(row)
-        self._mine: dict[str, list[Row]] = {}  # this turn's rows by ticket
-        self._sorted = 0  # how many of them are there
         self.overflow = 0  # refused reports that were not kept
 
     def emit(
@@ -92,12 +90,14 @@ class Writer:
         chosen: bool = False,
     ) -> int:
         """Follow an event, then keep it for the log; returns its number."""
-        seq, text = self.ledger.seq + 1, text_of(body)
-        row = stored(self.hash, seq, self.now, body.kind, ticket, self.who, VERSION, text)
-        event = Event(seq, self.now, body.kind, ticket, self.who, VERSION, body, row.hash)
-        self.core.follow(event, chosen)
+        seq, at, kind, who = self.ledger.seq + 1, self.now, body.kind, self.who
+        row = stored(self.hash, seq, at, kind, ticket, who, VERSION, text_of(body))
+        own = row.hash
+        self.core.follow(Event(seq, at, kind, ticket, who, VERSION, body, own), chosen)
         self.rows.append(row)
-        self.hash = row.hash
+        if ticket in self._known:
+            self._known[ticket].append(row)
+        self.hash = own
         if note:
             self.notes[seq] = note
         return seq
@@ -116,15 +116,13 @@ class Writer:
 
     def past(self, ticket: str) -> Past | None:
         """A ticket that is not in flight, from the log and from this turn."""
-        if not good_id(ticket):
-            return None
-        if ticket not in self._known:
-            self._known[ticket] = self.turn.find([ticket])
-        for row in self.rows[self._sorted :]:
-            if row.ticket is not None:
-                self._mine.setdefault(row.ticket, []).append(row)
-        self._sorted = len(self.rows)
-        return Past.of_rows([*self._known[ticket], *self._mine.get(ticket, ())])
+        rows = self._known.get(ticket)
+        if rows is None:
+            if not good_id(ticket):
+                return None
+            mine = [row for row in self.rows if row.ticket == ticket]
+            rows = self._known[ticket] = [*self.turn.find([ticket]), *mine]
+        return Past.of_rows(rows)
 
     # Decisions.
 
@@ -225,7 +223,7 @@ class Writer:
         if past is not None and past.state == "told":
             self._told_again(ticket, past, body, (cost, reward, penalty))
         else:
-            self._take(ticket, found, body)
+            self._take(ticket, found, past, body)
 
     def _acted(self, arm: int | str, decided: int) -> int:
         """The arm that was pulled; it may be another one where another system acts."""
@@ -242,27 +240,29 @@ class Writer:
         text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
         raise self._refused(ConflictError, None, text, ticket, *report)
 
-    def _take(self, ticket: str, found: Open, body: Told) -> None:
-        settled = body.settled
-        reserved = found.reserved or [0] * len(settled)
-        if isinstance(found, Past):
-            body.was = found.state
-            if found.state in ("expired", "quarantined"):
-                body.undone, body.corrected = list(reserved), list(found.refused)
-        moves: list[int] = []
-        for spent, held, undone in zip(settled, reserved, body.undone or NOTHING, strict=False):
-            moves += (0, spent - undone, 0 if body.was else -held)
-            if spent > held and self.core.settings.reserves:
+    def _take(self, ticket: str, found: Open, past: Past | None, body: Told) -> None:
+        reserves, moves = self.core.settings.reserves, list[int]()
+        reserved = found.reserved or (0,) * len(body.settled)
+        for account, spent in enumerate(body.settled):
+            held = reserved[account]
+            moves += 0, spent, -held
+            if spent > held and reserves:
                 body.over = True
         body.moves = moves
-        body.over = body.over or body.was == "voided"
-        self._settle(body, ticket)
+        if past is not None:  # nothing is reserved for it any more
+            paid: Iterable[int] = body.settled
+            body.was, body.over = past.state, body.over or past.state == "voided"
+            if past.state in ("expired", "quarantined"):
+                body.undone, body.corrected = list(reserved), list(past.refused)
+                paid = map(sub, paid, reserved)
+            body.moves = moved(spent=paid)
+        self.emit(body, ticket)
+        if body.over:
+            self._act_on_overrun(body, ticket)
 
-    def _settle(self, body: Told | Amended, ticket: str, note: str | None = None) -> None:
-        """Emit what moves the money of a ticket: the one place where an overrun is acted on."""
-        self.emit(body, ticket, note=note)
-        pauses = self.core.settings.on_overrun == "pause" and self.ledger.paused is None
-        if body.over and pauses:
+    def _act_on_overrun(self, body: Told | Amended, ticket: str) -> None:
+        """Pause after an overrun, unless the campaign goes on at one."""
+        if self.core.settings.on_overrun == "pause" and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
             if short or getattr(body, "was", None) != "voided":
                 self.emit(Paused("overrun"), ticket)
@@ -325,7 +325,9 @@ class Writer:
         _require_text(note, "note")
         body = self._amendment(ticket, cost, penalty)
         if body is not None:
-            self._settle(body, _plain(ticket), note)
+            self.emit(body, _plain(ticket), note=note)
+            if body.over:
+                self._act_on_overrun(body, _plain(ticket))
 
     def _amendment(self, ticket: str, cost: Any, penalty: Any) -> Amended | None:
         """What an amendment moves; None if nothing."""

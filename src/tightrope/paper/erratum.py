@@ -19,7 +19,7 @@ from tightrope.report.panels import (
     optimum_line,
     stationary_line,
 )
-from tightrope.results import Floats
+from tightrope.runs import Floats
 from tightrope.statistics import wilson
 
 __all__ = ["ERRATUM"]

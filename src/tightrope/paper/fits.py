@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from tightrope.results import Floats
+from tightrope.runs import Floats
 from tightrope.statistics import NORMAL_95, standard_error
 
 __all__ = ["FEWEST", "Fit", "power_law"]

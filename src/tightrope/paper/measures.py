@@ -20,7 +20,7 @@ from tightrope.paper.fits import FEWEST, Fit, power_law
 from tightrope.paper.tracks import Track, tracks
 from tightrope.policies import LyOff, LyOn, Policy, Stationary
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
-from tightrope.results import Floats
+from tightrope.runs import Floats
 from tightrope.statistics import Estimate, estimate, standard_error
 from tightrope.theory.formulas import (
     TheoryConstants,

@@ -19,7 +19,7 @@ from tightrope.paper.base import Evidence
 from tightrope.policies import Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
-from tightrope.results import Floats, Runs
+from tightrope.runs import Floats, Runs
 
 __all__ = ["Track", "tracks"]
 

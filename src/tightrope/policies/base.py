@@ -68,9 +68,10 @@ class Setup:
     the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
     is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
     before a pull is added (see ``forgetting``). ``watch``: the chance of a false alarm with which
-    arms are watched for change (see ``parts.watch``), 0 if they are not. ``bases`` [M]: what the
-    limits are per, empty if all are per unit of cost; ``set_up`` fills it in, and appends the
-    limits to the constants, but for a choice policy, whose state has them.
+    arms are watched for change (see ``parts.watch``), 0 if they are not, in blocks of
+    ``watch_block`` pulls. ``bases`` [M]: what the limits are per, empty if all are per unit of
+    cost; ``set_up`` fills it in, and appends the limits to the constants, but for a choice policy,
+    whose state has them.
 
     >>> Setup(constants=(0.5,), allowance=(0.8,), explore=3).forgets
     False
@@ -84,6 +85,7 @@ class Setup:
     window: int = 0
     fade: float = 1.0
     watch: float = 0.0
+    watch_block: int = 1
     bases: tuple[float, ...] = ()
 
     @property
@@ -91,13 +93,13 @@ class Setup:
         """Whether the policy forgets or discounts old pulls."""
         return self.window > 0 or self.fade < 1.0 or self.watch > 0.0
 
-    def history(self, arms: int, penalties: int) -> int:
-        """How many numbers of past pulls a run keeps."""
+    def history(self, arms: int, penalties: int) -> npt.NDArray[np.float64]:
+        """The numbers of past pulls that a run keeps, at its start."""
         if self.watch > 0.0:
-            from tightrope.policies.parts.watch import watch_numbers
+            from tightrope.policies.parts.watch import fresh_watch
 
-            return watch_numbers(arms, penalties)
-        return self.window * (3 + penalties)
+            return fresh_watch(arms, penalties, self.watch_block)
+        return np.zeros(self.window * (3 + penalties))
 
     @property
     def forgetting(self) -> float:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from tightrope.policies.base import Constants, Setup
-from tightrope.policies.parts.guard import Guard, allows, constants_of, open_guard, settle
+from tightrope.policies.parts.guard import (
+    Guard,
+    allows,
+    constants_of,
+    largest_cost,
+    open_guard,
+    settle,
+)
 from tightrope.policies.resolve import Resolve, ResolveScratch
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
@@ -31,13 +38,13 @@ _, _choose_for_one, _renew_for_one = Resolve.functions(1)
 _choose_for_many = Resolve.functions(2)[1]
 
 
-def _kept(state: State, guard: Guard, row: int) -> int:
+def _kept(constants: Constants, state: State, guard: Guard, row: int) -> int:
     """The arm, or the safe one if the guard does not allow it."""
     safe, others = int(guard.safe[0]), 0.0
     if state.flying[0] > 0.0:
         for one in rows(state):
             others += state.flight[one] if one != safe else 0.0
-    if row == safe or allows(guard, others):
+    if row == safe or allows(guard, state, others, largest_cost(constants)):
         return row
     return safe
 
@@ -45,13 +52,15 @@ def _kept(state: State, guard: Guard, row: int) -> int:
 def _guarded_for_one(
     constants: Constants, state: State, scratch: GuardedBeliefs, words: Array
 ) -> int:
-    return _kept(state, scratch.guard, _choose_for_one(constants, state, scratch.beliefs, words))
+    row = _choose_for_one(constants, state, scratch.beliefs, words)
+    return _kept(constants, state, scratch.guard, row)
 
 
 def _guarded_for_many(
     constants: Constants, state: State, scratch: GuardedBeliefs, words: Array
 ) -> int:
-    return _kept(state, scratch.guard, _choose_for_many(constants, state, scratch.beliefs, words))
+    row = _choose_for_many(constants, state, scratch.beliefs, words)
+    return _kept(constants, state, scratch.guard, row)
 
 
 def _learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
@@ -94,7 +103,8 @@ class GuardedResolve(Resolve):
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The arm that ``resolve`` would pull, or the safe one."""
-        return _kept(state, scratch.guard, _choose(constants, state, scratch.beliefs, words))
+        row = _choose(constants, state, scratch.beliefs, words)
+        return _kept(constants, state, scratch.guard, row)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:

@@ -13,10 +13,11 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -78,7 +79,7 @@ def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
 # Policies that a store names: what is in a store may come from somebody else.
 
 _trusted: dict[str, type[Policy]] = {}  # by the names of their classes
-_digests: dict[str, str] = {}  # SHA-256 of files, by the names of the modules loaded from them
+_digests: dict[str, str] = {}  # SHA-256 of the code of modules, by the modules' names
 
 
 def trust_policy(text: str) -> None:
@@ -93,41 +94,77 @@ def lasting(text: str) -> str:
     return f"{os.path.abspath(place)}.py:{rest}" if found else text
 
 
-def code_of(kind: type[Policy]) -> str:
-    """The SHA-256 of the file that a policy's class was loaded from; "" if from none."""
-    return _digests.get(kind.__module__, "")
+def code_of(kind: type[Policy], text: str) -> str:
+    """The SHA-256 of the code that ``text`` names and ``kind`` was loaded from; "" if unknown."""
+    place = _split(text)[0].rpartition(":")[0]
+    return _digests.get(kind.__module__ if place.endswith(".py") else place, "")
 
 
 def stored_policy(text: str, digest: str) -> Policy:
-    """The policy that a store names; ``digest``: of its file, as recorded with it, or "".
+    """The policy that a store names; ``digest``: of its code, as recorded with it, or "".
 
     Code is run only if it runs here already, if it was trusted, or if it is in the same absolute
-    file with the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
+    files with the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
     """
     name, rest = _split(text)
     place, colon, kind = name.rpartition(":")
     if kind in _trusted and colon:
         return _made(text, name, rest, _trusted[kind])
-    if colon:
+    if colon and place not in sys.modules:
         _require_same_code(place, kind, digest)
     return parse_policy(text)
 
 
 def _require_same_code(place: str, kind: str, digest: str) -> None:
-    """Raise unless a module runs here already, or a file is the one that was recorded."""
-    ask = f"if you trust it, add --trust-policy {place}:{kind} (in Python: policy=)"
-    if not place.endswith(".py"):
-        if place not in sys.modules:
-            raise PolicyError(f"the store names the module {place!r}; it is not run; {ask}")
-        return
-    found = hashlib.sha256(read_file(place, "policy file", error=PolicyError)).hexdigest()
-    if os.path.isabs(place) and found == digest:
-        return
+    """Raise unless a file or a module is the one that was recorded."""
+    if place.endswith(".py"):
+        what = f"the policy file {place!r}"
+        found = hashlib.sha256(read_file(place, "policy file", error=PolicyError)).hexdigest()
+    else:
+        what, found = f"the module {place!r}", _module_digest(place)
     reason = f"the recorded one is {digest[:12]}" if digest else "none is recorded"
-    if not os.path.isabs(place):
+    if not found:
+        reason = "it is not found here as a file"
+    elif place.endswith(".py") and not os.path.isabs(place):
         reason = "its path is not absolute"
-    what = f"the store names the policy file {place!r}, SHA-256 {found[:12]}"
-    raise PolicyError(f"{what}; it is not run, because {reason}; {ask}")
+    elif found == digest:
+        return
+    ask = f"if you trust it, add --trust-policy {place}:{kind} (in Python: policy=)"
+    which = f", SHA-256 {found[:12]}" if found else ""
+    raise PolicyError(f"the store names {what}{which}; it is not run, because {reason}; {ask}")
+
+
+def _module_digest(module: str) -> str:
+    """A SHA-256 of the files that an import of a module runs, with their absolute paths.
+
+    These are the module's own file and the ``__init__`` files of the packages that it is in. None
+    of them is run here. "" if one is not found, or is no file.
+    """
+    files, place = hashlib.sha256(), None
+    _look_here()
+    try:
+        for end in re.finditer(r"\.|$", module):
+            name = module[: end.start()]
+            spec = _located(name, place)
+            if spec is None or not (spec.has_location or spec.submodule_search_locations):
+                return ""
+            if spec.has_location:  # else a package without an __init__
+                origin = os.path.abspath(spec.origin or "")
+                content = read_file(origin, "policy module", error=PolicyError)
+                files.update(f"{origin}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+            place = getattr(sys.modules.get(name), "__path__", spec.submodule_search_locations)
+    except (PolicyError, ImportError, KeyError, ValueError):  # importlib's, for what has no file
+        return ""
+    return files.hexdigest()
+
+
+def _located(name: str, place: Sequence[str] | None) -> ModuleSpec | None:
+    """Where a module is; ``place``: the folders of the package that it is in."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__spec__", None)
+    if "." not in name:
+        return importlib.util.find_spec(name)
+    return PathFinder.find_spec(name, place) if place else None
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -198,10 +235,17 @@ def _file_module(path: str) -> ModuleType:
 
 
 def _import(module: str, name: str) -> ModuleType:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # find modules in the working folder, as python -m does
+    _look_here()
+    if module not in _digests:
+        _digests[module] = _module_digest(module)
     with _importing(f"policy {name!r} cannot be imported"):
         return importlib.import_module(module)
+
+
+def _look_here() -> None:
+    """Find modules in the working folder, as ``python -m`` does."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 @contextmanager

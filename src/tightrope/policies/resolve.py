@@ -77,6 +77,7 @@ LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
 RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
+MOST_IN_A_BLOCK = 1_000_000  # pulls that count as one
 WIDE, WIDER = 0.02, 2.0  # in this share of the steps draws are so many times wider
 
 
@@ -110,7 +111,9 @@ class Resolve(ChoicePolicy):
     ``mu_min``: a lower bound on the mean costs, in units of the largest cost, that no sample goes
     below; ``None`` if nothing is known. For arms that change, ``window0`` or ``discount0``: beliefs
     come from about so many times sqrt(B log B) pulls, see ``forgetting``; or ``watch``: the chance
-    of a false alarm per arm with which arms are watched, and believed anew from when they changed.
+    of a false alarm per arm with which arms are watched, and believed anew from when they changed;
+    ``watch_block``: how many pulls of an arm in a row count as one there, where an outcome
+    resembles the last one (see ``parts.watch``).
 
     >>> Resolve(risk=0.01).label  # its name in the shell
     'resolve:risk=0.01'
@@ -121,6 +124,7 @@ class Resolve(ChoicePolicy):
     window0: float | None = None
     discount0: float | None = None
     watch: float | None = None
+    watch_block: float = 1
 
     name = "resolve"
     summary = "re-solves the best mixture of sampled arms against what is left"
@@ -140,6 +144,11 @@ class Resolve(ChoicePolicy):
         require_forgetting(self)
         self.require_number("watch", 0.0, open_low=True, optional=True)
         self.require("watch", "a number between 0 and 1, or none", (self.watch or 0.0) < 1.0)
+        self.require_number("watch_block", 1.0)
+        whole = self.watch_block % 1 == 0 and self.watch_block <= MOST_IN_A_BLOCK
+        self.require("watch_block", f"a whole number from 1 to {MOST_IN_A_BLOCK:,}", whole)
+        idle = self.watch is None and self.watch_block > 1
+        self.require("watch_block", "1 where arms are not watched", not idle)
         forgets = (self.window0, self.discount0) != (None, None)
         self.require("watch", "none where pulls are forgotten", self.watch is None or not forgets)
 
@@ -148,7 +157,7 @@ class Resolve(ChoicePolicy):
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not known.not_per_cost and not known.scales.grow
+        limited = known.penalty_count and not known.scales.grow and not known.stated.not_safe
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
         return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -163,6 +172,7 @@ class Resolve(ChoicePolicy):
             window=window,
             fade=fade,
             watch=self.watch or 0.0,
+            watch_block=int(self.watch_block),
             warning=self._no_promise(task),
         )
 
@@ -171,10 +181,8 @@ class Resolve(ChoicePolicy):
         if self.risk is None or task.safe is None:
             return None
         aimed, guard = f"risk = {self.risk:g} is aimed at only", "the guard of a safe arm"
-        if which := task.not_per_cost:
-            return (
-                f"policy resolve: {which}: {guard} is for limits per unit of cost, so that {aimed}"
-            )
+        if which := task.not_safe:
+            return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so that {aimed}"
         if task.scales.grow:
             return f"policy resolve: {guard} rests on scales that do not grow, so that {aimed}"
         for name in ("window0", "discount0", "watch"):

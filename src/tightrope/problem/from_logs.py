@@ -23,6 +23,7 @@ class LogOptions(TypedDict, total=False):
     cost: Required[str | float]
     reward: Required[str | float]
     penalty: str | Sequence[str] | Mapping[str, str] | None
+    propensity: str | None
     limits: Mapping[str, float | str | Kind] | None
     scales: Scales | Mapping[str, float] | None
     name: str
@@ -47,8 +48,9 @@ class FromLogs:
         of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns, or a
         number for all rows (a request costs 1). ``penalty``: the columns of the penalties, whose
         names are those of their limits, or columns by the limits' names; by default the limits'
-        names. ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with
-        all its outcomes.
+        names. ``propensity``: the column with the probability of each choice, in (0, 1].
+        ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with all its
+        outcomes; with propensities in proportion to 1 / propensity.
 
         ``scales``: the largest possible outcomes, a ``Scales`` or some by name (cost, reward, the
         limits' names); by default the largest ones seen, rounded up to a short number.

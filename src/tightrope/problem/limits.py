@@ -32,7 +32,7 @@ TEXT = re.compile(  # a number or a percentage, what it is per, and whether it i
     r"([^\s/%]+)\s*(%?)\s*(?:(?:/|per)\s*(?:unit\s+of\s+)?(\w+)|in\s+(total))?(,\s*hard)?"
 )
 SHARE_TEXT = re.compile(  # which bound, a number or a percentage, of what, and the arms
-    r"at\s+(least|most)\s+([^\s%]+)\s*(%?)\s+(?:of\s+(pull|cost|reward)s?\s+)?for\s+(.+)"
+    r"at\s+(least|most)\s+([^\s%]+)\s*(%?)\s+(?:of\s+(?:the\s+)?(pull|cost|budget|reward)s?\s+)?for\s+(.+)"
 )
 Value = TypeVar("Value")
 Own = TypeVar("Own", bound="_Based")
@@ -239,7 +239,8 @@ class Share(_Based):
     """At least, or at most, a share of the pulls, the cost or the reward is that of some arms.
 
     There is nothing to learn about it and nothing to tell: the penalty of a pull is its ``per`` if
-    the arm is not among ``arms`` (``at_least``), or if it is (``at_most``).
+    the arm is not among ``arms`` (``at_least``), or if it is (``at_most``). ``per="cost"`` is a
+    share of the budget: what is left of the budget at the end counts as not spent on those arms.
 
     >>> Share(["newcomer"], at_least=0.2)
     Share(['newcomer'], at_least=0.2)
@@ -288,7 +289,7 @@ class Share(_Based):
     @property
     def words(self) -> str:
         """It in words, without the number."""
-        what = "of pulls" if self.per == "pull" else f"of {self.per}"
+        what = {"pull": "of pulls", "cost": "of the budget", "reward": "of the reward"}[self.per]
         return f"{what} for all but {', '.join(self.arms)}" if self.at_least else what
 
     def weights(self, names: Sequence[str]) -> list[float]:
@@ -333,6 +334,8 @@ def as_written(value: object) -> object:
     (Limit(0.05), Limit(total=30.0))
     >>> as_written("at least 20% of pulls for Ada, Bo")
     Share(['Ada', 'Bo'], at_least=0.2)
+    >>> as_written("at most 30% of the budget for opus")
+    Share(['opus'], at_most=0.3, per='cost')
     """
     if not isinstance(value, str):
         return value
@@ -353,7 +356,8 @@ def _share_of_text(
     text: str, bound: str, number: str, percent: str, per: str | None, arms: str
 ) -> Share:
     share: Any = {f"at_{bound}": _amount(text, number, percent)}
-    return Share([arm.strip() for arm in arms.split(",")], **share, per=per or "pull")
+    per = "cost" if per == "budget" else per or "pull"
+    return Share([arm.strip() for arm in arms.split(",")], **share, per=per)
 
 
 def _limit_of_text(text: str) -> float | Limit:

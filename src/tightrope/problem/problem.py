@@ -69,7 +69,8 @@ class Problem(Known, FromLogs):
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
     penalties are in the same order or by the same names. ``changes``: how the arms' laws change
     while the budget is spent, in order; none by default. ``absent``: arms that cannot be pulled
-    before the first change. ``task`` is what a learning policy sees;
+    before the first change. ``caveat``: what to know of the log that the arms are from, or "".
+    ``task`` is what a learning policy sees;
     ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not; ``costs``,
     ``known`` and ``skip`` are true.
 
@@ -93,6 +94,7 @@ class Problem(Known, FromLogs):
     costs: Named[float] | None
     known: Named[Named[float]]
     skip: str | None
+    caveat: str
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
@@ -116,6 +118,7 @@ class Problem(Known, FromLogs):
         known: Mapping[str, Mapping[str, float]] = NOTHING,
         skip: str | int | None = None,
         absent: Sequence[str] = (),
+        caveat: str = "",
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         arms = as_arms(arms)
@@ -131,8 +134,11 @@ class Problem(Known, FromLogs):
             changes=(),
             absent=(),
             **{key: getattr(task, key) for key in declared},
+            caveat=caveat,
             _known=task,
         )
+        if not isinstance(caveat, str):
+            raise ProblemError(f"caveat = {shown(caveat)}: must be a text")
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
         self.__dict__["absent"] = self._absent(absent)
@@ -286,10 +292,12 @@ class Problem(Known, FromLogs):
         If the arms change, these are the moments of the arms at the start; see ``phases``.
         """
         if self.told_odds is not None:
-            means = self.told_odds / self._known.told_scales
-        else:
-            means = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
-            means /= self._known.told_scales
+            return self.moments_of(self.told_odds)
+        return self.moments_of([[law.mean for law in arm.marginals()] for arm in self.arms])
+
+    def moments_of(self, told: npt.ArrayLike) -> Moments:
+        """The moments of arms with other means of what is told, [K, C], in the user's units."""
+        means = np.asarray(told, np.float64) / self._known.told_scales
         columns, constants = self.columns
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
         penalties = np.where(columns < 0, constants, found)[:, 2:].copy()

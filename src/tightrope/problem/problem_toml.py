@@ -147,7 +147,7 @@ def read_problem(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[dict[str, Any], FileOfRows | None]:
     """The arguments of a problem in a TOML table, and what the table says about rows elsewhere."""
-    known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", *FACT_KEYS))
+    known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", "caveat", *FACT_KEYS))
     if holds_task(table):
         raise ProblemError(
             "arms have only names, so it is a task; simulating needs the laws: cost, reward"
@@ -174,6 +174,7 @@ def read_problem(
         "arms": read_arms(table.get("arms", []), "arms", laws),
         "changes": tuple(_read_changes(table.get("changes", []), laws)),
         "absent": table.get("absent", ()),
+        "caveat": table.get("caveat", ""),
     }
     if reader is not None:
         reader.require_end()
@@ -217,7 +218,7 @@ def problem_text(problem: Problem, file: str | None = None) -> str:
     ``file`` is "" where the text does not say where they are.
     """
     task, counts = problem.stated, file is not None
-    head = task.head_table() | {"absent": list(problem.absent)}
+    head = task.head_table() | {"absent": list(problem.absent), "caveat": problem.caveat}
     if file is not None:
         weighted = any(one[0].weights is not None for one in problem.observed_columns())
         head["rows"] = FileOfRows(problem.rows_digest, file, weighted).table()

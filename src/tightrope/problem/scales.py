@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.limits import Kind
@@ -50,6 +50,17 @@ class Scales:
     penalty: float | Sequence[float] | Mapping[str, float] = ()
     grow: bool | Sequence[str] | Mapping[str, float] = ()
 
+    def __new__(cls, *given: Any, **named: Any) -> Scales:
+        """Remember whether a scale of costs was given, also if it is the default."""
+        made = super().__new__(cls)
+        made.__dict__["_said"] = bool(given) or "cost" in named
+        return made
+
+    @property
+    def says_cost(self) -> bool:
+        """Whether a scale of costs was given, be it the default."""
+        return bool(self.__dict__["_said"])
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", _one_or_more(self.penalty, "scale of", "penalty"))
         if not isinstance(self.grow, bool):
@@ -85,7 +96,13 @@ class Scales:
             if limit.of is not None:
                 in_order[m] = 1.0 if limit.of == "pull" else getattr(self, limit.of)
         grow = self._growing({name for name in names if limits[name].of is None}, names)
-        return replace(self, penalty=tuple(in_order), grow=grow)
+        return self.changed(penalty=tuple(in_order), grow=grow)
+
+    def changed(self, **changes: Any) -> Scales:
+        """The same with other values; a scale of costs that was not given is still not given."""
+        made = replace(self, **changes)
+        made.__dict__["_said"] = self.says_cost
+        return made
 
     def _growing(self, own: set[str], names: tuple[str, ...]) -> Named[float]:
         """The caps of the scales that grow, by channel; limits ``own`` have a penalty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -125,7 +125,7 @@ class Task(Known):
             for name, scale in zip(self.limit_names, scales.penalties, strict=True)
         ]
         widest = max([scales.cost, *costs.values()]) if scales.cost == 1.0 else scales.cost
-        return replace(scales, cost=widest, penalty=tuple(penalties))
+        return scales.changed(cost=widest, penalty=tuple(penalties))
 
     def _check_limits(self) -> None:
         if self.depends_on_budget:
@@ -198,6 +198,30 @@ class Task(Known):
         limits = zip(self.limit_names, self.limit_values, self.normal_limits, strict=True)
         rates = [c * (self.safe_rates.get(name, limit) / limit) for name, limit, c in limits]
         return np.asarray(rates, dtype=np.float64)
+
+    @cached_property
+    def known_safe_rates(self) -> Floats:
+        """The safe arm's penalty rates that follow from what is known, normalised, [M]; else nan.
+
+        A known penalty per pull, and a share of what the limit is per.
+
+        >>> Task(["a", "b"], {"new": "at least 20% for b"}, safe="a").known_safe_rates.tolist()
+        [1.0]
+        """
+        rates = np.full(self.penalty_count, np.nan)
+        if (safe := self.safe_arm) is not None:
+            for m, limit in enumerate(self.limit_kinds):
+                if limit.unit.channel == "pull" and self.normal_known[safe, 2 + m] >= 0.0:
+                    rates[m] = self.normal_known[safe, 2 + m]
+                elif limit.of == limit.unit.channel:
+                    rates[m] = self.weights[safe, m]
+        return rates
+
+    @property
+    def not_safe(self) -> str:
+        """The first limit that the safe arm is known to break by itself, as messages show it."""
+        broken = np.flatnonzero(self.known_safe_rates > self.normal_limits * _ROUNDING)
+        return self.limit_text(int(broken[0])) if len(broken) else ""
 
     @cached_property
     def normal_expected(self) -> Floats:
@@ -288,13 +312,14 @@ class Task(Known):
             penalties = dict(zip(self.limit_names, scales.penalties, strict=True))
         table = {"cost": scales.cost, "reward": scales.reward, "penalty": penalties}
         caps = cast(Named[float], scales.grow)
+        unscaled = set(scales.channels) == {1.0} and not caps and not scales.says_cost
         if caps:
             table["grow"] = dict(caps)
         return {
             "name": self.name,
             "limit": [] if named else alone(values),
             "limits": dict(zip(self.limit_names, values, strict=True)) if named else {},
-            "scales": {} if set(scales.channels) == {1.0} and not caps else table,
+            "scales": {} if unscaled else table,
             "safe": self.safe,
             "safe_rates": dict(self.safe_rates),
             "expected": {arm: dict(means) for arm, means in self.expected.items()},

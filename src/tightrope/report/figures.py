@@ -115,7 +115,8 @@ def _in_notebook(figure: Figure) -> tuple[bytes, dict[str, int]]:
 
 def _settle(figure: Figure) -> None:
     """Compute the layout once, instead of once per file format."""
-    figure.draw_without_rendering()
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
     figure.set_layout_engine("none")
 
 

@@ -196,6 +196,7 @@ def _outlook_columns(outlook: Outlook) -> list[Column]:
         Column("between", [f"{five(one.low)} to {five(one.high)}" for one in rows]),
         Column("chance above", chances, five, bars=chances),
         Column("if only the safest", [one.chance_if_safe for one in rows], five),
+        *([Column("estimated", [one.estimate for one in rows], five)] if outlook.forward else []),
         texts("", [one.standing for one in rows], tones=tones),
     ]
     return columns if rows else []

@@ -17,7 +17,7 @@ from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.problem import Problem, channel_names
 from tightrope.report.rows import ReportRow, interval, mean, of_limits, optimum_rate
 from tightrope.report.styles import Style
-from tightrope.results import Floats
+from tightrope.runs import Floats
 from tightrope.statistics import quantile
 
 if TYPE_CHECKING:

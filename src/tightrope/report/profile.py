@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from tightrope.data.profile import MOST_ARMS, MOST_CHANNELS, ArmProfile, Profile
-from tightrope.formats import estimates, number
+from tightrope.data.profile import MOST_ARMS, MOST_CHANNELS, ArmProfile, LimitProfile, Profile
+from tightrope.formats import NOTHING, at_most, estimates, number
 from tightrope.names import in_table, in_text
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill
+from tightrope.statistics import Bounded, Estimate
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -18,6 +19,7 @@ __all__ = ["print_profile", "profile_page"]
 
 WIDTH, HEIGHT = 168, 40  # of a histogram, in pixels
 TEMPLATE = "profile.html.j2"
+TONES = {"yes": "good", "no": "bad", "unclear": "open"}
 MOST_PRINTED = 40  # arms in the printed table
 
 
@@ -55,10 +57,10 @@ def _verdict(found: Profile) -> list[str]:
         if one.lowest is not None:
             together = ""
             if len(found.limits) > 1 and one.lowest_together is not None:
-                together = f", {one.lowest_together:.4g} beside the other limits"
+                together = f", {_beside(one)} beside the other limits"
             lines.append(
                 f"limit {one.name} = {one.limit:g} {one.words}: the lowest that can be kept is"
-                f" {one.lowest:.4g} ({one.lowest_arm} alone){together}"
+                f" {_lowest(one)} ({one.lowest_arm} alone){together}"
             )
     if found.infeasible is not None:
         lines.append(f"not feasible: {found.infeasible}")
@@ -69,8 +71,9 @@ def _verdict(found: Profile) -> list[str]:
             if share > 0.0
         ]
         lines.append(
-            f"the best mixture that keeps the limits earns {found.reward_rate:.5g} per unit of"
-            f" cost; of its pulls {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
+            f"in the log, the best mixture that keeps the limits earns {found.reward_rate:.5g} per"
+            " unit of cost (`plan` allows for the luck of the best arms); of its pulls"
+            f" {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
         )
     return lines
 
@@ -93,6 +96,7 @@ def profile_page(found: Profile, title: str) -> str:
         ],
         pairs=[f"{one}, {two}" for one, two in combinations(few, 2)],
         limits=_limits(found),
+        tones=TONES,
     )
 
 
@@ -103,12 +107,27 @@ def _limits(found: Profile) -> Table:
     below += ["lowest beside the other limits"] * (len(found.limits) > 1)
     columns = [names("arm", arms + below)]
     for one in found.limits:
-        rates = one.rates[: len(arms)]
-        lowest = [one.limit, one.lowest, one.lowest_together][: len(below)]
-        tones = ["good" if rate <= one.limit else "bad" for rate in rates]
+        rates = list(map(_rate, one.rates[: len(arms)]))
+        lowest = [number(one.limit), _lowest(one), _beside(one)][: len(below)]
+        tones = [TONES[kept] for kept in one.kept[: len(arms)]]
         heading = f"{one.name} {one.words}"
-        columns.append(Column(heading, [*rates, *lowest], number, tones=tones + [""] * len(below)))
+        columns.append(Column(heading, [*rates, *lowest], tones=tones + [""] * len(below)))
     return Table(columns, ends=[False] * (len(arms) - 1) + [True] + [False] * len(below))
+
+
+def _rate(rate: Estimate) -> str:
+    return at_most(rate) if isinstance(rate, Bounded) else number(rate.mean)
+
+
+def _lowest(one: LimitProfile) -> str:
+    """The lowest limit that can be kept; a dash if it depends on the budget."""
+    return NOTHING if one.lowest is None else _rate(min(one.rates, key=lambda rate: rate.mean))
+
+
+def _beside(one: LimitProfile) -> str:
+    """The same beside the other limits."""
+    same = one.lowest_together == one.lowest
+    return _lowest(one) if same else number(one.lowest_together)
 
 
 def _facts(found: Profile) -> list[tuple[str, str]]:

@@ -58,7 +58,8 @@ def _policies(data: Log | FullTable, found: Replay) -> Table:
         columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
     columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
     if not isinstance(data, FullTable):
-        columns.append(Column("rows used", [row.rows_used for row in rows], "{:.1%}".format))
+        used = [f"{row.rows_used:,.0f} of {row.rows_passed:,.0f}" for row in rows]
+        columns.append(Column("rows used", used))
     most = [_most_pulled(data.arms, row.pull_share) for row in rows]
     columns.append(names("most pulled", most))
     orders = f"{rows[0].orders:,} orders of" if rows[0].orders > 1 else "one pass over"

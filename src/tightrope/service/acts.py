@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tightrope.errors import HaltedError, InputError, PolicyError, StoreError, TightropeError
 from tightrope.live.writer import Writer
 from tightrope.service import wire
-from tightrope.service.changes import ITEMS, RequestItem
 from tightrope.service.desk import ServiceRequest
+from tightrope.service.items import ITEMS, RequestItem
 from tightrope.service.wire import (
     Answer,
     RefusalError,
@@ -26,7 +26,20 @@ from tightrope.service.wire import (
     unknown_field,
 )
 
-__all__ = ["ACTS", "Act"]
+__all__ = ["ACTS", "Act", "ActCall", "Refused"]
+
+
+Refused = Callable[[BaseException], Answer]  # makes the answer to an error
+
+
+class ActCall(NamedTuple):
+    """Who asks for an act, who does it, and how it is answered."""
+
+    who: str
+    submit: Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
+    outcomes: Counter[str]
+    refused: Refused
+    done: Callable[[Answer], None]
 
 
 class Act:
@@ -45,52 +58,36 @@ class Act:
         self._pieces = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._list = msgspec.json.Decoder(list[msgspec.Raw])
 
-    def start(
-        self,
-        body: bytes,
-        who: str,
-        submit: Submit,
-        outcomes: Counter[str],
-        refused: Refused,
-        done: Done,
-    ) -> None:
-        """Hand in one item, and call ``done`` with the answer; raises if it is refused before."""
+    def start(self, body: bytes, call: ActCall) -> None:
+        """Hand in one item, and have it answered; raises if it is refused before."""
         optional = not body and self.name == "decisions"
         one: RequestItem = self.item() if optional else decoded(self._one, body)
         one.check()
 
         def finish(request: ServiceRequest) -> None:
             error: Any = request.error
-            outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
+            call.outcomes["ok" if error is None else getattr(error, "code", "internal")] += 1
             if error is not None:
-                done(refused(error))
+                call.done(call.refused(error))
                 return
             status, found = one.answer(request.result)
-            done((status, encode(found), None))
+            call.done((status, encode(found), None))
 
-        submit(ServiceRequest(one.do, ids_of([one]), who), finish)
+        call.submit(ServiceRequest(one.do, ids_of([one]), call.who), finish)
 
-    def start_batch(
-        self,
-        body: bytes,
-        who: str,
-        submit: Submit,
-        outcomes: Counter[str],
-        refused: Refused,
-        done: Done,
-    ) -> None:
-        """Hand in a batch, as one request; ``done`` is called with a result per item."""
+    def start_batch(self, body: bytes, call: ActCall) -> None:
+        """Hand in a batch, as one request; the answer has a result per item."""
         items = [_checked(item) for item in self.items_of(body)]
         good: list[RequestItem] = [item for item in items if not isinstance(item, TightropeError)]
 
         def finish(request: ServiceRequest | None) -> None:
             if request is not None and request.error is not None:
-                refused(request.error)  # the log has it once, not once for each item
-            done(answer_to_all(items, request, outcomes))
+                call.refused(request.error)  # the log has it once, not once for each item
+            call.done(answer_to_all(items, request, call.outcomes))
 
         if good:
-            together = ServiceRequest(partial(do_all, good), ids_of(good), who, len(items))
-            submit(together, finish)
+            together = ServiceRequest(partial(do_all, good), ids_of(good), call.who, len(items))
+            call.submit(together, finish)
         else:
             finish(None)
 
@@ -120,9 +117,6 @@ class Act:
             return error
 
 
-Done = Callable[[Answer], None]
-Refused = Callable[[BaseException], Answer]  # makes the answer to an error, for ``done``
-Submit = Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
 ACTS = {item.path: Act(item) for item in ITEMS}
 
 

@@ -16,13 +16,14 @@ from starlette.routing import BaseRoute, Router
 
 from tightrope.errors import NotFoundError
 from tightrope.service import wire
-from tightrope.service.acts import ACTS, Act, Refused
+from tightrope.service.acts import ACTS, Act, ActCall, Refused
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
 from tightrope.service.http.answers import JSON
 from tightrope.service.http.requests import body_of, decoded_part, require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
+from tightrope.service.proxies import Proxies
 from tightrope.service.values import Sender, query_of
 from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
@@ -45,9 +46,13 @@ class App:
     """The ASGI application of a service."""
 
     def __init__(
-        self, service: Service, keys: KeyRing | None = None, pages: Sequence[BaseRoute] = ()
+        self,
+        service: Service,
+        keys: KeyRing | None = None,
+        pages: Sequence[BaseRoute] = (),
+        proxies: Proxies | None = None,
     ) -> None:
-        self.service, self.keys = service, keys
+        self.service, self.keys, self.proxies = service, keys, proxies or Proxies()
         self.pages = Router(routes=list(pages))
         self.connections: Callable[[], int] = lambda: 0
         self.access: Callable[..., None] | None = None  # writes a line per request, if wanted
@@ -55,25 +60,38 @@ class App:
 
     # Who may.
 
-    def grant(
-        self, sender: Sender, roles: Sequence[str], name: str | None, some: bool = False
-    ) -> Grant:
-        """What whoever sent a request may do; raises unless it may do this.
-
-        ``some``: it is enough if it may do this for some campaign.
-        """
+    def known(self, sender: Sender) -> Grant | None:
+        """What a key that was valid here before may do; None for any other."""
         if self.keys is None:
-            found: Grant | None = OPEN
             if sender.host:
                 require_local(sender.host)
-        else:
-            if self.keys.refresh():
-                self.service.log("keys were read again", problem=self.keys.problem)
-            kind, _, secret = sender.authorization.partition(b" ")
-            found = self.keys.grant(secret.strip()) if kind.lower() == b"bearer" else None
+            return OPEN
+        if self.keys.refresh():
+            self.service.log("keys were read again", problem=self.keys.problem)
+        return self.keys.seen(_secret_of(sender))
+
+    def grant(self, sender: Sender, scope: Any) -> Grant:
+        """What whoever sent a request may do; raises if it has no valid key.
+
+        A key that was not valid here before is not looked at while its address must wait.
+        """
+        found, secret = self.known(sender), _secret_of(sender)
+        if found is None and self.keys is not None and secret:
+            address = self.proxies.address(scope)
+            self.keys.sign_ins.require_turn(address)
+            found = self.keys.grant(secret)
+            if found is None:
+                refused, log = self.keys.sign_ins.refused, self.service.log
+                raise refused(address, log, www_authenticate="Bearer")
         if found is None:
             text = "Authorization: must be 'Bearer KEY', with a key that is valid here"
             raise RefusalError(401, "unauthorized", text, www_authenticate="Bearer")
+        return found
+
+    def require(
+        self, found: Grant, roles: Sequence[str], name: str | None, some: bool = False
+    ) -> Grant:
+        """Raise unless a key may do this now; ``some``: for some campaign is enough."""
         if self.service.rate is not None:
             self.service.rate.take(found.name)
         found.require(roles, name, some)
@@ -121,7 +139,10 @@ class App:
             return False  # it may have to be opened, which takes its time
         try:
             sender = Sender(request.headers)
-            grant = self.grant(sender, hot.act.item.roles, hot.name)
+            grant = self.known(sender)
+            if grant is None:
+                return False  # an address may have to wait, which ASGI knows
+            self.require(grant, hot.act.item.roles, hot.name)
             self._start(hot, committer, grant, sender, request.body, done)
         except Exception as error:
             committer.counts.outcomes[getattr(error, "code", "internal")] += 1
@@ -158,7 +179,8 @@ class App:
         """Hand in what a request asks for; raises if it is refused before that."""
         self.check(sender, body)
         start = hot.act.start_batch if hot.batch else hot.act.start
-        start(body, grant.name, committer.submit, committer.counts.outcomes, hot.refused, done)
+        outcomes = committer.counts.outcomes
+        start(body, ActCall(grant.name, committer.submit, outcomes, hot.refused, done))
 
     async def _act(self, hot: Hot, grant: Grant, sender: Sender, body: bytes) -> Answer:
         """As ``answer_directly``, where the campaign may have to be opened first."""
@@ -218,12 +240,14 @@ class App:
         method, body = scope["method"], await body_of(receive)
         hot = self._remembered(raw) if method == "POST" else None
         if hot is not None:
-            grant = self.grant(sender, hot.act.item.roles, hot.name)
+            grant = self.require(self.grant(sender, scope), hot.act.item.roles, hot.name)
             who[0] = grant.name
             query_of(scope["query_string"], {})
             return await self._act(hot, grant, sender, body)
         route, name, place = route_of("GET" if method == "HEAD" else method, raw)
-        grant = OPEN if route.public else self.grant(sender, route.roles, name, route.some)
+        grant = OPEN
+        if not route.public:
+            grant = self.require(self.grant(sender, scope), route.roles, name, route.some)
         who[0] = grant.name
         if method not in ("GET", "HEAD"):
             self.check(sender, body)
@@ -236,6 +260,12 @@ class App:
         if route.changes:
             self.service.log("changed", what=route.path, campaign=name, who=grant.name)
         return answer
+
+
+def _secret_of(sender: Sender) -> bytes:
+    """The key that a request comes with; empty if with none."""
+    kind, _, secret = sender.authorization.partition(b" ")
+    return secret.strip() if kind.lower() == b"bearer" else b""
 
 
 def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
@@ -289,9 +319,9 @@ def make_app(
     ``unit``: what costs are in, such as $, for the pages. ``trusted_proxies``: addresses or
     networks of proxies that say who a client is, and whether it uses TLS.
     """
+    proxies = Proxies(trusted_proxies)
     if pages is None:
-        from tightrope.service.pages import page_routes
-        from tightrope.service.pages.proxies import Proxies
+        from tightrope.service.pages import Pages
 
-        pages = page_routes(service, keys, unit, Proxies(trusted_proxies))
-    return App(service, keys, pages)
+        pages = Pages(service, keys, unit, proxies).routes()
+    return App(service, keys, pages, proxies)

@@ -6,6 +6,7 @@ same table.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tightrope.changes import CHANGES, CampaignChange, name_of
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
 from tightrope.live.core import Core, when
 from tightrope.live.log import lines_of
@@ -28,11 +30,12 @@ from tightrope.live.status import (
     why_of,
 )
 from tightrope.live.stores import Store
+from tightrope.policies.naming import known_policies
+from tightrope.problem import Task
 from tightrope.problem.values import shown
 from tightrope.service import metrics, wire
-from tightrope.service.changes import CHANGES, CampaignChange, require_installed
 from tightrope.service.keys import Grant
-from tightrope.service.values import BoundedText, DecimalNumber, Query, WholeNumber
+from tightrope.service.values import BoundedText, DecimalNumber, OneOf, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
@@ -213,23 +216,22 @@ async def create(asked: CampaignCall) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
     from tightrope.live.creation import notices_of
 
-    if not await asked.app.service.read(_made, asked):
+    task = await asked.app.service.read(_made, asked)
+    if task is None:
         return await answer_status(asked)
-    name, status = asked.name, status_look(asked.name)
-    notices = await asked.look(lambda core: list(notices_of(name, core)))
-    return as_json({**await asked.look(status), "notices": notices}, 201)
+    settings, controller = await asked.look(lambda core: (core.settings, core.controller))
+    budget, policy = controller.budget, controller.policy
+    notices = list(notices_of(asked.name, task, settings, budget, policy))
+    return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
 
 
-def _made(asked: CampaignCall) -> bool:
-    """Create a campaign, or see that the one of this name agrees; whether it is new."""
+def _made(asked: CampaignCall) -> Task | None:
+    """Create a campaign, or see that the one of this name agrees; the task of a new one."""
     from tightrope.live import open_campaign
-    from tightrope.problem import Task
     from tightrope.problem.meaning import require_binding
 
     service, given = asked.app.service, msgspec.structs.asdict(asked.body)
-    policy = given["policy"]
-    if policy is not None:
-        require_installed(policy)
+    require_installed(given["policy"])
     task = Task.from_table(given.pop("task"))
     new = asked.name not in service.names()
     if new:
@@ -242,7 +244,7 @@ def _made(asked: CampaignCall) -> bool:
         if new:
             raise
         raise ConflictError(str(error)) from None
-    return new
+    return task if new else None
 
 
 @route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)
@@ -258,13 +260,17 @@ async def state(asked: CampaignCall) -> Answer:
 
 
 @route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
-       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01")},
+       query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01"),
+              "estimate": OneOf(["true", "false"], "also `estimate` of each limit: the share of "
+                  "forward runs of the policy that end above it, at most half a minute old")},
        answers=dict[str, Any])  # fmt: skip
 async def outlook(asked: CampaignCall) -> Answer:
-    """Computed in another thread, of a copy."""
-    copied = await asked.look(lambda core: core.controller.copy())
-    doubt = asked.query.get("doubt", 0.01)
-    found = await asked.app.service.read(copied.outlook, doubt)
+    """Computed in other threads, of a copy."""
+    copied, service = await asked.look(lambda core: core.controller.copy()), asked.app.service
+    found = await service.read(copied.outlook, asked.query.get("doubt", 0.01))
+    if asked.query.get("estimate") == "true":
+        made = await asyncio.wrap_future(service.estimates.wanted(asked.name, copied, found))
+        found = made.within(found)
     limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
     return as_json({**asdict(found), "limits": limits, "facts": found.facts()})
 
@@ -366,16 +372,25 @@ async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
 # Changes.
 
 
+def require_installed(policy: str | None) -> None:
+    """Raise unless a policy is one that is installed: a file or a module would be run here."""
+    known = known_policies()
+    if policy is not None and (".py:" in policy or policy.partition(":")[0] not in known):
+        raise InputError(f"policy = {shown(policy)}: must be one of {', '.join(sorted(known))}")
+
+
 def add_change(kind: type[CampaignChange]) -> None:
     """A route that changes a campaign and answers with its status."""
     takes = None if kind.method == "DELETE" else kind
 
     async def answer(asked: CampaignCall) -> Answer:
-        asked_for: CampaignChange = kind() if takes is None else asked.body
-        await asked_for.carry_out(asked.app.service, asked.name, asked.grant.name, asked.place)
+        wanted: CampaignChange = kind() if takes is None else asked.body
+        wanted.require_some()
+        require_installed(getattr(wanted, "policy", None))
+        await asked.app.service.change(asked.name, asked.grant.name, wanted, asked.place)
         return await answer_status(asked)
 
-    answer.__name__ = kind.operation or kind.path.rpartition("/")[2]
+    answer.__name__ = name_of(kind)
     answer.__doc__ = kind.__doc__
     route(kind.method, f"/v1/campaigns/{{campaign}}/{kind.path}", kind.summary, roles=kind.roles,
           takes=takes, answers=CampaignStatus)(answer)  # fmt: skip

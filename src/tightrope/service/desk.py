@@ -23,11 +23,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
+from tightrope.service.estimates import Estimates
 from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.metrics import Counts
 from tightrope.service.rates import RateLimit
@@ -239,6 +241,7 @@ class Service:
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
         self._readers = ThreadPoolExecutor(READERS, "reader")
+        self.estimates = Estimates()
         self._changing = asyncio.Lock()
 
     def _say(self, message: str, **facts: object) -> None:
@@ -302,13 +305,14 @@ class Service:
             raise request.error
         return request.result
 
-    async def change(self, name: str, who: str, **changes: Any) -> None:
-        """Other limits, another policy or expiry; decisions go on while the log is learned from."""
+    async def change(self, name: str, who: str, change: CampaignChange, place: str) -> None:
+        """Have a change made in a turn; decisions go on while the log is learned from."""
+        if not change.learns:
+            await self.do(name, partial(change.do, place=place), who)
+            return
         async with self._changing:
             await self.look(name, _nothing)
-            campaign = self._committers[name].campaign
-            assert campaign is not None
-            act = await self.read(partial(campaign.prepared_change, **changes))
+            act = await self.read(change.prepared, self._committers[name].campaign)
             await self.do(name, act, who)
 
     async def read(self, function: Callable[..., Value], *arguments: Any) -> Value:
@@ -341,6 +345,7 @@ class Service:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0)  # the last answers
         self._readers.shutdown(wait=True, cancel_futures=True)
+        self.estimates.end()
         self.failures.flush()
         self.outage.tell()
         if self._owned:

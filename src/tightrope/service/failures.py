@@ -170,6 +170,12 @@ class WatchedStore(Store):
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         return self._noted("read", self.inner.saved, name, upto)
 
+    def head(self, name: str) -> tuple[int, bytes] | None:
+        return self._noted("read", self.inner.head, name)
+
+    def faults(self) -> list[str]:
+        return self._noted("read", self.inner.faults)
+
     def backup(self, path: str) -> None:
         self.inner.backup(path)
 

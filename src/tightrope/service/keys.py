@@ -30,6 +30,7 @@ from tightrope.errors import InputError
 from tightrope.files import read_file, whole_file
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
+from tightrope.service.signins import SignIns
 
 __all__ = [
     "OPEN",
@@ -231,6 +232,7 @@ class KeyRing:
         self._keys: list[tuple[bytes, Grant]] = []
         self._found: dict[bytes, Grant] = {}
         self._digests: dict[bytes, bytes] = {}  # by the key's id
+        self.sign_ins = SignIns()
         self._read()
         if self.problem is not None:
             raise InputError(self.problem)
@@ -254,7 +256,7 @@ class KeyRing:
         self.problem = None
         self._keys = [(bytes.fromhex(key.sha256), key.grant) for key in keys]
         self._digests = {key_id(digest): digest for digest, _ in self._keys}
-        self._found = {}
+        self._found = {digest: one for digest, one in self._keys if digest in self._found}
 
     def refresh(self) -> bool:
         """Look whether the file has changed, now and then; whether it was read again."""
@@ -278,6 +280,10 @@ class KeyRing:
             if found is not None:
                 self._found[digest] = found
         return found
+
+    def seen(self, secret: bytes) -> Grant | None:
+        """What a key may do that was valid here before; None for any other."""
+        return self._found.get(hashlib.sha256(secret).digest())
 
     def digest(self, found: bytes) -> bytes | None:
         """The hash of the key that has this id; None if there is none."""

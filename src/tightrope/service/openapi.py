@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from tightrope.changes import TICKET_SCHEMA
 from tightrope.live.status import CampaignStatus
 from tightrope.service import wire
 from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import TABLE, Route
-from tightrope.service.changes import TICKET_SCHEMA
 from tightrope.version import __version__
 
 __all__ = ["document_of", "document_text"]

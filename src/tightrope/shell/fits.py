@@ -30,6 +30,7 @@ def fit(
     cost: Annotated[str | float | None, Argument(read=number_or_column)] = None,
     reward: Annotated[str | float | None, Argument(read=number_or_column)] = None,
     penalty: Sequence[str] = (),
+    propensity: str | None = None,
     limit: Sequence[str] = (),
     scale: Sequence[str] = (),
     drop_missing: bool = False,
@@ -48,7 +49,9 @@ def fit(
     cost COLUMN|X: or a number for all rows: a request costs 1
     reward COLUMN|X: or a number for all rows
     penalty COLUMN: default the names of the limits
-    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull
+    propensity COLUMN: how likely the logged choice was, in (0, 1]
+    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull; or a share of
+        the arms: "few=at most 30% for opus", "new=at least 20% of the budget for Ada, Bo"
     scale NAME=X: the largest possible cost, reward or penalty; default the largest seen,
         rounded up
     drop_missing: leave out rows with a missing value
@@ -77,6 +80,7 @@ def fit(
         cost=cost,
         reward=reward,
         penalty=penalty or None,
+        **({} if propensity is None else {"propensity": propensity}),
         limits=limits_of(limit) or None,
         scales=by_name(scale, "--scale") or None,
         name=name,

@@ -31,7 +31,8 @@ def plan(
 ) -> int:
     """Say what a budget earns, how often limits are broken, and what more is worth.
 
-    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was;
+        a share: "few=at most 30% for opus"
     policy POLICY: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
     earn REWARD: find the smallest budget that earns it
     chance P: with this chance

@@ -29,6 +29,7 @@ class Recorded:
     propensity COLUMN: how likely the logged choice was, in (0, 1]
     uniform: every arm was equally likely
     drop_missing: leave out lines with a missing value
+    without ARM: leave out the rows of an arm
     row COLUMN: LOG is a table: a line for every row and arm; names rows
     """
 
@@ -39,6 +40,7 @@ class Recorded:
     propensity: str | None = None
     uniform: bool = False
     drop_missing: bool = False
+    without: Sequence[str] = ()
     row: str | None = None
 
     def require_one_way(self) -> None:
@@ -47,8 +49,9 @@ class Recorded:
             raise InputError("--uniform: must not come with --propensity, which says how likely")
         if self.row is not None and (self.uniform or self.propensity is not None):
             raise InputError("--row: a table has every arm's outcome; must have no propensities")
-        if self.row is not None and self.drop_missing:
-            raise InputError("--drop-missing: must not come with --row; a table has no gaps")
+        if self.row is not None and (self.drop_missing or self.without):
+            option = "--drop-missing" if self.drop_missing else "--without"
+            raise InputError(f"{option}: must not come with --row; a table has no gaps")
 
     def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
         """The log, or the table, in the file."""
@@ -57,12 +60,14 @@ class Recorded:
         from tightrope.data.offpolicy import equally_likely
 
         self.require_one_way()
-        columns = {key: value for key, value in vars(self).items() if key not in ("row", "uniform")}
+        others = ("row", "uniform", "without")
+        columns = {key: value for key, value in vars(self).items() if key not in others}
         log = tightrope.read_log(path, **columns)
         if self.row is not None:
             rows = tightrope.read_log(path, arm=self.row, cost=0, reward=0)
             return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
-        return equally_likely(log) if self.uniform else log
+        log = equally_likely(log) if self.uniform else log
+        return log.without(*self.without)
 
 
 def replay(
@@ -90,7 +95,8 @@ def replay(
           --mixture haiku=0.3,sonnet=0.7
 
     log: a CSV or Parquet file
-    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull
+    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull; or a share of
+        the arms: "few=at most 30% for opus"
     budget B: of the policies, in units of cost
     mixture ARM=SHARE,...: shares of the pulls, which sum to 1
     orders: shuffles of the rows; 0 takes them as they are

@@ -21,7 +21,7 @@ from tightrope.policies.state import State, field_starts, record_maker, start_st
 from tightrope.problem import Arm, Limit, Problem, Scales
 from tightrope.problem.distributions import Beta, CostAbove, TwoPoint, Uniform
 from tightrope.problem.ready import ready_problem
-from tightrope.results import Runs
+from tightrope.runs import Runs
 
 __all__ = ["PolicyContract"]
 

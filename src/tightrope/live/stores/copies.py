@@ -1,13 +1,15 @@
-"""Copy the campaigns of any store into a new SQLite file."""
+"""Copy a SQLite file, or the campaigns of any store into a new one."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing, suppress
 
 from tightrope.errors import InputError, StoreError
 from tightrope.live.stores.base import Store
 
-__all__ = ["copy_campaign", "copy_into_file", "new_file"]
+__all__ = ["copy_campaign", "copy_file", "copy_into_file", "new_file"]
 
 
 def new_file(path: str) -> str:
@@ -15,6 +17,19 @@ def new_file(path: str) -> str:
     if os.path.exists(path):
         raise InputError(f"file {path!r}: exists; must be a new one")
     return path
+
+
+def copy_file(source: str, path: str) -> None:
+    """All of a SQLite file, as of one moment; nothing is left after a failure."""
+    part = new_file(new_file(path) + ".part")
+    try:
+        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:
+            old.backup(new)  # in one step: writers go on
+            new.execute("PRAGMA journal_mode = DELETE")
+        os.replace(part, path)
+    finally:
+        with suppress(OSError):
+            os.remove(part)
 
 
 def copy_campaign(source: Store, target: Store, name: str) -> None:

@@ -44,15 +44,15 @@ class Locks:
         queue, turn = self._files
         if self._in_line:  # still, from a wait that was given up
             return self._wait(seconds, None)
-        queued = False
-        with suppress(BlockingIOError):
+        self._queued = False
+        try:
             fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            queued = True
+            self._queued = True
             fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.flock(queue, fcntl.LOCK_UN)
-            return True
-        self._queued = queued
-        return self._wait(seconds, waiting)
+        except BlockingIOError:
+            return self._wait(seconds, waiting)
+        return True
 
     def _wait(self, seconds: float, waiting: Callable[[], object] | None) -> bool:
         until = time.monotonic() + seconds

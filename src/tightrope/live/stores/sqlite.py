@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -30,7 +30,7 @@ from tightrope.live.stores.base import (
     require_known_format,
     require_next,
 )
-from tightrope.live.stores.copies import new_file
+from tightrope.live.stores.copies import copy_file
 from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
 
@@ -97,15 +97,11 @@ def _identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-class SQLiteTurn(Turn):
-    """A turn: a transaction of SQLite."""
+class SQLiteLog:
+    """A campaign's log, as a connection sees it."""
 
-    def __init__(self, connection: sqlite3.Connection, campaign: int, clock: Any) -> None:
-        self._connection, self._campaign, self._clock = connection, campaign, clock
-        self.written = 0
-
-    def now(self) -> int:
-        return int(self._clock())
+    def __init__(self, connection: sqlite3.Connection, campaign: int | None) -> None:
+        self._connection, self._campaign = connection, campaign
 
     def read(self, after: int, count: int = 1000) -> list[Row]:
         found = self._connection.execute(
@@ -127,25 +123,50 @@ class SQLiteTurn(Turn):
             rows += as_rows(found)
         return sorted(rows)
 
+
+class SQLiteTurn(SQLiteLog, Turn):
+    """A turn: a transaction of SQLite."""
+
+    def __init__(
+        self, store: SQLiteStore, name: str, waiting: Callable[[], object] | None = None
+    ) -> None:
+        self._store, self._name, self._waiting = store, name, waiting
+
+    def __enter__(self) -> SQLiteTurn:
+        self._connection, self._campaign = self._store.begin(self._name, self._waiting)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._store.end(error)
+
+    def now(self) -> int:
+        return int(self._store.clock())
+
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
-        campaign = self._campaign
+        execute, campaign = self._connection.execute, self._campaign
         if rows:
-            (head,) = self._connection.execute(
-                "SELECT max(seq) FROM events WHERE campaign = ?", (campaign,)
-            ).fetchone()
+            first, last = rows[0].seq, rows[-1]
+            moved = execute(
+                "UPDATE heads SET seq = ?, hash = ? WHERE campaign = ? AND seq = ?",
+                (last.seq, last.hash, campaign, first - 1),
+            )
+            head = first - 1
+            if not moved.rowcount:  # a new log, or version 0.2 has written to it
+                find = "SELECT max(seq) FROM events WHERE campaign = ?"
+                (head,) = execute(find, (campaign,)).fetchone()
+                added = campaign, last.seq, last.hash
+                execute("INSERT OR REPLACE INTO heads VALUES (?, ?, ?)", added)
             require_next(rows, head)
             self._connection.executemany(
                 f"INSERT INTO events VALUES ({campaign:d}, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
-            self._connection.execute(
-                "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)",
-                (campaign, rows[-1].seq, rows[-1].hash),
-            )
+            self._store._since += len(rows)
         if notes:
-            self._connection.executemany(
-                "INSERT INTO notes VALUES (?, ?, ?)", [(campaign, *note) for note in notes.items()]
-            )
-        self.written += len(rows)
+            self.write("INSERT INTO notes VALUES (?, ?, ?)", notes.items())
+
+    def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Have a statement done for each row, with the campaign's number before it."""
+        self._connection.executemany(statement, [(self._campaign, *row) for row in rows])
 
     def drop(self, upto: int) -> None:
         for table, which in (("events", "<="), ("snapshots", "<"), ("heads", "<=")):
@@ -160,7 +181,7 @@ class SQLiteStore(Store):
     def __init__(
         self, path: str, *, create: bool = True, clock: Callable[[], int] = wall_clock
     ) -> None:
-        self.url = self._path = os.path.abspath(path)
+        self.url = self._path = os.path.realpath(path)  # SQLite's log is beside the real file
         self.clock, self._create = clock, create
         self._mutex, self._reading = threading.Lock(), threading.Lock()
         self._suspended: list[threading.Lock] = []
@@ -198,7 +219,7 @@ class SQLiteStore(Store):
         try:
             self._locks = Locks(path)
             if not self._locks.acquire(self.deadline):
-                raise StoreBusyError(f"store {path!r}: no turn within {self.deadline:g} s")
+                raise self._busy()
             try:
                 self._writer, self._reader = self._connect(), self._connect()
                 self._prepare()
@@ -322,44 +343,50 @@ class SQLiteStore(Store):
             except sqlite3.Error as error:
                 raise self._failed("read", error) from error
 
-    @contextmanager
-    def _writes(self, waiting: Callable[[], object] | None = None) -> Iterator[sqlite3.Connection]:
-        """A transaction in this store's turn."""
-        until = time.monotonic() + self.deadline
-        busy = f"store {self._path!r}: no turn within {self.deadline:g} s"
+    def begin(
+        self, name: str, waiting: Callable[[], object] | None
+    ) -> tuple[sqlite3.Connection, int]:
+        """Begin a transaction in this store's turn, which has to ``end``; with its campaign."""
         if self._closed:
             raise StoreError(f"store {self._path!r}: was closed")
+        until = time.monotonic() + self.deadline
         if not self._mutex.acquire(timeout=self.deadline):
-            raise StoreBusyError(busy)
+            raise self._busy()
         try:
             if not self._locks.acquire(max(until - time.monotonic(), 0.0), waiting):
-                raise StoreBusyError(busy)
-            try:
-                with self._transaction() as connection:
-                    yield connection
-                self._require_own_files()  # after the commit, before anybody is answered
-                if self._since >= CHECKPOINT:
-                    self._checkpoint("PASSIVE")
-            finally:
-                self._locks.release()
-        finally:
+                raise self._busy()
+        except BaseException:
             self._mutex.release()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+            raise
         try:
             if self._writer is None:
                 self._writer = self._connect_again()
-            connection: sqlite3.Connection = self._writer
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo()
-            raise self._failed("written", error) from error
-        except BaseException:
-            self._undo()
+            self._writer.execute("BEGIN IMMEDIATE")
+            return self._writer, self._number(name)
+        except BaseException as error:
+            self.end(error)
             raise
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Commit a transaction, or undo it and raise the ``error``; others have the turn then."""
+        try:
+            if error is not None:
+                raise error
+            self._writer.execute("COMMIT")
+            self._require_own_files()  # after the commit, before anybody is answered
+            if self._since >= CHECKPOINT:
+                self._checkpoint("PASSIVE")
+        except BaseException as failed:
+            self._undo()
+            if isinstance(failed, sqlite3.Error):
+                raise self._failed("written", failed) from failed
+            raise
+        finally:
+            self._locks.release()
+            self._mutex.release()
+
+    def _busy(self) -> StoreBusyError:
+        return StoreBusyError(f"store {self._path!r}: no turn within {self.deadline:g} s")
 
     def _undo(self) -> None:
         """End a transaction that failed; a connection that cannot do that is replaced."""
@@ -377,20 +404,16 @@ class SQLiteStore(Store):
         with suppress(sqlite3.Error):  # a full disk: the log ahead stays as it is
             self._writer.execute(f"PRAGMA wal_checkpoint({how})")
 
-    @contextmanager
-    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
-        with self._writes(waiting) as connection:
-            turn = SQLiteTurn(connection, self._number(connection, name), self.clock)
-            yield turn
-            self._since += turn.written
+    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> SQLiteTurn:
+        return SQLiteTurn(self, name, waiting)
 
-    def _number(self, connection: sqlite3.Connection, name: str) -> int:
+    def _number(self, name: str) -> int:
         """The number of a campaign, new or not."""
         found = self._ids.get(name)
         if found is None:
-            found = self._known_number(connection, name)
+            found = self._known_number(self._writer, name)
             if found is None:
-                made = connection.execute("INSERT INTO campaigns (name) VALUES (?)", (name,))
+                made = self._writer.execute("INSERT INTO campaigns (name) VALUES (?)", (name,))
                 found = int(made.lastrowid or 0)
             self._ids[name] = found
         return found
@@ -406,17 +429,14 @@ class SQLiteStore(Store):
             number = self._known_number(connection, name)
             if number is None:
                 return []
-            log = SQLiteTurn(connection, number, self.clock)
+            log = SQLiteLog(connection, number)
             return log.read(after, count) if tickets is None else log.find(tickets)
 
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
         if forget:
-            with self._writes() as connection:
-                number = self._number(connection, name)
-                connection.executemany(
-                    "DELETE FROM notes WHERE campaign = ? AND seq = ?",
-                    [(number, seq) for seq in forget],
-                )
+            with self.turn(name) as turn:
+                wanted = "DELETE FROM notes WHERE campaign = ? AND seq = ?"
+                turn.write(wanted, [(seq,) for seq in forget])
         with self._reads() as connection:
             number_now = self._known_number(connection, name)
             found = connection.execute(
@@ -425,11 +445,8 @@ class SQLiteStore(Store):
             return dict(found.fetchall())
 
     def save(self, name: str, saved: Saved) -> None:
-        with self._writes() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (self._number(connection, name), *saved),
-            )
+        with self.turn(name) as turn:
+            turn.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", [saved])
 
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         with self._reads() as connection:
@@ -461,18 +478,9 @@ class SQLiteStore(Store):
         )
 
     def backup(self, path: str) -> None:
-        part = new_file(new_file(path) + ".part")
         try:
-            with sqlite3.connect(self._path, isolation_level=None) as source:
-                target = sqlite3.connect(part, isolation_level=None)
-                source.backup(target)  # in one step: one moment, and writers go on
-                target.execute("PRAGMA journal_mode = DELETE")
-                target.close()
-            source.close()
-            os.replace(part, path)
+            copy_file(self._path, path)
         except (sqlite3.Error, OSError) as error:
-            with suppress(OSError):
-                os.remove(part)
             raise self._failed("copied", error) from error
 
     def close(self) -> None:

@@ -6,7 +6,8 @@ in it depends on the declared largest outcome once an outcome other than 0 has b
 
 - *Size.* The prior's outcomes are 0 and the usual size u of the arm's outcomes other than 0, their
   average weighted by size, (sum of V^2) / (sum of V). While an arm has shown only zeros, u is that
-  of all arms together. For outcomes that are 0 or 1, u = 1.
+  of all arms together. For outcomes that are 0 or 1, u = 1. A guess of a mean counts as the two
+  outcomes that it is worth, so that an arm that was never pulled has the size of its guess.
 - *Two priors for a penalty.* Where its limit c allows fewer penalties than one in ``RARE`` pulls, a
   penalty is believed to be either *common*, with the prior Beta(1, 1) on its frequency, or *rare*,
   with Beta(1, N - 1), N = u / (c x) and x the arm's mean cost: as frequent as the limit allows. The
@@ -178,9 +179,27 @@ def _renewed(
         if state.known[at] >= 0.0:
             return _certain(state.known[at])
         expected = state.expected[at]
+        if channel == 0 and expected < 0.0:
+            expected = _cost_beside_guesses(state, row)
     total, square, pooled = state.totals[at], state.squares[at], arms.pooled[channel]
     scale, width, _ = _usual_belief(state.pulls[row], total, square, pooled, expected)
     return scale, width
+
+
+def _cost_beside_guesses(state: State, row: int) -> float:
+    """The mean cost of all pulls, for an arm with guesses, but none of its cost; -1 for others.
+
+    So that a guess of a penalty or reward is one of its rate, too.
+    """
+    channels, guess = len(state.remaining) + 1, NOTHING
+    for channel in range(1, channels):
+        guess = max(guess, state.expected[row * channels + channel])
+    pulls = total = 0.0
+    if guess >= 0.0:
+        for other in rows(state):
+            pulls += state.pulls[other]
+            total += state.totals[other * channels]
+    return total / pulls if pulls > 0.0 else NOTHING
 
 
 def _renew_penalty(
@@ -275,6 +294,9 @@ def _usual_belief(
         second = mean
     else:
         size = _size(total, square, pooled)
+        if expected > 0.0:
+            high, low = _guessed(expected)
+            size = max((square + high * high + low * low) / (total + high + low), LEAST_SIZE)
         mean, second = _moments(weight, total, square, size, expected)
     scale, width = _shape(weight, mean, second, size)
     return scale, width, size
@@ -300,11 +322,19 @@ def _moments(
 ) -> tuple[float, float]:
     """The expectations of a mean and of a squared outcome."""
     if expected >= 0.0:
-        high = min(2.0 * expected, 1.0)  # the other is 0, or what is left to 2 expected
-        low = 2.0 * expected - high
+        high, low = _guessed(expected)
         return (total + high + low) / weight, (square + high * high + low * low) / weight
     mean = (total + size) / weight
     return mean, (mean if square == total and size == 1.0 else (square + size * size) / weight)
+
+
+def _guessed(expected: float) -> tuple[float, float]:
+    """The outcomes of the two pulls that a guess of a mean is worth: 0 and twice the mean.
+
+    Or the largest outcome, and what is left.
+    """
+    high = min(2.0 * expected, 1.0)
+    return high, 2.0 * expected - high
 
 
 def _shape(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:

@@ -9,90 +9,190 @@ is at most a martingale that starts at 1, as n grows: KT is the mixture of q^S (
 q with the density of Beta(1/2, 1/2) (Krichevsky and Trofimov, 1981), S the sum of n outcomes, and
 the largest likelihood is at least that of the true m (*universal inference*: Wasserman, Ramdas and
 Balakrishnan, PNAS 2020). An outcome between 0 and 1 does no harm: q^v (1 - q)^(1 - v) over the same
-of m is convex in v, so that its mean is at most what it is for a coin. Hence, by Ville's inequality
-and a union over s and the C channels,
+of m is convex in v, so that its mean is at most what it is for a coin.
 
-    some E_s >= C / (w_s delta)  at any time:   with a chance of at most delta,
+It does little good either: an outcome v counts as v coins, and a price of 0.003 that triples as
+almost none. So every channel has a second test with a *coin*: whether the outcome is above the
+median of the arm's first 32, or differs from it where at least half of those are equal to it. The
+threshold is known before the first coin is tossed, and coins of independent pulls of an arm that
+does not change are independent with one chance; hence E_s of the coins is as above. It is left out
+where all outcomes are 0 or 1, which are coins. By Ville's inequality and a union over s and the 2 C
+tests,
 
-for weights w_s that add up to at most 1: w_s = 1 / ((k + 1) (k + 2) j (j + 1)) for s = j 2^k with
-an odd j: round numbers, which are looked at for longest, weigh most. That is an alarm. It drops
-what was seen of the arm before the best split, and starts again; so
-between two alarms of an arm that does not change there is a false one with a chance of at most
-delta. Splits are looked at where the pulls are kept apart: in buckets of 1, 1, ... 2, 2, ... 4, 4,
-... pulls, the last ones finest (an exponential histogram; Bifet and Gavalda, "Learning from
-time-changing data with adaptive windowing", SDM 2007). Any set of splits may be left out.
+    some E_s >= 2 C / (w_s delta)  at any time:   with a chance of at most delta,
 
-An arm that is not pulled is not watched. Letters: K arms, M penalties, C = 2 + M channels.
+for weights w_s that add up to at most 1: for s = (2 r - 3) 2^k with r >= 2 they are proportional to
+1 / ((k + 1) (k + 2) r log^2 r): round numbers, which are looked at for longest, weigh most. That is
+an alarm. It drops what was seen of the arm before the best split, and starts again, with a new
+median. Splits are looked at where the pulls are kept apart: in buckets of 1, 1, ... 2, 2, ... 4,
+4, ... pulls, the last ones finest (an exponential histogram; Bifet and Gavalda, "Learning from
+time-changing data with adaptive windowing", SDM 2007). Any splits and tests may be left out.
+
+*Blocks.* Where an outcome resembles the last one, pulls are not independent, and an alarm means
+nothing. There the mean outcomes of ``block`` pulls of the arm in a row take the place of outcomes:
+all of the above holds for them if blocks are independent, which needs them longer than the memory.
+
+An arm that is not pulled is not watched, nor is an outcome that is known. Letters: K arms, M
+penalties, C = 2 + M channels.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from tightrope.policies.base import net_sum
 from tightrope.policies.state import Array, State
 
-__all__ = ["CHANGES", "HEAD", "NOTICED", "WATCH_SLOTS", "watch", "watch_numbers"]
+__all__ = [
+    "BLOCK",
+    "CHANGES",
+    "HEAD",
+    "NOTICED",
+    "fresh_watch",
+    "watch",
+    "watch_of_old",
+    "watch_units",
+]
 
-WATCH_SLOTS = 96  # buckets at most: enough for 2^24 pulls
+WATCH_SLOTS = 96  # buckets at most: enough for 2^24 blocks
 ALIKE = 4  # buckets of the same size at most
-EVERY, GROWTH = 8.0, 1.05  # pulls of an arm between two looks, or by how much they have to grow
+EVERY, GROWTH = 8.0, 1.05  # blocks of an arm between two looks, or by how much they have to grow
+FIRST = 32  # outcomes whose median is a coin's threshold
+ALL_RANKS = 2.11  # at least the sum of 1 / (r log^2 r) over r from 2 on
+CLOSE = 1e-9  # relative: outcomes that differ by rounding only
 
 # The head of an arm's numbers: buckets in use, its pulls at the next look, how often it changed,
-# and the number of the pull, of all arms, at which that was noticed last.
-USED, NEXT, CHANGES, NOTICED = range(4)
-HEAD = 4
+# the number of the pull, of all arms, at which that was noticed last, pulls in a block, and the
+# blocks it had when the outcomes for the median were begun. Then C numbers each for the lower and
+# the upper threshold of its coins and for the first outcomes, and the buckets.
+USED, NEXT, CHANGES, NOTICED, BLOCK, BEGUN = range(6)
+HEAD = 6
 
 
-def watch_numbers(arms: int, penalties: int) -> int:
-    """How many numbers watching takes."""
-    return arms * (HEAD + WATCH_SLOTS * _width(penalties))
+def fresh_watch(arms: int, penalties: int, block: int) -> npt.NDArray[np.float64]:
+    """The numbers of watching at the start of a run."""
+    numbers = np.zeros((arms, _stride(penalties)))
+    numbers[:, BLOCK] = block
+    return numbers.ravel()
+
+
+def watch_of_old(
+    old: npt.NDArray[np.float64], arms: int, penalties: int
+) -> npt.NDArray[np.float64]:
+    """The numbers of a run that was watched without coins: heads of 4, buckets without coins."""
+    numbers = fresh_watch(arms, penalties, 1).reshape(arms, -1)
+    width, first = _width(penalties), _buckets(penalties)
+    kept = width - (2 + penalties)
+    for arm, before in zip(numbers, old.reshape(arms, -1), strict=True):
+        buckets = before[BLOCK:].reshape(-1, kept)
+        arm[:BLOCK], arm[first:].reshape(-1, width)[:, :kept] = before[:BLOCK], buckets
+        arm[BEGUN] = buckets[: int(arm[USED]), 0].sum()
+    return numbers.ravel()
+
+
+def watch_units(*units: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The units of an arm's numbers, from those of a bucket's pulls, totals, squares and so on."""
+    outcomes, bucket = units[1], np.concatenate([*units, np.ones_like(units[1])])
+    parts = [np.ones(HEAD), np.tile(outcomes, 2 + FIRST), np.tile(bucket, WATCH_SLOTS)]
+    return np.concatenate(parts)
+
+
+def _stride(penalties: int) -> int:
+    """Numbers of an arm."""
+    return _buckets(penalties) + WATCH_SLOTS * _width(penalties)
+
+
+def _buckets(penalties: int) -> int:
+    """Where the buckets start in an arm's numbers."""
+    return HEAD + (2 + FIRST) * (2 + penalties)
 
 
 def _width(penalties: int) -> int:
-    """Numbers of a bucket: pulls, totals, squares, products and net squares."""
-    return 1 + 2 * (2 + penalties) + 2 * penalties
+    """Numbers of a bucket: pulls, totals, squares, products, net squares, pulls of coins of 1."""
+    return 1 + 3 * (2 + penalties) + 2 * penalties
 
 
 def watch(state: State, history: Array, delta: float, row: int, outcomes: Array) -> None:
     """Note a pull that the state has counted already; after an alarm, drop what is out of date."""
     penalties = len(state.remaining) - 1
-    width = _width(penalties)
-    head = row * (HEAD + WATCH_SLOTS * width)
-    first = head + HEAD
-    _add_bucket(state, history, head, outcomes)
-    _merge(history, head, width)
+    width, head = _width(penalties), row * _stride(penalties)
+    first, block = head + _buckets(penalties), history[head + BLOCK]
+    last = _add(state, history, head, outcomes)
+    if history[last] < block:
+        return
     pulls = 0.0
     for slot in range(int(history[head + USED])):
         pulls += history[first + slot * width]
+    _toss(history, head, last, penalties, pulls)
+    _merge(history, head, penalties)
     if pulls < history[head + NEXT]:
         return
-    history[head + NEXT] = max(pulls + EVERY, GROWTH * pulls)
-    split = _best_split(history, head, width, 2 + penalties, delta)
+    history[head + NEXT] = max(pulls + EVERY * block, GROWTH * pulls)
+    split = _best_split(state, history, head, row, delta)
     if split > 0:
-        _drop(state, history, head, width, row, split)
+        _drop(state, history, head, row, split)
 
 
-def _add_bucket(state: State, history: Array, head: int, outcomes: Array) -> None:
-    """A bucket of one pull, the last."""
+def _add(state: State, history: Array, head: int, outcomes: Array) -> int:
+    """Add a pull to the last block, or begin one; returns the place of its bucket."""
     penalties = len(state.remaining) - 1
     channels, width = 2 + penalties, _width(penalties)
-    at = head + HEAD + int(history[head + USED]) * width
-    history[head + USED] += 1.0
-    history[at] = 1.0
+    at = head + _buckets(penalties) + (int(history[head + USED]) - 1) * width
+    if history[head + USED] == 0.0 or history[at] >= history[head + BLOCK]:
+        at += width
+        history[head + USED] += 1.0
+        for place in range(at, at + width):
+            history[place] = 0.0
+    history[at] += 1.0
     for channel in range(channels):
         value = outcomes[channel]
-        history[at + 1 + channel] = value
-        history[at + 1 + channels + channel] = value * value
+        history[at + 1 + channel] += value
+        history[at + 1 + channels + channel] += value * value
     for m in range(penalties):
         net = net_sum(state.bases[m], state.limits[m], 1.0, outcomes[1], outcomes[2 + m])
-        history[at + 1 + 2 * channels + m] = outcomes[0] * net
-        history[at + 1 + 2 * channels + penalties + m] = net * net
+        history[at + 1 + 2 * channels + m] += outcomes[0] * net
+        history[at + 1 + 2 * channels + penalties + m] += net * net
+    return at
 
 
-def _merge(history: Array, head: int, width: int) -> None:
+def _toss(history: Array, head: int, last: int, penalties: int, pulls: float) -> None:
+    """Toss the coins of the last block, or note its outcomes for the medians."""
+    channels, block = 2 + penalties, history[head + BLOCK]
+    low = head + HEAD
+    noted = int(pulls / block - history[head + BEGUN])
+    for channel in range(channels):
+        value = history[last + 1 + channel] / block
+        if noted <= FIRST:
+            history[low + (1 + noted) * channels + channel] = value
+            if noted == FIRST:
+                _set_threshold(history, low + channel, channels)
+        elif not history[low + channel] <= value <= history[low + channels + channel]:
+            history[last + 1 + 2 * channels + 2 * penalties + channel] = block
+
+
+def _set_threshold(history: Array, low: int, channels: int) -> None:
+    """Take the median of the first outcomes: a coin is 1 above it, or also below if many are it."""
+    for one in range(2, 2 + FIRST):
+        middle = history[low + one * channels]
+        below = equal = 0
+        for other in range(2, 2 + FIRST):
+            value = history[low + other * channels]
+            if abs(value - middle) <= CLOSE * middle:
+                equal += 1
+            elif value < middle:
+                below += 1
+        if below < FIRST // 2 <= below + equal:
+            history[low] = middle - CLOSE * middle if 2 * equal >= FIRST else 0.0
+            history[low + channels] = middle + CLOSE * middle
+            return
+
+
+def _merge(history: Array, head: int, penalties: int) -> None:
     """Where too many buckets have the same size, make one of the two oldest of them."""
-    first, size = head + HEAD, 1.0
+    first, width, size = head + _buckets(penalties), _width(penalties), history[head + BLOCK]
     last = int(history[head + USED]) - 1
     while last >= 0:
         start = last
@@ -111,25 +211,52 @@ def _merge(history: Array, head: int, width: int) -> None:
         last, size = start, 2.0 * size
 
 
-def _best_split(history: Array, head: int, width: int, channels: int, delta: float) -> int:
+def _best_split(state: State, history: Array, head: int, row: int, delta: float) -> int:
     """How many buckets are before the change, if there is an alarm; else 0."""
-    first, used = head + HEAD, int(history[head + USED])
-    chosen, most = 0, 0.0
+    penalties = len(state.remaining) - 1
+    channels, tossed = 2 + penalties, history[head + BEGUN] + FIRST
+    coins = 1 + 2 * channels + 2 * penalties
+    chosen, most = 0, math.log(2.0 * channels / delta)
     for channel in range(channels):
-        pulls = total = 0.0
-        for slot in range(used):
-            pulls += history[first + slot * width]
-            total += history[first + slot * width + 1 + channel]
-        likeliest = _likelihood(pulls, total)
-        before = seen = 0.0
-        for slot in range(used - 1):
-            before += history[first + slot * width]
-            seen += history[first + slot * width + 1 + channel]
-            evidence = _mixture(before, seen) + _mixture(pulls - before, total - seen) - likeliest
-            evidence -= math.log(_rarity(before) * channels / delta)
+        at = row * channels + channel
+        if state.known[at] >= 0.0:
+            continue
+        slot, evidence = _evidence(history, head, penalties, 1 + channel, 0.0)
+        if evidence >= most:
+            chosen, most = slot, evidence
+        if history[head + BLOCK] > 1.0 or state.totals[at] != state.squares[at]:
+            slot, evidence = _evidence(history, head, penalties, coins + channel, tossed)
             if evidence >= most:
-                chosen, most = slot + 1, evidence
+                chosen, most = slot, evidence
     return chosen
+
+
+def _evidence(
+    history: Array, head: int, penalties: int, column: int, tossed: float
+) -> tuple[int, float]:
+    """The buckets before the best split of a test, and the log of w_s E_s there.
+
+    ``column`` of the buckets has the test's sums, of all blocks but the first ``tossed``.
+    """
+    first, width, block = head + _buckets(penalties), _width(penalties), history[head + BLOCK]
+    used, pulls, total = int(history[head + USED]), 0.0, 0.0
+    for slot in range(used):
+        pulls += history[first + slot * width] / block
+        total += history[first + slot * width + column] / block
+    pulls -= tossed
+    if pulls <= 0.0:
+        return 0, 0.0
+    chosen, most, likeliest = 0, 0.0, _likelihood(pulls, total)
+    before, seen = -tossed, 0.0
+    for slot in range(used - 1):
+        before += history[first + slot * width] / block
+        seen += history[first + slot * width + column] / block
+        if before > 0.0:
+            evidence = _mixture(before, seen) + _mixture(pulls - before, total - seen) - likeliest
+            evidence -= math.log(_rarity(before))
+            if evidence > most:
+                chosen, most = slot + 1, evidence
+    return chosen, most
 
 
 def _rarity(split: float) -> float:
@@ -137,7 +264,9 @@ def _rarity(split: float) -> float:
     odd, twos = split, 0.0
     while odd % 2.0 == 0.0:
         odd, twos = 0.5 * odd, twos + 1.0
-    return (twos + 1.0) * (twos + 2.0) * odd * (odd + 1.0)
+    rank = 0.5 * (odd + 3.0)  # 2, 3, ... for 1, 3, ...
+    logarithm = math.log(rank)
+    return (twos + 1.0) * (twos + 2.0) * ALL_RANKS * rank * logarithm * logarithm
 
 
 def _mixture(pulls: float, total: float) -> float:
@@ -156,10 +285,10 @@ def _likelihood(pulls: float, total: float) -> float:
     return found + (misses * math.log(misses / pulls) if misses > 0.0 else 0.0)
 
 
-def _drop(state: State, history: Array, head: int, width: int, row: int, split: int) -> None:
+def _drop(state: State, history: Array, head: int, row: int, split: int) -> None:
     """Forget the first buckets of an arm: its sums are those of the others."""
     penalties = len(state.remaining) - 1
-    channels, first = 2 + penalties, head + HEAD
+    channels, width, first = 2 + penalties, _width(penalties), head + _buckets(penalties)
     used = int(history[head + USED]) - split
     for at in range(first, first + used * width):
         history[at] = history[at + split * width]
@@ -172,11 +301,15 @@ def _drop(state: State, history: Array, head: int, width: int, row: int, split: 
             total += history[first + slot * width + at]
         if at == 0:
             state.pulls[row] = total
+            history[head + BEGUN] = total / history[head + BLOCK]
         elif at <= channels:
             state.totals[row * channels + at - 1] = total
         elif at <= 2 * channels:
             state.squares[row * channels + at - 1 - channels] = total
         elif at <= 2 * channels + penalties:
             state.products[row * penalties + at - 1 - 2 * channels] = total
-        else:
+        elif at <= 2 * channels + 2 * penalties:
             state.net_squares[row * penalties + at - 1 - 2 * channels - penalties] = total
+        else:  # new coins have a new median
+            for slot in range(used):
+                history[first + slot * width + at] = 0.0

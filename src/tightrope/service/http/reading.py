@@ -23,6 +23,7 @@ __all__ = ["RequestReader"]
 METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
 READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])
 MOST_HEADS, MOST_BYTES = 16, 1024  # that are remembered of a connection, and of each of them
+LONGEST_START = 64  # bytes of a line that are looked at before it is whole
 END, BLANK = b"\r\n", b"\r\n\r\n"
 
 # Possessive quantifiers (*+, ++) never go back: the time is proportional to the bytes.
@@ -32,6 +33,7 @@ QUOTED = rb"\"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+\""
 EXTENSION = (
     rb"[ \t]*+;[ \t]*+" + TOKEN + rb"(?:[ \t]*+=[ \t]*+(?:" + TOKEN + rb"|" + QUOTED + rb"))?"
 )
+START = re.compile(TOKEN + rb"(?: |\r?+\Z)|\r?+\Z")  # of a line that has not come whole
 REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (\S++) HTTP/([0-9]\.[0-9])")
 FIELD = re.compile(rb"(" + TOKEN + rb"):[ \t]*+([^\x00-\x08\n-\x1f\x7f]*+)")
 VISIBLE, AUTHORITY = re.compile(rb"[!\"$-~]++"), re.compile(HOST)
@@ -53,6 +55,7 @@ class RequestReader:
         self._data, self._at = b"", 0  # what has come, and how far it was taken
         self._searched = 0  # how far the end of a head or a line was looked for
         self._counted = 0  # bytes of this request that are no body
+        self._checked = False  # whether the first line is well-formed, of a head that is not whole
         self._heads: dict[bytes, Head] = {}  # that were read before
         self._request: HttpRequest | None = None  # whose body is read
         self._chunked = False
@@ -92,7 +95,9 @@ class RequestReader:
             self._at = blank.end()
         text = self._up_to(BLANK)
         if text is None:
+            self._check_line()
             return False
+        self._checked = False
         head = self._heads.get(text)
         if head is None:
             head = self._remembered(text, head_of(text, self._limits))
@@ -101,6 +106,18 @@ class RequestReader:
         self._chunked = self._wanted is None
         self.waits = waits and self._at == len(self._data)
         return True
+
+    def _check_line(self) -> None:
+        """Raise if the first line is malformed, whatever may come after it."""
+        if self._checked:
+            return
+        end = self._data.find(END, self._at)
+        if end >= 0:
+            request_line_of(self._data[self._at : end])
+            self._checked = True
+        elif not START.match(self._data, self._at, self._at + LONGEST_START):
+            start = self._data[self._at : self._at + LONGEST_START]
+            raise malformed(f"request line {shown(start)}: must be METHOD TARGET HTTP/1.1")
 
     def _remembered(self, text: bytes, head: Head) -> Head:
         """Clients send the same few heads again and again."""

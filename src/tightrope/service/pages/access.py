@@ -6,7 +6,6 @@ remembers which ones were ended with the button, and how many wrong keys came fr
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,9 +15,9 @@ from starlette.responses import Response
 
 from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
-from tightrope.service.pages.proxies import Proxies
 from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
-from tightrope.service.pages.signins import SignIns
+from tightrope.service.proxies import Proxies
+from tightrope.service.signins import SignIns
 from tightrope.service.wire import RefusalError
 
 __all__ = ["Access"]
@@ -34,7 +33,7 @@ class Access:
         self, keys: KeyRing | None, proxies: Proxies | None, log: Callable[..., None]
     ) -> None:
         self.keys, self.proxies, self._log = keys, proxies or Proxies(), log
-        self.sign_ins = SignIns()
+        self.sign_ins = SignIns() if keys is None else keys.sign_ins
         self._ended: dict[bytes, deque[bytes]] = {}  # numbers of sessions, by the key's id
 
     def grant(self, request: Request) -> Grant | None:
@@ -70,17 +69,14 @@ class Access:
 
     def login(self, request: Request, secret: str, response: Response) -> None:
         """Begin a session with a key; raises if it is not valid, or its address has to wait."""
-        address = self.proxies.address(request)
-        if wait := self.sign_ins.wait(address):
-            raise _refusal(429, "too_many", "This key was not looked at.", address, wait)
+        address = self.proxies.address(request.scope)
+        self.sign_ins.require_turn(address)
         if self.keys is not None:
             self._refresh(self.keys)
         if self.keys is None or self.keys.grant(secret.encode()) is None:
-            if wait := self.sign_ins.wrong(address):
-                self._log("too many wrong keys at the form", address=address, wait_s=wait)
-            raise _refusal(401, "unauthorized", "This key is not valid.", address, wait)
+            raise self.sign_ins.refused(address, self._log)
         cookie = sealed(secret.encode(), time.time())
-        secure = self.proxies.scheme(request) == "https"
+        secure = self.proxies.scheme(request.scope) == "https"
         response.set_cookie(COOKIE, cookie, LASTS, httponly=True, samesite="strict", secure=secure)
 
     def logout(self, request: Request, response: Response) -> None:
@@ -89,7 +85,7 @@ class Access:
         if found is not None:
             ended = self._ended.setdefault(found.key_id, deque(maxlen=MOST_ENDED))
             ended.append(found.number)
-        secure = self.proxies.scheme(request) == "https"
+        secure = self.proxies.scheme(request.scope) == "https"
         response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
 
     def require_own_page(self, request: Request) -> None:
@@ -98,19 +94,8 @@ class Access:
         A page with TLS may be ours even if no proxy says that the request came with TLS.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
-        own = [f"{scheme}://{host}".lower() for scheme in ("https", self.proxies.scheme(request))]
+        schemes = ("https", self.proxies.scheme(request.scope))
+        own = [f"{scheme}://{host}".lower() for scheme in schemes]
         if not host or origin.lower() not in own:
             shown = repr(origin[:80]) if origin else "none"
             raise RefusalError(403, "forbidden", f"origin {shown}: must be a page of this service")
-
-
-def _refusal(status: int, code: str, text: str, address: object, wait: float) -> RefusalError:
-    """Why there is no session, and after how many seconds the next key is looked at."""
-    if not wait:
-        return RefusalError(status, code, text)
-    seconds = math.ceil(wait)
-    unit = "second" if seconds == 1 else "seconds"
-    more = (
-        f"Too many wrong keys came from {address or 'your address'}: try again in {seconds} {unit}."
-    )
-    return RefusalError(status, code, f"{text} {more}", retry_after=str(seconds))

@@ -1,4 +1,4 @@
-"""The pages' forms, made of what can be asked of a campaign: ``service.changes`` describes it."""
+"""The pages' forms, made of ``tightrope.changes`` and of what is asked for often (``items``)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from typing import Any
 
 import msgspec
 
+from tightrope import changes
+from tightrope.changes import CHANGES, FieldInput, Form, TurnAct
 from tightrope.errors import InputError, NotFoundError, nearest
 from tightrope.formats import Money
 from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
-from tightrope.service.changes import Form, FormInput, TurnAct
+from tightrope.service.items import ITEMS
 from tightrope.service.pages.history import View
 from tightrope.service.values import BoundedText, Query, whole_of
 
-__all__ = ["FilledForm", "FormField", "act_of", "filled", "known_of"]
+__all__ = ["FORMS", "FilledForm", "FormField", "act_of", "filled", "known_of"]
 
 LONGEST = 500  # characters of what is typed
 LONGEST_REPORT = 8000  # characters of a refused report in an address
 Values = Mapping[str, str]
+FORMS: dict[str, tuple[type[TurnAct], Form]] = {
+    form.action: (kind, form) for kind in (*ITEMS, *CHANGES) for form in kind.forms
+}
 
 
 @dataclass(frozen=True)
@@ -50,26 +55,20 @@ class FilledForm:
     fields: list[FormField]
 
 
-def inputs_of(kind: type[TurnAct], form: Form) -> Iterator[tuple[msgspec.inspect.Field, FormInput]]:
-    """The fields that are filled in, and how."""
-    info = msgspec.inspect.type_info(kind)
-    assert isinstance(info, msgspec.inspect.StructType)
-    for field in info.fields:
-        extra = getattr(field.type, "extra", None) or {}
-        if "form" in extra and field.name not in form.fixed:
-            yield field, extra["form"]
+def inputs_of(
+    kind: type[TurnAct], form: Form
+) -> Iterator[tuple[msgspec.inspect.Field, FieldInput]]:
+    """The fields that a form has, and how they are filled in."""
+    for field, how in changes.inputs_of(kind):
+        if how.label is not None and field.name not in form.fixed:
+            yield field, how
 
 
 def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
     """What the address of a form may fill in beforehand."""
-    names = {place_of(kind), "report", *(f"penalty-{i}" for i in range(len(view.task.limit_names)))}
+    names = {kind.place(), "report", *(f"penalty-{i}" for i in range(len(view.task.limit_names)))}
     names |= {how.name or field.name for field, how in inputs_of(kind, form)}
     return {name: BoundedText(LONGEST_REPORT) for name in sorted(names - {""})}
-
-
-def place_of(kind: type[TurnAct]) -> str:
-    """What the path of a change names besides the campaign: an arm, or a report's number."""
-    return kind.path.partition("{")[2].partition("}")[0]
 
 
 # What is shown.
@@ -77,7 +76,7 @@ def place_of(kind: type[TurnAct]) -> str:
 
 def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: Money) -> FilledForm:
     """A form with what was typed, or is known, before."""
-    place = place_of(kind)
+    place = kind.place()
     where = {"arm": _arm_field, "number": _number_field}
     fields = [where[place](view, values)] if place else []
     before = _reported(values)
@@ -96,7 +95,7 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
 
 
 def _fields(
-    how: FormInput,
+    how: FieldInput,
     field: str,
     needed: bool,
     view: View,
@@ -112,7 +111,7 @@ def _fields(
         ]
     name = how.name or field
     value = known.get(name, default)
-    return [FormField(name, how.label, value, how.kind, how.hint, required=needed)]
+    return [FormField(name, how.label or "", value, how.kind, how.hint, required=needed)]
 
 
 def _arm_field(view: View, values: Mapping[str, Any]) -> FormField:
@@ -124,7 +123,7 @@ def _number_field(view: View, values: Values) -> FormField:
     return FormField("number", "", str(_number(view, values)), "hidden")
 
 
-def _penalties_of(how: FormInput, view: View) -> list[tuple[str, str]]:
+def _penalties_of(how: FieldInput, view: View) -> list[tuple[str, str]]:
     """The penalties of a form: where they are in it, and their names."""
     names = view.task.limit_names
     return [(f"penalty-{names.index(name)}", name) for name in getattr(view.task, how.of)]
@@ -155,7 +154,7 @@ def _text_of(value: Any) -> str:
 
 def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> Callable[[Writer], Any]:
     """What a form that was sent does in a turn; raises if it was filled in wrongly."""
-    place, given = place_of(kind), dict(form.fixed)
+    place, given = kind.place(), dict(form.fixed)
     if place:
         (_arm if place == "arm" else _number)(view, values)
     for field, how in inputs_of(kind, form):
@@ -177,7 +176,7 @@ def _with_known(ticket: str, act: Callable[[Writer], Any], writer: Writer) -> An
     return act(writer)
 
 
-def _typed(how: FormInput, name: str, view: View, values: Values) -> Any:
+def _typed(how: FieldInput, name: str, view: View, values: Values) -> Any:
     """What was typed for a field; None for nothing."""
     if how.kind == "arm":
         return _arm(view, values)

@@ -10,7 +10,7 @@ from math import isfinite, isnan
 
 import numpy as np
 
-from tightrope.formats import Money, age, chance, count, moment, number, percent, span
+from tightrope.formats import Money, age, chance, count, counted, moment, number, percent, span
 from tightrope.live.outlook import LimitOutlook
 from tightrope.problem.mixtures import best_mixture
 from tightrope.service.pages.curves import Totals, mean_band, own_colours, rate_band, shares
@@ -191,17 +191,17 @@ def _alerts(view: View) -> list[Badge]:
         found.append(Badge(tone, f"Paused: {status['why']}", why))
     if status["overruns"] and status["on_overrun"] == "alert":
         text = "Tickets cost more than was reserved for them. The campaign goes on."
-        found.append(Badge("warn", f"{count(status['overruns'])} overruns", text))
+        found.append(Badge("warn", counted(status["overruns"], "overrun"), text))
     if status["doubtful"]:
         some = ", ".join(status["doubtful"][:5]) + (" …" if len(status["doubtful"]) > 5 else "")
-        found.append(Badge("warn", f"{len(status['doubtful'])} tickets in doubt", some))
+        found.append(Badge("warn", f"{counted(len(status['doubtful']), 'ticket')} in doubt", some))
     if status["quarantined"]:
-        plural = "report" if status["quarantined"] == 1 else "reports"
-        text = "Their tickets are charged in full until they are corrected or discarded."
-        found.append(Badge("warn", f"{count(status['quarantined'])} {plural} in quarantine", text))
+        text = "A ticket is charged in full until its report is corrected or discarded."
+        reports = counted(status["quarantined"], "report")
+        found.append(Badge("warn", f"{reports} in quarantine", text))
     if status["refused"]:
         text = "The quarantine was full: these reports are lost. Settle those that are kept."
-        found.append(Badge("bad", f"{count(status['refused'])} reports refused", text))
+        found.append(Badge("bad", f"{counted(status['refused'], 'report')} refused", text))
     if view.outlook.out_of_reach and not _is_over(view):
         found.append(Badge("warn", "The risk is out of reach", f"{view.outlook.out_of_reach}."))
     return sorted(found, key=lambda one: TONES.index(one.tone))
@@ -281,6 +281,7 @@ class LimitFacts:
         self.rate = number(None if isnan(rate) else rate)
         self.band = f"{number(low)} to {number(high)}"
         self.bound, self.bound_if_safe = _bound(one.chance), _bound(one.chance_if_safe)
+        self.estimate = None if one.estimate is None else _estimated(one.estimate, view)
         self.projected = number(one.rate)
         self.between = f"{number(one.low)} to {number(one.high)}"
         self.queue = number(last.queues[m]) if last.queues else "–"
@@ -290,6 +291,12 @@ class LimitFacts:
 def _bound(found: float) -> str:
     """A bound on the chance of ending above a limit."""
     return "none yet" if found >= 1.0 else f"≤ {chance(found)}"
+
+
+def _estimated(share: float, view: View) -> str:
+    """The share of forward runs that ended above a limit, in words that mark it as an estimate."""
+    least = 1.0 / view.outlook.forward
+    return f"below {percent(least)}" if share < least else f"about {percent(share)}"
 
 
 @lru_cache(maxsize=VIEWS)

@@ -31,6 +31,7 @@ from tightrope.live.outlook import Outlook
 from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
 from tightrope.problem import Task
+from tightrope.service.estimates import EndEstimate, Estimates
 
 __all__ = ["History", "Look", "Point", "Trouble", "View", "point_of"]
 
@@ -108,6 +109,7 @@ class View:
     quarantine: dict[int, str | None]  # open reports: number, ticket
     troubles: tuple[Trouble, ...]  # the newest first
     whole: bool  # whether the curve has been refined back to the beginning
+    estimate: EndEstimate | None = None  # that is in the outlook
     error: str | None = None  # why it cannot be followed any further
 
 
@@ -179,8 +181,10 @@ class PageMoment(NamedTuple):
 class History:
     """One campaign, followed by the thread of a ``Watch``."""
 
-    def __init__(self, store: Store, name: str, look: Look) -> None:
-        self.store, self.name, self._look = store, name, look
+    def __init__(
+        self, store: Store, name: str, look: Look, estimates: Estimates | None = None
+    ) -> None:
+        self.store, self.name, self._look, self._estimates = store, name, look, estimates
         self.reset()
 
     def reset(self) -> None:
@@ -307,17 +311,27 @@ class History:
             bisect.insort(self.troubles, found)
             del self.troubles[: len(self.troubles) - MOST_TROUBLES]
 
+    @property
+    def estimate(self) -> EndEstimate | None:
+        """The last one, if there is one."""
+        return None if self._estimates is None else self._estimates.last(self.name)
+
     def view(self) -> View:
         """What is known now."""
         now, points = self.now, self.curve.points
         assert now is not None
         controller, seq = now.controller, now.point.seq
+        outlook, estimate = controller.outlook(DOUBT), None
+        if self._estimates is not None:
+            self._estimates.wanted(self.name, controller, outlook)
+            estimate = self.estimate
         return View(
             name=self.name,
             task=controller.task,
             settings=now.settings,
             status=now.status,
-            outlook=controller.outlook(DOUBT),
+            outlook=outlook if estimate is None else estimate.within(outlook),
+            estimate=estimate,
             points=(*(points[:-1] if points and points[-1].seq == seq else points), now.point),
             generation=self.curve.generation,
             oldest=now.oldest,

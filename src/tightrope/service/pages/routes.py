@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import unquote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from tightrope import formats
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.formats import Money
 from tightrope.live.events import Row, line_of, when, words_of
 from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
-from tightrope.problem.values import shown
-from tightrope.service.changes import FORMS
 from tightrope.service.desk import Service
 from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access
-from tightrope.service.pages.actions import FilledForm, act_of, filled, known_of
+from tightrope.service.pages.actions import FORMS, FilledForm, act_of, filled, known_of
+from tightrope.service.pages.answers import (
+    HEADERS,
+    NOTHING,
+    PageAnswers,
+    attachment,
+    form_of,
+    is_partial,
+    no_page,
+    path_of,
+    read_query,
+)
 from tightrope.service.pages.curves_text import curves_table, curves_text
 from tightrope.service.pages.facts import TONES, Badge, Facts
 from tightrope.service.pages.history import Trouble, View
-from tightrope.service.pages.proxies import Proxies
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
-from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber, query_of
+from tightrope.service.proxies import Proxies
+from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
 from tightrope.service.wire import RefusalError
 
-__all__ = ["page_routes"]
+__all__ = ["Pages"]
 
-FOLDER = Path(__file__).parent
-TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
-    " connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-HEADERS = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-}
-BODY = 64 * 1024  # bytes of a form, at most
 PATIENCE = 0.15  # seconds that a page waits for the newest events
 PAGE = 50  # events of a page
 NEWEST = 12  # events beside a campaign
@@ -60,7 +50,6 @@ ROWS = 40  # of the table of the curves
 AT_ONCE = 1000  # events that an export reads at once
 KEPT = FEW = 6  # quarantined reports, and others that went wrong, beside a campaign
 
-NOTHING: Query = {}
 LISTED = 500  # campaigns of the list: the newest
 
 Handler = Callable[[Request, str], Awaitable[Response]]
@@ -73,7 +62,7 @@ QUERIES: dict[str, Query] = {  # of the pages of a campaign; a form's own are in
 }
 
 
-class Pages:
+class Pages(PageAnswers):
     """The pages of a service."""
 
     def __init__(
@@ -83,32 +72,17 @@ class Pages:
         unit: str = "",
         proxies: Proxies | None = None,
     ) -> None:
-        """``unit``: what costs are in, such as $ or cents; none is shown if it is empty."""
+        """``keys``: who may see them, everybody if there are none.
+
+        ``unit``: what costs are in, such as $ or cents; none is shown if it is empty.
+        """
         self.service, self.unit = service, unit
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
-        self.watch = Watch(service.store, look, ending=lambda: service.draining)
-        self.static = {
-            path.name: (path.read_bytes(), TYPES[path.suffix])
-            for path in sorted((FOLDER / "static").iterdir())
-            if path.suffix in TYPES
-        }
-        self.version = hashlib.sha256(
-            b"".join(content for content, _ in self.static.values())
-        ).hexdigest()[:12]
-        self.templates = Environment(
-            loader=FileSystemLoader(FOLDER / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
+        self.watch = Watch(
+            service.store, look, ending=lambda: service.draining, estimates=service.estimates
         )
-        self.templates.globals.update(
-            static=lambda name: f"/static/{name}?v={self.version}",
-            path=_path,
-            login=keys is not None,
-            **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
-        )
+        super().__init__(login=keys is not None)
         self.watch.want(service.names())  # so that the first page need not wait
         self._under: dict[str, Handler] = {
             "": self.campaign,
@@ -125,84 +99,24 @@ class Pages:
     def routes(self) -> list[BaseRoute]:
         """For Starlette."""
         return [
-            Route("/", self._safe(self.index)),
-            Route("/now", self._safe(self.index_now)),
+            Route("/", self.safe(self.index)),
+            Route("/now", self.safe(self.index_now)),
             Route(
                 "/login",
-                self._safe(self.login, {"next": BoundedText(2000)}),
+                self.safe(self.login, {"next": BoundedText(2000)}),
                 methods=["GET", "POST"],
             ),
-            Route("/logout", self._safe(self.logout), methods=["POST"]),
-            Route("/campaigns/{rest:path}", self._safe(self.under, None), methods=["GET", "POST"]),
-            Route("/static/{name}", self._safe(self.file, {"v": BoundedText()})),
-            Route("/favicon.ico", self._safe(self.icon)),
-            Route("/{rest:path}", self._safe(self.nowhere)),
+            Route("/logout", self.safe(self.logout), methods=["POST"]),
+            Route("/campaigns/{rest:path}", self.safe(self.under, None), methods=["GET", "POST"]),
+            Route("/static/{name}", self.safe(self.file, {"v": BoundedText()})),
+            Route("/favicon.ico", self.safe(self.icon)),
+            Route("/{rest:path}", self.safe(self.nowhere)),
         ]
-
-    # Answers.
-
-    def page(self, template: str, status: int = 200, **facts: Any) -> Response:
-        """A page or a part of one."""
-        text = self.templates.get_template(template).render(**facts)
-        headers = {**HEADERS, "cache-control": "no-store", "vary": "HX-Request, Cookie"}
-        return Response(text, status, headers, "text/html; charset=utf-8")
-
-    def _safe(
-        self, handler: Callable[[Request], Awaitable[Response]], known: Query | None = NOTHING
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """The handler, with errors shown as a page; ``known``: what its query may hold."""
-
-        async def answer(request: Request) -> Response:
-            try:
-                if known is not None:
-                    read_query(request, known)
-                return await handler(request)
-            except RefusalError as error:
-                if error.status == 401 and request.method in ("GET", "HEAD"):
-                    if _partial(request):
-                        return self._go(request, "/login")
-                    back = request.scope["path"] if request.scope["path"] != "/" else ""
-                    return self._go(request, "/login" + (f"?next={quote(back)}" if back else ""))
-                return self._failed(request, error)
-            except NotYetError as error:
-                if request.method != "GET" or _partial(request):
-                    return self._failed(request, error)
-                return self.page("opening.html.j2", message=str(error))
-            except TightropeError as error:
-                return self._failed(request, error)
-
-        return answer
-
-    def _failed(self, request: Request, error: TightropeError) -> Response:
-        request.scope["tightrope.error"] = error  # for the log
-        facts = {"status_code": error.status, "message": str(error)}
-        name = "error_part.html.j2" if _partial(request) else "error.html.j2"
-        return self.page(name, error.status, **facts)
-
-    def _go(self, request: Request, to: str) -> Response:
-        """Send a browser elsewhere; htmx follows a header of its own."""
-        if _partial(request):
-            return Response(status_code=204, headers={**HEADERS, "HX-Redirect": to})
-        return RedirectResponse(to, 303, headers=HEADERS)
-
-    async def file(self, request: Request) -> Response:
-        """A file of ours."""
-        found = self.static.get(request.path_params["name"])
-        if found is None:
-            return Response("not found", 404, HEADERS, "text/plain")
-        content, kind = found
-        stays = request.state.query.get("v") == self.version
-        age = "public, max-age=31536000, immutable" if stays else "no-cache"
-        return Response(content, 200, {**HEADERS, "cache-control": age}, f"{kind}; charset=utf-8")
-
-    async def icon(self, request: Request) -> Response:
-        """The icon, for browsers that ask for it by its old name."""
-        return RedirectResponse(f"/static/icon.svg?v={self.version}", 301, headers=HEADERS)
 
     async def nowhere(self, request: Request) -> Response:
         """What is not a page."""
         self.access.grant(request)
-        raise _no_page(request)
+        raise no_page(request)
 
     def _count(self, grant: Grant | None) -> None:
         """Raise if a key has sent too many requests."""
@@ -214,14 +128,14 @@ class Pages:
     async def login(self, request: Request) -> Response:
         """The form that takes a key."""
         if self.access.keys is None:
-            return self._go(request, "/")
+            return self.go(request, "/")
         after = request.state.query.get("next", "/")
         after = after if after.startswith("/") and not after.startswith(("//", "/\\")) else "/"
         if request.method in ("GET", "HEAD"):
             return self.page("login.html.j2", message="", next=after)
         self.access.require_own_page(request)
-        values = await _form(request)
-        answer = self._go(request, after)
+        values = await form_of(request)
+        answer = self.go(request, after)
         try:
             self.access.login(request, values.get("key", "").strip(), answer)
         except RefusalError as error:
@@ -232,7 +146,7 @@ class Pages:
     async def logout(self, request: Request) -> Response:
         """End a session."""
         self.access.require_own_page(request)
-        answer = self._go(request, "/login")
+        answer = self.go(request, "/login")
         self.access.logout(request, answer)
         return answer
 
@@ -278,16 +192,16 @@ class Pages:
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[2:]]
         except UnicodeDecodeError:
-            raise _no_page(request) from None
+            raise no_page(request) from None
         name, rest = parts[0], "/".join(parts[1:])
         if "\0" in name:  # which a database may not take
-            raise _no_page(request)
+            raise no_page(request)
         self._count(self.access.grant(request))
         if rest.startswith("act/"):
             return await self.act(request, name, rest[4:])
         handler = self._under.get(rest) if request.method in ("GET", "HEAD") else None
         if handler is None:
-            raise _no_page(request)
+            raise no_page(request)
         read_query(request, QUERIES.get(rest, NOTHING))
         return await handler(request, name)
 
@@ -364,7 +278,7 @@ class Pages:
         """All points of the charts as a file."""
         view = await self._look(request, name)
         headings, rows = await self.service.read(curves_table, view, len(view.points), False)
-        headers = {**_attachment(f"{name}-curves.csv"), "cache-control": "no-store"}
+        headers = {**attachment(f"{name}-curves.csv"), "cache-control": "no-store"}
         return Response(csv_text([headings, *rows]), 200, headers, "text/csv; charset=utf-8")
 
     # The log.
@@ -400,7 +314,7 @@ class Pages:
                 message, status = str(error), error.status
         elif "ticket" in request.state.query:
             message, status = "ticket: is missing; must be the id of a decision", 422
-        part = _partial(request)
+        part = is_partial(request)
         template = "why_part.html.j2" if part else "why.html.j2"
         money, channels = Money(view.status["budget"], self.unit), list(view.task.channels)
         facts = {"ticket": ticket, "why": found, "message": message, "money": money}
@@ -413,7 +327,7 @@ class Pages:
         await self.service.read(self.service.require, name)
         kind = request.state.query.get("format", "ndjson")
         media = "application/x-ndjson" if kind == "ndjson" else "text/csv; charset=utf-8"
-        headers = _attachment(f"{name}-events.{kind}")
+        headers = attachment(f"{name}-events.{kind}")
         return StreamingResponse(self._log(name, kind), 200, headers, media)
 
     async def _log(self, name: str, kind: str) -> AsyncIterator[str]:
@@ -444,7 +358,7 @@ class Pages:
             asked = filled(kind, form, view, request.state.query, money)
             return self._asked(request, name, asked)
         self.access.require_own_page(request)
-        values = await _form(request)
+        values = await form_of(request)
         try:
             await self.service.do(name, act_of(kind, form, view, values), grant.name)
         except TightropeError as error:
@@ -453,13 +367,13 @@ class Pages:
             asked = filled(kind, form, view, values, money)
             return self._asked(request, name, asked, str(error), error.status)
         await self.service.read(self.watch.look, name, 1.0, True)
-        return self._go(request, f"{_path(name)}?done={action}")
+        return self.go(request, f"{path_of(name)}?done={action}")
 
     def _asked(
         self, request: Request, name: str, form: FilledForm, message: str = "", status: int = 200
     ) -> Response:
         template, heading = "form.html.j2", "h1"
-        if _partial(request):
+        if is_partial(request):
             template, heading = "form_part.html.j2", "h2"
         facts = {"name": name, "form": form, "message": message, "heading": heading}
         return self.page(template, status, who="", **facts)
@@ -493,52 +407,3 @@ def _urgency(row: Facts | Broken) -> tuple[int, int, str]:
     over = row.state.tone == "quiet"
     worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
     return (1 if over else 0, worst, name)
-
-
-def read_query(request: Request, known: Query) -> None:
-    """Read what is asked for, for ``request.state.query``; raises for other values."""
-    request.state.query = query_of(request.scope["query_string"], known)
-
-
-def _no_page(request: Request) -> NotFoundError:
-    return NotFoundError(f"page {shown(request.scope['path'])}: does not exist")
-
-
-def _partial(request: Request) -> bool:
-    """Whether htmx asks, for a part of a page."""
-    return request.headers.get("hx-request") == "true"
-
-
-def _path(name: str, rest: str = "") -> str:
-    """Where a campaign's pages are."""
-    return f"/campaigns/{quote(name, safe='')}" + (f"/{rest}" if rest else "")
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """What a form was sent with, up to a size."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY:
-            raise RefusalError(413, "too_large", f"form: must be at most {BODY} bytes")
-    try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
-    except ValueError:
-        raise InputError("form: cannot be read") from None
-
-
-def _attachment(name: str) -> dict[str, str]:
-    """The headers that have a browser save a file under a name."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    where = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-    return {**HEADERS, "content-disposition": where}
-
-
-def page_routes(
-    service: Service,
-    keys: KeyRing | None = None,
-    unit: str = "",
-    proxies: Proxies | None = None,
-) -> list[BaseRoute]:
-    """The routes of the dashboard; ``keys``: who may see it, everybody if there are none."""
-    return Pages(service, keys, unit, proxies).routes()

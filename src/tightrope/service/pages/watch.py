@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
 from tightrope.live.stores import Store
+from tightrope.service.estimates import Estimates
 from tightrope.service.pages.history import History, Look, View
 
 __all__ = ["LOOK", "NotYetError", "Watch"]
@@ -44,10 +45,15 @@ class Watch:
     """One thread that follows the campaigns somebody looks at."""
 
     def __init__(
-        self, store: Store, look: Look, *, ending: Callable[[], bool] = lambda: False
+        self,
+        store: Store,
+        look: Look,
+        *,
+        ending: Callable[[], bool] = lambda: False,
+        estimates: Estimates | None = None,
     ) -> None:
         """``ending``: whether the store is about to be closed."""
-        self.store, self._look, self._ending = store, look, ending
+        self.store, self._look, self._ending, self._estimates = store, look, ending, estimates
         self._followed: dict[str, Followed] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -65,7 +71,7 @@ class Watch:
             if one is None:
                 if not self.store.read(name, 0, 1) and self.store.saved(name) is None:
                     raise NotFoundError(f"campaign {name!r}: does not exist")
-                one = self._followed[name] = Followed(History(self.store, name, self._look))
+                one = self._followed[name] = self._follow(name)
             one.wanted = time.monotonic()
             old = one.view is None or one.wanted - one.seen > FRESH
             if old or fresh:
@@ -82,12 +88,15 @@ class Watch:
                 raise one.error or NotYetError(f"campaign {name!r}: is being opened")
             return one.view
 
+    def _follow(self, name: str) -> Followed:
+        return Followed(History(self.store, name, self._look, self._estimates))
+
     def want(self, names: Sequence[str]) -> None:
         """Begin to follow campaigns that may be looked at; for some seconds, if nobody does."""
         with self._changed:
             for name in names:
                 if name not in self._followed:
-                    one = self._followed[name] = Followed(History(self.store, name, self._look))
+                    one = self._followed[name] = self._follow(name)
                     one.wanted += AHEAD - LOOKED_AT
                     self._start()
 
@@ -159,7 +168,7 @@ class Watch:
     @staticmethod
     def _news(history: History, view: View) -> bool:
         """Whether a view would show something else."""
-        if view.error is not None or history.now is None:
+        if view.error is not None or history.now is None or view.estimate is not history.estimate:
             return True
         shown = view.status["events"], view.generation, view.whole
         return shown != (history.now.point.seq, history.curve.generation, history.whole)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from typing import Annotated, Any
 
+import msgspec
+
 import tightrope
+from tightrope.changes import CHANGES, CampaignChange, FieldInput, ShellForm, inputs_of
 from tightrope.errors import InputError
 from tightrope.formats import counted
 from tightrope.shell.campaigns.access import (
     ArmName,
     AtCampaign,
     AtStore,
-    Note,
     OnOverrun,
-    Penalties,
     PerDay,
     arm_of,
     opened,
@@ -26,104 +29,69 @@ from tightrope.shell.campaigns.access import (
     task_of,
     trust,
 )
-from tightrope.shell.commands import Argument
-from tightrope.shell.named import by_name, limits_of
+from tightrope.shell.commands import Argument, Command
+from tightrope.shell.named import by_name, limits_of, named
 from tightrope.shell.options import Json, PolicyName, TrustPolicy
 from tightrope.shell.output import answer
 
+# Commands that are made of ``tightrope.changes``.
 
-def changed(at: AtCampaign, change: Callable[[tightrope.Campaign], object], what: str = "") -> int:
-    """Change a campaign, and say how it stands then."""
-    with opened(at) as campaign:
-        change(campaign)
-        found = campaign.status()
-    return status_after(at, found, what)
+METAVARS = {"text": "TEXT", "number": "X", "arm": "ARM", "penalties": "NAME=X"}
 
 
-def pause(at: AtCampaign, *, why: str = "by hand", note: Note = None) -> int:
-    """Make no decisions until the campaign is resumed; reports are taken.
+def made(kind: type[CampaignChange], form: ShellForm) -> Command:
+    """The command that makes a change; its words and options are the change's fields."""
+    fields = [(one, how) for one, how in inputs_of(kind) if form.takes in ("", one.name)]
+    how = {kind.place(): FieldInput("", kind="place"), **{one.name: how for one, how in fields}}
 
-    why TEXT: default 'by hand'
-    """
-    return changed(at, lambda c: c.pause(why, note=note))
+    def command(at: AtCampaign, **given: Any) -> int:
+        with opened(at) as campaign:
+            read = {name: _read(campaign, how[name], value) for name, value in given.items()}
+            place = read.pop(kind.place(), "")
+            wanted = kind(**read)
+            wanted.require_some(form.name, "--")
+            campaign.do(partial(wanted.do, place=place))
+            found = campaign.status()
+        return status_after(at, found, wanted.said(place, found))
 
-
-def resume(at: AtCampaign) -> int:
-    """Decide again after a pause."""
-    return changed(at, lambda c: c.resume())
-
-
-def close(at: AtCampaign) -> int:
-    """Make no more decisions, for good; reports are still taken."""
-    return changed(at, lambda c: c.close())
-
-
-def pin(at: AtCampaign, arm: str) -> int:
-    """Pull one arm until further notice; none lets the policy decide again.
-
-    arm ARM|none: an arm's name or number, or none
-    """
-    if arm == "none":
-        return changed(at, lambda c: c.pin(None), "no arm is pinned")
-    return changed(at, lambda c: c.pin(arm_of(c, arm)), f"arm {arm!r} is pinned")
+    words = [_parameter("at", AtCampaign)]
+    words += [_parameter(kind.place(), ArmName)] if kind.place() else []
+    words += [_field(one, how, bool(form.takes)) for one, how in fields]
+    command.__name__, command.__doc__ = form.name, f"{form.text or kind.summary}."
+    command.__annotations__ = {one.name: one.annotation for one in words}
+    command.__signature__ = inspect.Signature(words)  # type: ignore[attr-defined]
+    return command
 
 
-def add_arm(
-    at: AtCampaign,
-    arm: str,
-    *,
-    like: str | None = None,
-    weight: float | None = None,
-    cost: float | None = None,
-    penalty: Penalties = (),
-) -> int:
-    """Add an arm; nothing is known of it but what is said here.
-
-    arm: its name
-    like ARM: another arm, whose mean outcomes are expected of it
-    weight: as if seen in so many pulls; default 10
-    cost: its price, where the task knows costs
-    penalty: one that the task knows; X alone if there is one limit
-    """
-
-    def change(campaign: tightrope.Campaign) -> None:
-        given: dict[str, Any] = {"weight": weight, **_prices(campaign, cost, penalty)}
-        if like is not None:
-            given["like"] = arm_of(campaign, like)
-        campaign.add_arm(arm, **{k: v for k, v in given.items() if v is not None})
-
-    return changed(at, change, f"arm {arm!r} is added")
+def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A word of the line; with a default, an option."""
+    needed = default is inspect.Parameter.empty
+    how = inspect.Parameter.POSITIONAL_OR_KEYWORD if needed else inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, how, default=default, annotation=kind)
 
 
-def retire_arm(at: AtCampaign, arm: ArmName) -> int:
-    """Never pull an arm again; its tickets in flight may still be told."""
-    return changed(at, lambda c: c.retire_arm(arm_of(c, arm)), f"arm {arm!r} is retired")
+def _field(field: msgspec.inspect.Field, how: FieldInput, needed: bool) -> inspect.Parameter:
+    """The word, or the option, that a field is filled in by."""
+    several, needed = how.kind == "penalties", needed or field.required
+    metavar = how.metavar or METAVARS[how.kind]
+    if needed and not how.metavar:
+        metavar = field.name.upper()
+    kind: Any = Sequence[str] if several else float if how.kind == "number" else str
+    about = Argument(metavar, how.text, read=named if several else None)
+    default = inspect.Parameter.empty if needed else () if several else field.default
+    return _parameter(field.name, Annotated[kind, about], default)
 
 
-def reprice(
-    at: AtCampaign, arm: ArmName, *, cost: float | None = None, penalty: Penalties = ()
-) -> int:
-    """Give an arm another known cost, or other known penalties, from here on.
-
-    cost: its cost from here on
-    penalty: one that the task knows; X alone if there is one limit
-    """
-    if cost is None and not penalty:
-        raise InputError("reprice: must have --cost or --penalty")
-    return changed(
-        at,
-        lambda c: c.reprice(arm_of(c, arm), **_prices(c, cost, penalty)),
-        f"arm {arm!r} has another price",
-    )
-
-
-def _prices(
-    campaign: tightrope.Campaign, cost: float | None, penalty: Sequence[str]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {} if cost is None else {"cost": cost}
-    if penalty:
-        found["penalty"] = by_name(penalty, "--penalty", task_of(campaign).limit_names)
-    return found
+def _read(campaign: tightrope.Campaign, how: FieldInput, given: Any) -> Any:
+    """What was written, as the change takes it; None for nothing."""
+    if how.kind == "arm" and given is not None:
+        return None if given in how.metavar.split("|")[1:] else arm_of(campaign, given)
+    if how.kind == "place":  # a path has names, which may look like numbers
+        controller = campaign.refreshed().controller
+        return controller.arm_name(controller.number_of(arm_of(campaign, given)))
+    if how.kind == "penalties":
+        return by_name(given, "--penalty", task_of(campaign).limit_names) or None
+    return given
 
 
 def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True)] = ()) -> int:
@@ -136,26 +104,6 @@ def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True
         found = store.notes(at.campaign, forget)
     lines = [f"{number}: {text}" for number, text in found.items()]
     return answer(at.json, found, lines or ["there is no note"])
-
-
-def add_budget(at: AtCampaign, amount: float) -> int:
-    """Add to the budget; limits in total stay.
-
-    amount AMOUNT: in the task's cost units
-    """
-    return changed(at, lambda c: c.add_budget(amount), f"{amount:,g} is added")
-
-
-def set_budget(at: AtCampaign, budget: float) -> int:
-    """Raise or lower the budget; it must cover what is spent and reserved. Limits in total stay.
-
-    budget BUDGET: the whole budget from here on, in the task's cost units
-    """
-    with opened(at) as campaign:
-        promise = campaign.set_budget(budget).promise
-        found = campaign.status()
-    more = f"; {promise}" if promise else ""
-    return status_after(at, found, f"the budget is {budget:,g}{more}")
 
 
 def change(
@@ -177,18 +125,15 @@ def change(
     archive FILE: the archived events, which a new policy learns from too
     """
     given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
-    given["on_overrun"] = on_overrun
-    wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    if not wanted and not limit:
+    wanted = {**given, "on_overrun": on_overrun}
+    if not limit and not any(one is not None for one in wanted.values()):
         options = "--limit, --policy, --expire-after, --per-day or --on-overrun"
         raise InputError(f"change: must have {options}")
-
-    def act(campaign: tightrope.Campaign) -> None:
-        if limit:
-            wanted["limits"] = limits_of(limit, task_of(campaign).limit_names)
-        campaign.change(**wanted, archives=archive)
-
-    return changed(at, act, "changed")
+    with opened(at) as campaign:
+        limits = limits_of(limit, task_of(campaign).limit_names) if limit else None
+        campaign.change(limits=limits, **wanted, archives=archive)  # type: ignore[arg-type]
+        found = campaign.status()
+    return status_after(at, found, "changed")
 
 
 # Keeping.
@@ -249,8 +194,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     return answer(at.json, {"file": file, "events": count}, [words])
 
 
-COMMANDS = (
-    *(pause, resume, close, pin, add_arm, retire_arm, reprice, add_budget, set_budget, notes),
-    change,
-    *(backup, restore, archive),
+COMMANDS: tuple[Command, ...] = (
+    *(made(kind, form) for kind in CHANGES for form in kind.commands),
+    *(change, notes, backup, restore, archive),
 )

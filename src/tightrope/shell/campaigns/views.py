@@ -69,13 +69,14 @@ def why(at: AtCampaign, id: TicketId) -> int:
     return answer(at.json, found.table(), lambda: tables.print_why(found))
 
 
-def outlook(at: AtCampaign, *, doubt: float = 0.01) -> int:
+def outlook(at: AtCampaign, *, doubt: float = 0.01, estimate: bool = False) -> int:
     """Show what can be said now about the end: chances that are proved, and projections.
 
     doubt P: chance that a bound is wrong, at most
+    estimate: also estimate the chance to end above each limit, by forward runs; takes a second
     """
     with opened(at) as campaign:
-        found = campaign.outlook(doubt)
+        found = campaign.outlook(doubt, estimate=estimate)
     limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
     table = finite({**asdict(found), "limits": limits, "facts": found.facts()})
     return answer(at.json, table, lambda: print_lines(str(found).splitlines()))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-
-from starlette.requests import Request
+from typing import Any
 
 from tightrope.errors import InputError
 
 __all__ = ["Address", "Proxies"]
 
 Address = IPv4Address | IPv6Address
+Scope = Mapping[str, Any]  # of a request, as ASGI has it
 
 
 class Proxies:
@@ -25,11 +25,10 @@ class Proxies:
             what = "must be an address such as 10.0.0.7, or a network's first with its bits such as"
             raise InputError(f"--trusted-proxy {text!r}: {what} 10.0.0.0/8") from None
 
-    def address(self, request: Request) -> Address | None:
+    def address(self, scope: Scope) -> Address | None:
         """A client's address, if it has one: the last on the way that is no trusted proxy's."""
-        found = _peer(request)
-        lines = request.headers.getlist("x-forwarded-for")
-        hops = [hop for line in lines for hop in line.split(",")]
+        found = _peer(scope)
+        hops = [hop for line in _lines(scope, b"x-forwarded-for") for hop in line.split(",")]
         while hops and self._trusts(found):
             before = _read(hops.pop())
             if before is None:
@@ -37,11 +36,11 @@ class Proxies:
             found = before
         return found
 
-    def scheme(self, request: Request) -> str:
+    def scheme(self, scope: Scope) -> str:
         """How a client speaks to the service, or to the trusted proxy in front: http or https."""
-        scheme: str = request.scope["scheme"]
-        lines = request.headers.getlist("x-forwarded-proto")
-        if lines and self._trusts(_peer(request)):
+        scheme: str = scope["scheme"]
+        lines = _lines(scope, b"x-forwarded-proto")
+        if lines and self._trusts(_peer(scope)):
             told = lines[-1].rpartition(",")[2].strip().lower()
             scheme = told if told in ("http", "https") else scheme
         return scheme
@@ -50,8 +49,12 @@ class Proxies:
         return address is not None and any(address in one for one in self._networks)
 
 
-def _peer(request: Request) -> Address | None:
-    return None if request.client is None else _read(request.client.host)
+def _peer(scope: Scope) -> Address | None:
+    return _read(scope["client"][0]) if scope.get("client") else None
+
+
+def _lines(scope: Scope, header: bytes) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
 def _read(text: str) -> Address | None:

@@ -1,4 +1,4 @@
-"""Wrong keys at the sign-in form: which address must wait before its next key is looked at.
+"""Wrong keys, at the sign-in form and of the API: which address must wait before its next one.
 
 An address has a few tries; then each wrong key doubles the time it must wait, up to half a minute.
 Tries in that time are refused without a look, and do not make it longer. While many wrong keys come
@@ -8,11 +8,13 @@ others, and an address that sent no wrong key never waits.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from ipaddress import IPv6Address
 
-from tightrope.service.pages.proxies import Address
+from tightrope.service.http.answers import RefusalError
+from tightrope.service.proxies import Address
 
 __all__ = ["SignIns"]
 
@@ -30,6 +32,19 @@ class SignIns:
         self._clock = clock
         self._wrong: dict[str, tuple[int, float, float]] = {}  # how many, the last, wait until
         self._all, self._last = 0.0, clock()  # falls by MANY in a minute
+
+    def require_turn(self, address: Address | None) -> None:
+        """Raise while an address must wait."""
+        if wait := self.wait(address):
+            raise _refusal(429, "rate_limited", "This key was not looked at.", address, wait)
+
+    def refused(
+        self, address: Address | None, log: Callable[..., None], **headers: str
+    ) -> RefusalError:
+        """Count a wrong key; returns its refusal, which says how long its address must wait."""
+        if wait := self.wrong(address):
+            log("too many wrong keys", address=address, wait_s=wait)
+        return _refusal(401, "unauthorized", "This key is not valid.", address, wait, **headers)
 
     def wait(self, address: Address | None) -> float:
         """Seconds until a key from an address is looked at; 0: now."""
@@ -57,3 +72,17 @@ def _place(address: Address | None) -> str:
     if isinstance(address, IPv6Address):
         return str(IPv6Address(int(address) >> 64 << 64))
     return str(address)
+
+
+def _refusal(
+    status: int, code: str, text: str, address: object, wait: float, **headers: str
+) -> RefusalError:
+    """The refusal of a key, and after how many seconds the next one is looked at."""
+    if not wait:
+        return RefusalError(status, code, text, **headers)
+    seconds = math.ceil(wait)
+    unit = "second" if seconds == 1 else "seconds"
+    more = (
+        f"Too many wrong keys came from {address or 'your address'}: try again in {seconds} {unit}."
+    )
+    return RefusalError(status, code, f"{text} {more}", retry_after=str(seconds), **headers)

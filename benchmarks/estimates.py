@@ -1,0 +1,107 @@
+"""Whether estimates of the end come true: of runs with an estimate of 10 %, do 10 % end above?
+
+python -m benchmarks.estimates [--problems 40] [--runs 10] [--page docs/promises.md]
+
+Random problems of three families, each run to the end of its budget by several policies, with an
+estimate at a quarter, a half and three quarters of it. Prints a Markdown table: the mean of the
+estimates in a range, and the share of their runs that ended above.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import page
+from tightrope import Controller, Problem, parse_policy, ready_problem
+from tightrope.engine.python import outcomes
+from tightrope.errors import OutsideTheoryWarning
+from tightrope.kernels.rng import OUTCOMES, Generator
+
+__all__ = ["by_estimate", "looks", "main", "problems", "seeds"]
+
+FAMILIES = ("arena-random-3", "arena-random-6", "arena-continuous-4")
+POLICIES = ("resolve", "lyon-ts", "lyon")
+BUDGETS = (100.0, 400.0)
+PARTS = (0.25, 0.5, 0.75)  # of the budget, when it is estimated
+EDGES = (0.0, 0.02, 0.05, 0.15, 0.35, 0.65, 0.9, 1.0)
+
+
+def problems(count: int) -> Iterator[Problem]:
+    """So many problems, of the families in turn."""
+    for number in range(count):
+        yield ready_problem(f"{FAMILIES[number % len(FAMILIES)]}-{100 + number}")
+
+
+def seeds(runs: int, *case: object) -> range:
+    """Those of so many runs; another case has others, so that their luck is independent."""
+    first = zlib.crc32(repr(case).encode())
+    return range(first, first + runs)
+
+
+def looks(
+    problem: Problem, label: str, budget: float, seed: int, parts: Sequence[float] = PARTS
+) -> list[tuple[float, bool]]:
+    """Estimates in one run, and whether it ended above the limit; of every limit."""
+    controller = Controller(problem.task, parse_policy(label), budget, seed=seed)
+    tables, draws, marks, found = problem.tables(), Generator(1, OUTCOMES, seed), list(parts), []
+    scales = np.array(problem.scales.channels)
+    while not controller.exhausted:
+        if marks and controller.spent >= marks[0] * budget:
+            marks.pop(0)
+            found.append([one.estimate for one in controller.outlook(estimate=True).limits])
+        arm = controller.ask()
+        controller.tell_row(arm, np.array(outcomes(tables, arm, draws)) * scales)
+    above = [one.broken for one in controller.outlook().limits]
+    return [
+        (one, end) for row in found for one, end in zip(row, above, strict=True) if one is not None
+    ]
+
+
+def by_estimate(pairs: Iterable[tuple[float, bool]], edges: Sequence[float] = EDGES) -> Any:
+    """For estimates from one edge to the next: how many, their mean, the share that ended above."""
+    table = np.array(list(pairs), float)
+    which = np.clip(np.searchsorted(edges, table[:, 0], side="right") - 1, 0, len(edges) - 2)
+    parts = [table[which == place] for place in range(len(edges) - 1)]
+    return [(len(part), *(part.mean(axis=0) if len(part) else (0.0, 0.0))) for part in parts]
+
+
+def _column(pairs: list[tuple[float, bool]]) -> list[str]:
+    """A cell for the estimates between each two edges."""
+    found = by_estimate(pairs)
+    return [f"{100 * mean:.1f} → {100 * above:.1f} % of {count}" for count, mean, above in found]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--problems", type=int, default=40)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", OutsideTheoryWarning)
+    runs = [
+        looks(problem, label, budget, seed)
+        for number, problem in enumerate(problems(asked.problems))
+        for label in POLICIES
+        for budget in BUDGETS
+        for seed in seeds(asked.runs, number, label, budget)
+    ]
+    columns = [_column([run[at] for run in runs if len(run) > at]) for at in range(len(PARTS))]
+    bins = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in itertools.pairwise(EDGES)]
+    head = ["estimate", *(f"at {100 * part:.0f} % of the budget" for part in PARTS)]
+    text = page.table(head, [list(row) for row in zip(bins, *columns, strict=True)])
+    print(text)
+    if asked.page:
+        page.write({"estimates": text}, asked.page)
+
+
+if __name__ == "__main__":
+    main()

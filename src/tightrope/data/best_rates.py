@@ -1,0 +1,92 @@
+"""The optimum of a log: the best of many estimates is too good, and by how much.
+
+Where several arms are about as good as the best mixture, the one that was lucky in the log is
+taken for the best. How much this adds depends on how close the arms are, which the log does not
+tell: nothing if they are apart, and b if those that the log cannot tell apart are equal. b comes
+from draws of the log in which arms within ``TIED`` standard errors of the best mixture are lifted
+to it: by how much the best mixture of such a draw beats the log's own mixture there. The estimate
+is in the middle, b / 2 below the log's own optimum, and b / 2 is a part of its error. An arm that
+is clearly best is the only one within reach, so that b is 0.
+
+Arms are compared by what they add to the optimum: r_k - sum_m lambda_m (y_km - c_m) per unit of
+cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K arms, M limits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.data.draws import Draws, Split
+from tightrope.errors import InfeasibleError
+from tightrope.optimum.pi_star import best_arms
+from tightrope.problem import Moments
+from tightrope.problem.mixtures import best_mixture
+from tightrope.problem.values import Floats
+
+__all__ = ["BestRate", "best_rate"]
+
+TIED = 3.0  # standard errors; see benchmarks/logs.py for how often the interval holds the truth
+
+
+class BestRate(NamedTuple):
+    """pi*'s reward per unit of cost, in the user's units.
+
+    ``own``: of the log as it is, with the spread of the draws; ``rate``: corrected.
+    """
+
+    own: Split
+    rate: Split
+
+    def of(self, budget: float, optimum: float) -> Split:
+        """OPT(B), from that of the log as it is."""
+        shift = budget * (self.rate.mean - self.own.mean)
+        return Split(optimum + shift, 0.0, budget * self.rate.log)
+
+
+def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
+    """The best rate of a log's arms, None if they change or if no mixture keeps the limits.
+
+    ``budget`` is needed only for limits in total.
+    """
+    if draws.problem.changes:
+        return None
+    there = draws.problem if budget is None else draws.problem.at(budget)
+    try:
+        best = best_arms(there)
+    except InfeasibleError:
+        return None
+    unit = there.scales.reward / there.scales.cost
+    own = Split(best.reward * unit)
+    if not draws.vary:
+        return BestRate(own, own)
+    limits = there.moments.limits
+    moments = [there.moments, *draws.of_problem(there).moments()]
+    rates = np.array([_rates(one) for one in moments])  # [1 + D, K, 1 + M]
+    scores = rates[..., 0] - (rates[..., 1:] - limits) @ best.multiplier
+    mixture = scores[:, best.members] @ best.weights  # [1 + D]
+    gap = mixture[0] - scores[0]
+    apart = (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
+    lift = np.where(gap <= TIED * apart, gap, 0.0)
+    plain, tied = (_best(rates[1:], more, limits) for more in (np.zeros_like(lift), lift))
+    kept = ~np.isnan(plain + tied)
+    if np.count_nonzero(kept) < 2:
+        return BestRate(own, own)
+    half = float((tied - mixture[1:])[kept].mean()) / 2.0
+    spread = [unit * float(some[kept].std(ddof=1)) for some in (plain, tied)]
+    error = math.hypot(max(spread), unit * half)
+    return BestRate(replace(own, log=spread[0]), Split(own.mean - unit * half, 0.0, error))
+
+
+def _rates(moments: Moments) -> Floats:
+    """The rates of reward and penalties, normalised, per unit of cost, [K, 1 + M]."""
+    return np.column_stack([moments.reward_rate, moments.penalty_rate])
+
+
+def _best(rates: Floats, lift: Floats, limits: Floats) -> Floats:
+    """The best reward rate in every draw [D] of ``rates`` [D, K, 1 + M]; nan without a mixture."""
+    found = (best_mixture(one[:, 0] + lift, one[:, 1:], limits) for one in rates)
+    return np.array([np.nan if one is None else one.reward for one in found])

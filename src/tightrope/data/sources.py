@@ -1,0 +1,297 @@
+"""The columns of a log's source: a frame, or a file of which only those that are wanted are read.
+
+CSV files are read by pyarrow if it is installed; what it refuses is read again by Python's own
+reader, which is slower and says where the fault is. Files are read in parts, so that little more
+is held than the columns that a log keeps: CSV by rows, Parquet by columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import islice
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.data.columns import (
+    CHUNK,
+    WORDS,
+    Codes,
+    Columns,
+    is_number,
+    merged,
+    of_frame,
+    of_mapping,
+    parsed_all,
+    require_narwhals,
+)
+from tightrope.errors import InputError, TightropeError, nearest
+from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_text
+from tightrope.names import one_line
+from tightrope.problem.values import Floats, shown
+
+__all__ = ["columns_of"]
+
+SEPARATORS = ",;\t|"
+LONGEST_HEADER = 2**20  # characters
+BUFFER = 2**18  # bytes of a file that are read at once
+Value = TypeVar("Value")
+
+
+def columns_of(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
+    """The columns of a source; of a file only those that are wanted are read."""
+    if kind == "csv":
+        return _of_csv(os.fspath(source), arm, wanted)
+    if kind == "parquet":
+        return _of_parquet(os.fspath(source), arm, wanted)
+    found = of_mapping(source) if isinstance(source, Mapping) else of_frame(source, "frame")
+    _used(found.title, found.names, arm, wanted)
+    return found
+
+
+def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, Any]) -> list[str]:
+    """The columns that are wanted, each once; raises for one that is not among ``names`` once."""
+    roles = {role: column for role, column in wanted.items() if not is_number(column)}
+    for role, name in {"arm": arm, **roles}.items():
+        if not isinstance(name, str):
+            raise InputError(f"{role} = {shown(name)}: must be the name of a column")
+        count = list(names).count(name)
+        if count > 1:
+            raise InputError(
+                f"{title}: {count} columns are called {name!r} ({role}); names must differ"
+            )
+        if not count:
+            hint = nearest(name, names) if names else "there are none"
+            raise InputError(f"{title}: no column {name!r} ({role}); {hint}")
+    return list(dict.fromkeys([str(arm), *roles.values()]))
+
+
+def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
+    """The wanted columns of a Parquet file, each read when it is asked for."""
+    title = f"log {path!r}"
+    require_narwhals()
+    if not (find_spec("polars") or find_spec("pyarrow")):
+        needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
+        raise TightropeError(f"Parquet files need {needed}")
+
+    def names(file: IO[bytes]) -> list[str]:
+        if find_spec("pyarrow"):
+            found = import_module("pyarrow.parquet").ParquetFile(file).schema_arrow.names
+        else:
+            found = list(import_module("polars").read_parquet_schema(file.name))
+        check_parquet(file, title, _used(title, found, arm, wanted))
+        return list(found)
+
+    def number(name: str) -> Sequence[Floats]:
+        return _parquet(path, title, lambda file: _parquet_numbers(file, title, name))
+
+    def code(name: str) -> Codes:
+        return _parquet(path, title, lambda file: _parquet_codes(file, title, name))
+
+    return Columns(title, _parquet(path, title, names), number, code)
+
+
+def _parquet(path: str, title: str, read: Callable[[IO[bytes]], Value]) -> Value:
+    """What is read from a Parquet file, whose damages raise an ``InputError``."""
+    try:
+        with open_file(path, "log") as file:
+            return read(file)
+    except (KeyboardInterrupt, TightropeError):
+        raise
+    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
+        raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
+
+
+def _parquet_numbers(file: IO[bytes], title: str, name: str) -> Sequence[Floats]:
+    """A column as numbers."""
+    if not find_spec("pyarrow"):
+        return of_frame(_polars_column(file, name), title).number(name)
+    pa: Any = import_module("pyarrow")
+    whole, kind = _parquet_column(file, name)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return [_floats(one.column(0), pa.float64()) for one in _batches(whole, name)]
+    return of_frame(whole.read(columns=[name]), title).number(name)
+
+
+def _parquet_codes(file: IO[bytes], title: str, name: str) -> Codes:
+    """A column as names."""
+    if not find_spec("pyarrow"):
+        return of_frame(_polars_column(file, name), title).code(name)
+    pa: Any = import_module("pyarrow")
+    whole, kind = _parquet_column(file, name)
+    if not (pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)):
+        return of_frame(whole.read(columns=[name]), title).code(name)
+    read = _Growing(())
+    for batch in _batches(whole, name):
+        texts = batch.column(0)
+        read.add(texts.dictionary.to_pylist(), texts.indices.fill_null(-1).to_numpy(), ())
+    return read.codes()
+
+
+def _polars_column(file: IO[bytes], name: str) -> Any:
+    return import_module("polars").read_parquet(file.name, columns=[name])
+
+
+def _parquet_column(file: IO[bytes], name: str) -> tuple[Any, Any]:
+    """A file of pyarrow that has texts in this column as a dictionary, and the column's type."""
+    whole = import_module("pyarrow.parquet").ParquetFile(
+        file, read_dictionary=[name], pre_buffer=False, buffer_size=BUFFER
+    )
+    return whole, whole.schema_arrow.field(name).type
+
+
+def _batches(whole: Any, name: str) -> Any:
+    """A column some rows at a time; without threads, which would read ahead."""
+    return whole.iter_batches(batch_size=CHUNK, columns=[name], use_threads=False)
+
+
+def _floats(column: Any, kind: Any) -> Floats:
+    """A column of pyarrow as an array of its own."""
+    return np.array(column.cast(kind, safe=False).to_numpy(zero_copy_only=False))
+
+
+def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
+    """The wanted columns of a CSV file."""
+    title = f"log {path!r}"
+    names, separator, flags = _header(path, title)
+    arm, *numbers = (*_used(title, names, arm, wanted),)
+    kinds = {c: "flag" if c in flags else "number" for c in numbers}
+    read = None if arm in wanted.values() else _by_pyarrow(path, separator, kinds, arm)
+    if read is None:
+        numbers = [c for c in (arm, *numbers) if c in wanted.values()]
+        read = _by_python(path, title, separator, names, arm, numbers)
+    return Columns(title, names, number=read.number, code=lambda _: read.codes())
+
+
+class _Growing:
+    """Columns that grow by some rows at a time, in memory that is given back column by column."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.numbers = {name: bytearray() for name in names}
+        self.chosen = bytearray()
+        self.index: dict[str, int] = {}  # the code of each arm
+
+    def add(self, arms: Sequence[str], codes: npt.ArrayLike, numbers: Iterable[Floats]) -> None:
+        """More rows: names of arms and each row's place among them, -1 if missing; the numbers."""
+        places = [self.index.setdefault(arm, len(self.index)) for arm in arms]
+        self.chosen += np.array([*places, -1], np.int32)[np.asarray(codes)].data
+        for grown, more in zip(self.numbers.values(), numbers, strict=True):
+            grown += more.data
+
+    def number(self, name: str) -> list[Floats]:
+        """A column, which is then forgotten."""
+        return [np.frombuffer(self.numbers.pop(name))]
+
+    def codes(self) -> Codes:
+        """The arms, which are then forgotten."""
+        found = np.frombuffer(self.chosen, np.int32).astype(np.int64)
+        self.chosen = bytearray()
+        return merged(found, list(self.index))
+
+
+def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
+    """The columns of a CSV file, what separates them, and those that begin with true or false."""
+    with open_text(path, "log") as file:
+        try:
+            start = file.read(LONGEST_HEADER)
+        except UnicodeDecodeError as error:
+            raise not_utf8("log", path, error) from None
+    line = next((line for line in start.splitlines() if line.strip()), "")
+    if "\0" in line:
+        raise InputError(f"{title}: must be text; its first line holds a zero byte")
+    if not line:
+        raise InputError(f"{title}: is empty; must have a line of column names and rows")
+    separator = max(SEPARATORS, key=line.count)
+    try:
+        reader = csv.reader(start.splitlines(keepends=True), delimiter=separator)
+        names, *first = islice((row for row in reader if row), 2)
+    except csv.Error as error:
+        raise InputError(f"{title}: must be a CSV file ({error})") from None
+    names = [name.strip() for name in names]
+    row = first[0] if first else []
+    flags = {name for name, text in zip(names, row, strict=False) if text.strip().lower() in WORDS}
+    return names, separator, flags
+
+
+def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> _Growing | None:
+    """The arms and columns of known kinds; None if Python's reader has to look at the file."""
+    if not find_spec("pyarrow"):
+        return None
+    pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
+    types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
+    convert = reader.ConvertOptions(
+        include_columns=[arm, *kinds],
+        column_types={column: types[kind] for column, kind in {arm: "text", **kinds}.items()},
+        null_values=[""],
+        strings_can_be_null=True,
+    )
+    blocks = reader.ReadOptions(block_size=BUFFER)
+    for lines in (False, True):  # the second is slower, and reads texts of several lines
+        parse = reader.ParseOptions(delimiter=separator, newlines_in_values=lines)
+        try:
+            with reader.open_csv(path, blocks, parse, convert) as batches:
+                return _grown(batches, kinds, arm, types["number"])
+        except Exception:  # Python's reader says what is wrong, and where
+            continue
+    return None
+
+
+def _grown(batches: Any, kinds: Iterable[str], arm: str, plain: Any) -> _Growing | None:
+    """What batches of pyarrow hold; None if a row has no arm."""
+    read = _Growing(kinds)
+    for batch in batches:
+        if batch[arm].null_count:
+            return None
+        texts, numbers = batch[arm].dictionary_encode(), (batch[column] for column in kinds)
+        names = texts.dictionary.to_pylist()
+        read.add(names, texts.indices.to_numpy(), (_floats(one, plain) for one in numbers))
+    return read
+
+
+def _by_python(
+    path: str, title: str, separator: str, names: Sequence[str], arm: str, numbers: Sequence[str]
+) -> _Growing:
+    """The arms and the columns ``numbers`` of a CSV file."""
+    read, first, own = _Growing(numbers), 0, names.index(arm)
+    places = {column: names.index(column) for column in numbers}
+    with open_text(path, "log") as file:
+        lines = lines_in(file, title)
+        rows = _rows(csv.reader(lines, delimiter=separator), path, len(names))
+        while some := list(islice(rows, CHUNK)):
+            found = (
+                parsed_all([row[place] for row in some], title, column, first)
+                for column, place in places.items()
+            )
+            read.add([row[own] for row in some], range(len(some)), found)
+            first += len(some)
+    return read
+
+
+def _rows(reader: Any, path: str, fields: int) -> Iterator[list[str]]:
+    """The rows after the line of names, without empty ones; none may have more fields."""
+    started, count, title = False, 0, f"log {path!r}"
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if not started:
+                started = True
+                continue
+            count += 1
+            if len(row) < fields:
+                row += [""] * (fields - len(row))  # the last values are missing
+            if len(row) > fields:
+                raise InputError(
+                    f"{title}, row {count:,} (without the header): has {len(row)} fields; must"
+                    f" have {fields}, as the header"
+                )
+            yield row
+    except csv.Error as error:
+        raise InputError(f"{title}, row {count + 1:,} (without the header): {error}") from None
+    except UnicodeDecodeError as error:
+        raise not_utf8("log", path, error) from None

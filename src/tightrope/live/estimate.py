@@ -1,0 +1,150 @@
+"""An estimate of how a live run ends: forward runs of its own policy, from a copy of its state.
+
+Nothing is proved of it. For a forward run, what is believed of the arms is drawn, and the policy
+goes on with such arms until the budget is spent. So both luck and what is not known yet are in the
+share of forward runs that end above a limit.
+
+A state has sums only: of an arm's outcome in n pulls S, and of its squares Q. A forward run takes
+0 or u = Q / S for it, which has the mean and the variance that were seen if the chance of u is
+S / (n u). That chance is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one
+pull, with the chance q of all arms. An outcome that was never above 0 has the u of all arms. The
+outcomes of a pull are drawn independently, but for those that are known and shares of others. Pulls
+in flight are decided again. Letters: K arms, M limits, C = 2 + M channels, R forward runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.kernels.moving import DELAYS, Rules, flight_numbers
+from tightrope.kernels.native import moving_run, single_run
+from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
+from tightrope.kernels.run_state import STEP, RunState
+from tightrope.kernels.single_run import Ends
+from tightrope.problem import Task
+
+if TYPE_CHECKING:
+    from tightrope.live.controller import Controller
+
+__all__ = ["FORWARD", "estimate_of"]
+
+FORWARD, FEWEST = 200, 50  # forward runs, and the fewest that say something
+WORK = 200_000_000  # of all forward runs, at most: a second or two
+LONGER = 3.0  # times the pulls that are expected to be left, at most, in a forward run
+
+Floats = npt.NDArray[np.float64]
+
+
+def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, list[float]] | None:
+    """How many forward runs there were, and the share that ends above each limit [M].
+
+    None before the first cost, while the policy is not compiled, if it fails, and where it would
+    take too long: a pull takes about as long as (10 + K) M^2 units of ``WORK``.
+    """
+    if pulls_left is None:
+        return None
+    longest = int(LONGER * pulls_left) + 100
+    task = controller.task.at(controller.budget)
+    runs = min(FORWARD, WORK // (longest * (10 + task.arm_count) * task.penalty_count**2))
+    ends = _forward(controller, runs, longest) if runs >= FEWEST else None
+    if ends is None:
+        return None
+    return runs, [float(np.mean(_above(task, ends, m))) for m in range(task.penalty_count)]
+
+
+class _Forward(NamedTuple):
+    """Where forward runs ended, normalised."""
+
+    cost: Floats  # [R] the budget, or what was spent in a run that was not played to its end
+    pulls: Floats  # [R]
+    reward: Floats  # [R]
+    penalty: Floats  # [R, M]
+
+
+def _above(task: Task, ends: _Forward, m: int) -> Any:
+    """Which forward runs end above limit m."""
+    allowed = task.limit_kinds[m].unit.pick(ends.cost, ends.pulls, ends.reward)
+    return ends.penalty[:, m] > task.normal_limits[m] * allowed * (1.0 + 1e-12)
+
+
+def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None:
+    """Go on from the controller's state, so many times, for ``longest`` pulls at most."""
+    copied = controller.copy()
+    if controller.retired:
+        copied._remember()  # decisions among some of the arms need a ``State``
+    if copied._made is None:
+        return None
+    kernel, policy = moving_run() if controller.retired else single_run(), copied._made[0]
+    state, numbers = copied._state, np.arange(runs)
+    columns = Ends.of(state.penalties)
+    ends, counts = np.zeros((runs, columns.size)), np.zeros((runs, len(state["totals"]), 2))
+    seeds, words = (seed_words(0, stream, numbers) for stream in (OUTCOMES, POLICY))
+    until, block, beside = int(state["counts"][STEP]) + longest, state.copy().block, _beside(copied)
+    for run, law in enumerate(_laws(controller.task, state, runs)):
+        one = slice(run, run + 1)
+        kernel(
+            block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1), ends[one],
+            counts[one], until, np.zeros(1, np.uint8), policy.addresses,
+        )  # fmt: skip
+    if ends[:, columns.wrong].any():
+        return None
+    over, first = ends[:, columns.step] < until, columns.totals + 1
+    return _Forward(
+        cost=np.where(over, state.run.budget[0], ends[:, columns.cost]),
+        pulls=counts[:, :, 0].sum(axis=1),
+        reward=ends[:, columns.totals],
+        penalty=ends[:, first : first + controller.task.penalty_count],
+    )
+
+
+def _beside(copied: Controller) -> tuple[Any, ...]:
+    """What the loop takes in addition where some arms may not be pulled: see ``kernels.moving``."""
+    if not copied.retired:
+        return ()
+    state, slots = copied._state, np.int64(1)
+    rules = Rules(np.zeros(DELAYS), np.int64(0), slots, copied._stand_ins(None))
+    flights = flight_numbers(len(state["totals"]), 2 + state.penalties, int(slots))
+    return state.copy().block, np.zeros(flights), rules, seed_words(0, LATE, np.arange(1))[0]
+
+
+def _laws(task: Task, state: RunState, runs: int) -> Iterator[tuple[Any, ...]]:
+    """For each forward run the distributions of outcomes, as ``engine.laws`` has them."""
+    pulls, totals, squares = _sums(state)
+    with np.errstate(invalid="ignore"):
+        usual = np.nan_to_num(squares.sum(axis=0) / totals.sum(axis=0), nan=1.0)
+        sizes = np.where(totals > 0.0, squares / totals, usual)
+    hits = totals / sizes
+    prior = (hits.sum(axis=0) + 0.5) / (pulls.sum() + 1.0)
+    misses = np.maximum(pulls[:, np.newaxis] - hits, 0.0)
+    shape = (runs, *totals.shape)
+    chances = np.random.default_rng(0).beta(hits + prior, misses + 1.0 - prior, shape)
+    sources = np.tile(np.arange(shape[2]), (shape[1], 1))
+    for arm, channel in np.argwhere(task.normal_known >= 0.0).tolist():
+        chances[:, arm, channel], sizes[arm, channel] = 1.0, task.normal_known[arm, channel]
+    for m, kind in enumerate(task.limit_kinds):
+        if kind.of in ("cost", "reward"):
+            place = ("cost", "reward").index(kind.of)
+            chances[:, :, 2 + m], sources[:, 2 + m] = chances[:, :, place], place
+            sizes[:, 2 + m] = task.weights[:, m] * sizes[:, place]
+    ones, places = np.ones(totals.size, np.int64), np.arange(totals.size)
+    for drawn in chances.reshape(runs, -1):
+        yield ones, places, sources.ravel(), drawn, sizes.ravel(), 0.0 * drawn, 0.0 * drawn
+
+
+def _sums(state: RunState) -> tuple[Floats, Floats, Floats]:
+    """The pulls of every arm [K], and the sums and squares of its outcomes [K, C].
+
+    A policy without a ``State`` has no squares: its outcomes count as coins.
+    """
+    book = np.asarray(state["totals"], float)
+    if not state.spec.remembers:
+        return book[:, 0], book[:, 1:], book[:, 1:]
+    record, found = state.record, np.zeros((2, len(book), book.shape[1] - 1))
+    for to, sums in zip(found, (record.totals, record.squares), strict=True):
+        seen = sums.reshape(len(book), -1)
+        to[:, : seen.shape[1]] = seen  # without limits there is a penalty more, which is always 0
+    return record.pulls, *found

@@ -1,0 +1,130 @@
+"""Finished runs as arrays, how they were made, and what they make of limits.
+
+Letters: G budgets, R runs, K arms, M penalties. Engines and files hold runs in normalised units
+(outcomes in [0, 1]); ``Record.runs`` are in the user's units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.names import in_table
+from tightrope.problem import Problem, Scales
+
+__all__ = ["Floats", "Record", "Runs", "limit_bases", "net_penalties", "violations"]
+
+Floats = npt.NDArray[np.float64]
+NORMALISED = Scales()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Finished runs: R runs of one policy at one budget, or [G, R] of them at G budgets."""
+
+    reward: Floats  # [G, R]
+    cost: Floats  # [G, R]
+    penalty: Floats  # [G, R, M]
+    pulls: npt.NDArray[np.int64]  # [G, R, K]
+    arm_cost: Floats  # [G, R, K]
+    queue: Floats  # [G, R, M] at the end
+    queue_max: Floats  # [G, R, M]
+
+    @classmethod
+    def of(cls, values: Callable[[str], npt.NDArray[Any]]) -> Runs:
+        """Runs from a function that has the array of each field.
+
+        In C order, as after reading a file: sums depend on the order in the last bit.
+        """
+        return cls(*(np.asarray(values(field.name), order="C") for field in fields(cls)))
+
+    @classmethod
+    def join(cls, parts: Sequence[Runs], axis: int) -> Runs:
+        """The parts concatenated along ``axis``."""
+        return cls.of(lambda name: np.concatenate([getattr(p, name) for p in parts], axis))
+
+    @classmethod
+    def stack(cls, parts: Sequence[Runs]) -> Runs:
+        """Parts at G budgets, stacked along a new first dimension."""
+        return cls.of(lambda name: np.stack([getattr(part, name) for part in parts]))
+
+    def __getitem__(self, key: Any) -> Runs:
+        """The runs at a numpy index of the first dimensions (budgets, runs)."""
+        return Runs.of(lambda name: getattr(self, name)[key])
+
+    def in_units(self, scales: Scales) -> Runs:
+        """These normalised runs in the user's units, given the ``scales`` of these units."""
+        if all(scale == 1.0 for scale in scales.channels):
+            return self
+        penalties = np.asarray(scales.penalties)
+        return Runs(
+            reward=self.reward * scales.reward,
+            cost=self.cost * scales.cost,
+            penalty=self.penalty * penalties,
+            pulls=self.pulls,
+            arm_cost=self.arm_cost * scales.cost,
+            queue=self.queue * penalties,
+            queue_max=self.queue_max * penalties,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Record:
+    """One policy's runs at every budget, and how they were made.
+
+    ``normalised_runs`` come from the engine. :attr:`runs` are in the user's units once the record
+    is part of a :class:`Results`, which sets the scales.
+    """
+
+    label: str
+    normalised_runs: Runs  # [G, R]
+    seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
+    compile_seconds: float
+    backend: str
+    knows: str = ""  # what it was told about the arms: "laws", a declared fact, or ""
+    policy: str = ""  # the policy's repr; "" if unknown
+    scales: Scales = NORMALISED
+
+    @cached_property
+    def runs(self) -> Runs:
+        """The runs [G, R] in the user's units."""
+        return self.normalised_runs.in_units(self.scales)
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The normalised runs by field."""
+        return dict(vars(self.normalised_runs))
+
+    def __repr__(self) -> str:
+        budgets, runs = self.normalised_runs.reward.shape
+        return f"Record({in_table(self.label)}; budgets: {budgets}; runs: {runs:,}; {self.backend})"
+
+
+def limit_bases(problem: Problem, runs: Runs, budget: float) -> Floats:
+    """What normalised runs' penalties are divided by, [R, M], in the user's units."""
+    found, pulls = np.empty(runs.penalty.shape), runs.pulls.sum(axis=1)
+    for m, limit in enumerate(problem.limit_kinds):
+        found[:, m] = limit.base(budget, pulls, runs.reward * problem.scales.reward)
+    return found
+
+
+def net_penalties(problem: Problem, runs: Runs) -> Floats:
+    """Each run's total of Y - c (base - X), [R, M]; everything is normalised."""
+    if not problem.not_per_cost:
+        return runs.penalty
+    cost, pulls = runs.arm_cost.sum(axis=1), runs.pulls.sum(axis=1)
+    kinds = problem.limit_kinds
+    totals = np.stack([kind.unit.pick(cost, pulls, runs.reward) for kind in kinds])  # [M, R]
+    return np.asarray(runs.penalty - problem.moments.limits * (totals - cost).T)
+
+
+def violations(problem: Problem, runs: Runs, budget: float) -> Floats:
+    """Each normalised run's violation of each limit, [R, M], in the user's units."""
+    penalty = runs.penalty * np.asarray(problem.scales.penalties)
+    reward = runs.reward * problem.scales.reward
+    return problem.violations(penalty, budget, runs.pulls.sum(axis=1), reward)

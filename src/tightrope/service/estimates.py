@@ -1,0 +1,71 @@
+"""Estimates of how campaigns end: one at a time, in a thread of their own, kept for a while.
+
+No decision, report or page waits for one: a page shows the last that there is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from tightrope.live.controller import Controller
+from tightrope.live.estimate import estimate_of
+from tightrope.live.outlook import Outlook
+
+__all__ = ["KEPT", "EndEstimate", "Estimates"]
+
+KEPT = 30.0  # seconds until there is another one of a campaign, if it goes on
+
+
+class EndEstimate(NamedTuple):
+    """What ``live.estimate`` found."""
+
+    at: float  # on the monotonic clock
+    pulls: int  # of the campaign then
+    limits: tuple[str, ...]
+    found: tuple[int, list[float]] | None
+
+    def within(self, outlook: Outlook) -> Outlook:
+        """The outlook with this estimate, if it is about the same limits."""
+        same = self.limits == tuple(one.name for one in outlook.limits)
+        return outlook.estimated(*self.found) if self.found and same else outlook
+
+    def is_old(self, outlook: Outlook) -> bool:
+        """Whether another one would tell more."""
+        news = self.found is None or self.pulls != outlook.pulls
+        return news and time.monotonic() - self.at > KEPT
+
+
+class Estimates:
+    """The last estimate of each campaign."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "estimate")
+        self._lock = threading.Lock()
+        self._last: dict[str, EndEstimate] = {}
+        self._begun: dict[str, Future[EndEstimate]] = {}
+
+    def last(self, name: str) -> EndEstimate | None:
+        """The last one, if there is one."""
+        return self._last.get(name)
+
+    def wanted(self, name: str, controller: Controller, outlook: Outlook) -> Future[EndEstimate]:
+        """The one that is being made, or is not old yet; else another one is begun."""
+        with self._lock:
+            begun, last = self._begun.get(name), self.last(name)
+            if begun is None or (begun.done() and (last is None or last.is_old(outlook))):
+                begun = self._pool.submit(self._make, name, controller, outlook)
+                self._begun[name] = begun
+            return begun
+
+    def _make(self, name: str, controller: Controller, outlook: Outlook) -> EndEstimate:
+        found = estimate_of(controller, outlook.pulls_left) if outlook.limits else None
+        names = tuple(one.name for one in outlook.limits)
+        self._last[name] = made = EndEstimate(time.monotonic(), outlook.pulls, names, found)
+        return made
+
+    def end(self) -> None:
+        """Begin no more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,152 @@
+"""What is asked for often, alone or in batches, each with an answer of its own.
+
+A report's numbers may be anything: what a campaign cannot take it refuses and keeps in its
+quarantine, so that a report of money that was spent is not lost because of a wrong type.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from tightrope.changes import (
+    TICKET_SCHEMA,
+    AnyCost,
+    AnyPenalty,
+    AnyReward,
+    Form,
+    Note,
+    TurnAct,
+    said_of,
+)
+from tightrope.errors import InputError
+from tightrope.live.writer import Writer
+from tightrope.problem.values import shown
+from tightrope.service.wire import DecisionAnswer, ReportAnswer
+
+__all__ = ["ITEMS", "RequestItem"]
+
+LONGEST_TTL = 100 * 365 * 86400.0  # seconds
+TICKET = said_of("", "Ticket", TICKET_SCHEMA, name="ticket")
+OneTtl = Annotated[
+    float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LONGEST_TTL})
+]  # seconds
+
+
+class RequestItem(TurnAct):
+    """A decision, a report, a void or an amendment."""
+
+    answers: ClassVar[type[Struct]] = ReportAnswer
+    state: ClassVar[str] = ""  # of its ticket afterwards
+
+    def check(self) -> None:
+        """Raise if it need not be tried."""
+
+    def answer(self, result: Any) -> tuple[int, Any]:
+        """The status and the answer, from what ``do`` has returned."""
+        return 200, ReportAnswer(self.id, self.state)  # type: ignore[attr-defined]
+
+
+class DecisionRequest(RequestItem):
+    """Which arm now? The same ``id`` again gives the same ticket."""
+
+    path = "decisions"
+    summary = "Which arm to pull now"
+    roles = ("decide",)
+    answers = DecisionAnswer
+    id: Annotated[str, TICKET] | None = None
+    eligible: list[int | str] | None = None  # arms by name or number; all if left out
+    ttl_s: OneTtl | None = None  # seconds after which this ticket expires
+
+    def check(self) -> None:
+        ttl = self.ttl_s
+        if ttl is not None and not (isfinite(ttl) and ttl <= LONGEST_TTL and round(ttl * 1e6) > 0):
+            allowed = f"at least a microsecond, and at most {LONGEST_TTL:g} seconds"
+            raise InputError(f"ttl_s = {shown(ttl)}: must be {allowed}")
+
+    def do(self, writer: Writer, place: str = "") -> Any:
+        """The ticket, and whether it is new."""
+        before = writer.ledger.asked
+        ttl = None if self.ttl_s is None else round(self.ttl_s * 1e6)
+        ticket = writer.ask(self.id, self.eligible, ttl)
+        return ticket, writer.ledger.asked != before
+
+    def answer(self, result: Any) -> tuple[int, Any]:
+        ticket, new = result
+        return (201 if new else 200), DecisionAnswer(*ticket)
+
+
+class ReportRequest(RequestItem):
+    """What came of a ticket."""
+
+    path = "reports"
+    summary = "What came of a ticket"
+    roles = ("report",)
+    state = "told"
+    forms = (
+        Form(
+            "tell",
+            "Report a ticket",
+            "A ticket that expired was charged in full. What is told now corrects that, once.",
+            "Report",
+            "The report was taken.",
+            roles=("report",),
+            known=True,
+        ),
+    )
+    id: Annotated[Any, TICKET]
+    cost: AnyCost = None
+    reward: AnyReward = None
+    penalty: AnyPenalty = None
+    arm: int | str | None = None  # the arm that was pulled, where another system acts
+
+    def do(self, writer: Writer, place: str = "") -> Any:
+        writer.tell(self.id, self.cost, self.reward, self.penalty, self.arm)
+
+
+class Void(RequestItem):
+    """Nothing was done for this ticket."""
+
+    path = "voids"
+    summary = "Nothing was done for a ticket"
+    roles = ("decide", "report")
+    state = "voided"
+    id: Annotated[str, TICKET]
+
+    def do(self, writer: Writer, place: str = "") -> Any:
+        writer.void(self.id)
+
+
+class Amendment(RequestItem):
+    """Other money for a ticket that was told."""
+
+    path = "amendments"
+    summary = "Other money for a ticket that was told"
+    roles = ("report",)
+    state = "told"
+    forms = (
+        Form(
+            "amend",
+            "Amend a ticket",
+            "Other money for a ticket that was told, from a bill. What was learned from it stays.",
+            "Amend",
+            "The ticket was amended.",
+            some_of=("cost", "penalty"),
+        ),
+    )
+    id: Annotated[str, TICKET]
+    cost: Annotated[
+        float | None, said_of("", "Cost", kind="number", hint="Empty leaves it as it is.")
+    ] = None
+    penalty: Annotated[
+        dict[str, float] | None, said_of("", "", kind="penalties", of="limit_names")
+    ] = None
+    note: Note = None
+
+    def do(self, writer: Writer, place: str = "") -> Any:
+        writer.amend(self.id, self.cost, self.penalty, self.note)
+
+
+ITEMS: tuple[type[RequestItem], ...] = (DecisionRequest, ReportRequest, Void, Amendment)
