@@ -13,6 +13,9 @@ from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
 from benchmarks.page import NoBlockError, write
 from benchmarks.promises import declared
+from benchmarks.risk import FAMILIES as CELLS
+from benchmarks.risk import HALVES, cells, wilson, yardstick
+from benchmarks.risk import main as print_cells
 from benchmarks.steps import PROBE, compiled_probe
 from tightrope import LyOn, arena, ready_problem, simulate
 from tightrope.theory import learning_limit
@@ -129,3 +132,35 @@ def test_the_most_careful_arm_is_declared_safe():
     known = declared(ready_problem("arena-two-limits"))
     assert known.task.safe_arm == 5
     assert known.safe_rates == {"penalty 1": 0.25, "penalty 2": 0.25}
+
+
+def test_cells_of_a_risk_have_their_safest_arm_below_the_limit_and_the_others_around_it():
+    found = [*cells(list(CELLS), HALVES["train"]), *cells(list(CELLS), HALVES["fresh"])]
+    assert len(set(found)) == len(found) >= 60
+    for cell in found:
+        first, last, *_ = CELLS[cell.family][2]
+        cost, reward, penalty = cell.means[0]
+        rate = penalty / cell.limit.unit.pick(cost, 1.0, reward)
+        assert first - 1e-9 <= 1.0 - rate / cell.limit.number <= last + 1e-9
+
+
+def test_the_interval_of_a_share():
+    assert wilson(0.0, 2000) == (0.0, pytest.approx(0.0019, abs=1e-4))
+    assert wilson(0.5, 100) == pytest.approx((0.404, 0.596), abs=1e-3)
+
+
+@pytest.mark.parametrize("family", ["plain", "reward"])
+def test_who_knows_the_laws_hardly_breaks_a_limit_with_room(family):
+    (cell,) = cells([family], [1], [2.5])
+    assert yardstick(cell, 200) <= 0.02
+
+
+def test_cells_are_printed_with_the_yardstick(capsys):
+    print_cells(["--family", "plain", "--g", "1.5", "--runs", "8"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines[::2]] == [
+        ["plain", "1.5", "1"],
+        ["plain", "1.5", "2"],
+    ]
+    assert all("broken" in line for line in lines[::2])
+    assert all("yardstick" in line for line in lines[1::2])

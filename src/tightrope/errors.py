@@ -47,6 +47,7 @@ __all__ = [
     "ReportError",
     "ReservationWarning",
     "ResultsError",
+    "RiskWarning",
     "SoftBudgetWarning",
     "StoreBusyError",
     "StoreError",
@@ -198,6 +199,10 @@ class LimitWarning(UserWarning):
 
 class OutsideTheoryWarning(UserWarning):
     """A policy's parameters are outside the range that the paper's theorems cover."""
+
+
+class RiskWarning(UserWarning):
+    """A limit allows too few penalties for the risk that is asked for, and no safe arm is known."""
 
 
 class StoreWarning(UserWarning):

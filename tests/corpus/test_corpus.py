@@ -2,7 +2,7 @@
 
 ``write.py`` says what a corpus holds. Compared are decisions, totals, status and ``verify``, never
 how a state is laid out. A version that decides otherwise than the one that wrote a corpus, from the
-same state, fails here.
+same state, fails here, but for those in ``OTHERWISE``, which are opened and verified only.
 """
 
 from __future__ import annotations
@@ -82,10 +82,16 @@ def test_there_is_a_corpus():
 # Controllers.
 
 
+# What decides otherwise since ``compatibility.DECISIONS`` is 2: resolve with a risk (a controller,
+# a campaign that changes to it), and with guesses of penalties (a campaign).
+OTHERWISE = ("resolve:risk=0.01", "changes", "campaign expected")
+
+
 @pytest.mark.parametrize(("folder", "kind"), names("controllers.json.gz"))
 def test_a_snapshot_goes_on(folder, kind, plain):
     """And half way through from a snapshot of this version."""
-    go_on_from(cached(folder / "controllers.json.gz")[kind])
+    saved = cached(folder / "controllers.json.gz")[kind]
+    go_on_from({**saved, "steps": [], "after": saved["before"]} if kind in OTHERWISE else saved)
 
 
 @pytest.mark.parametrize(("folder", "kind"), names("plain.json.gz"))
@@ -142,6 +148,8 @@ def go_on(campaign, recorded, later):
     """Go on with a campaign as it was recorded; also in another process after that."""
     assert campaign.verify().wrong == []
     require_same(status(campaign), recorded["before"])
+    if {campaign.name, f"campaign {campaign.name}"} & {*OTHERWISE}:
+        return
     now, then = act_again(campaign, recorded["steps"], later)
     assert now == then
     require_same(status(campaign), recorded["after"])

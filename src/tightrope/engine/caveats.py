@@ -1,21 +1,30 @@
-"""Warnings before a run: infeasible limits, and parameters that the theorems do not cover."""
+"""Warnings before a run: infeasible limits, risks out of reach, parameters without theorems."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
 
 from tightrope.callers import warn_caller
-from tightrope.errors import InfeasibleLimitsWarning, OutsideTheoryWarning
+from tightrope.errors import InfeasibleLimitsWarning, OutsideTheoryWarning, RiskWarning
 from tightrope.optimum.pi_star import infeasible
+from tightrope.policies.aim import Usual, aim_of
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
+from tightrope.problem.outcomes import ContinuousLaw, FiniteLaw, Law
 
 __all__ = [
     "caveats",
     "outside_theory",
     "warn_infeasible",
+    "warn_out_of_reach",
     "warn_outside_theory",
 ]
+
+QUANTILES = 100  # of a continuous law
 
 
 def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
@@ -28,6 +37,53 @@ def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
     if reason:
         text = f"no mixture of the arms keeps the limits of {problem.title}: {reason}"
         warn_caller(text, InfeasibleLimitsWarning)
+
+
+def warn_out_of_reach(
+    problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
+) -> None:
+    """Warn of each policy whose risk cannot be aimed at with the smallest of the budgets."""
+    asked = {label: one for label, one in policies.items() if getattr(one, "risk", None)}
+    if not asked:
+        return
+    there = problem.at(least := min(budgets))
+    task = replace(there.declared(slack=False), slack=_slack(there))
+    for label, policy in asked.items():
+        aim = aim_of(policy, task, least / problem.scales.cost, _usual(there))
+        if aim:
+            warn_caller(f"policy {label}: {aim} ({problem.title}, budget {least:g})", RiskWarning)
+
+
+def _slack(problem: Problem) -> float | None:
+    """How far a mixture, or for limits that are not per unit of cost an arm, stays below them."""
+    if not problem.penalty_count or not problem.not_per_cost:
+        return problem.task.slack
+    rates = problem.moments.penalty / np.maximum(problem.moments.base, 1e-300)
+    return float(min(1.0 - (rates / problem.normal_limits).max(axis=1).min(), 1.0))
+
+
+def _usual(problem: Problem) -> Usual:
+    """The mean costs and rewards, and what the penalties of each limit's safest arm usually are."""
+    means, sizes = problem.moments, []
+    for m in range(problem.penalty_count):
+        safest = int((means.penalty_rate[:, m]).argmin())
+        size = 1.0
+        if problem.told_odds is None and m in problem.told:
+            law = problem.arms[safest].marginals()[2 + problem.told.index(m)]
+            size = _usual_size(law) / problem.scales.penalties[m] or 1.0
+        sizes.append(size)
+    return Usual(float(means.cost.mean()), max(float(means.reward.mean()), 1e-300), sizes)
+
+
+def _usual_size(law: Law) -> float:
+    """E[V^2] / E[V]; 0 if the outcome is always 0."""
+    if isinstance(law, FiniteLaw):
+        points, chances = map(np.asarray, law.points())
+    else:
+        points = cast(ContinuousLaw, law).quantile((np.arange(QUANTILES) + 0.5) / QUANTILES)
+        chances = np.full(QUANTILES, 1.0 / QUANTILES)
+    mean = float(points @ chances)
+    return float(points * points @ chances) / mean if mean > 0.0 else 0.0
 
 
 def outside_theory(

@@ -25,7 +25,7 @@ from tightrope.engine.arguments import (
     thread_count,
 )
 from tightrope.engine.backend import Numbers
-from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
+from tightrope.engine.caveats import warn_infeasible, warn_out_of_reach, warn_outside_theory
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.delays import AT_ONCE, Delays, delays_of
 from tightrope.engine.job import Job
@@ -167,6 +167,7 @@ def simulate(
         checked = budget_list(listed, one)
         numbers = run_numbers(runs, bytes_per_run(one, len(named), len(checked), backend))
         requests.append(SimulationRequest(one, named, checked, numbers))
+        warn_out_of_reach(one, named, checked)
     if checkpoint is None or isinstance(checkpoint, Checkpoint):
         found = make(requests, settings, checkpoint)
     else:

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from tightrope.callers import also_called, warn_caller
-from tightrope.errors import InputError, ReservationWarning, SoftBudgetWarning
+from tightrope.errors import InputError, ReservationWarning, RiskWarning, SoftBudgetWarning
 from tightrope.live.agreement import require_same
 from tightrope.live.arguments import (
     as_policy,
@@ -38,6 +38,7 @@ from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.reservations import hard_totals, reservations, uncapped
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
+from tightrope.policies.aim import aim_of
 from tightrope.policies.base import Policy
 from tightrope.policies.resolve import Resolve
 from tightrope.problem import Problem, Task
@@ -110,7 +111,7 @@ def open_campaign(
 
 
 def notices_of(
-    name: str, task: Task, settings: CampaignSettings, budget: float
+    name: str, task: Task, settings: CampaignSettings, budget: float, policy: Policy
 ) -> dict[str, type[Warning]]:
     """What somebody who creates a campaign would want to know, with the kinds of warnings."""
     found, scales = dict[str, type[Warning]](), task.scales
@@ -127,6 +128,8 @@ def notices_of(
         text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
         advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
         found[f"{text}; {advice}"] = ReservationWarning
+    if aim := aim_of(policy, task, budget / task.scales.cost):
+        found[f"campaign {name!r}: {aim}"] = RiskWarning
     return found
 
 
@@ -179,7 +182,7 @@ def _create(
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
-    for text, kind in notices_of(name, known, settings, budget).items():
+    for text, kind in notices_of(name, known, settings, budget, policy).items():
         warn_caller(text, kind)
     pairs = zip(known.limit_names, known.limit_kinds, strict=True)
     names = ["cost", *(name for name, limit in pairs if limit.hard)]

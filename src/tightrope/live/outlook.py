@@ -15,6 +15,7 @@ import numpy as np
 
 from tightrope.errors import InputError
 from tightrope.live.promise import PromisedLimit, promise_words
+from tightrope.policies.aim import Usual, aim_of, declared_usual
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.policies.parts.guard import (
     chance_allowed,
@@ -92,6 +93,7 @@ class Outlook:
     what they were, where the policy watches them (``watch``). ``refuted``: sentences about
     declarations that the reports refute, but for the doubt; nothing here relies on those.
     ``forward``: of how many forward runs the estimates are; 0 if there are none.
+    ``out_of_reach``: why the risk cannot be aimed at, if it cannot.
     """
 
     budget: float
@@ -109,6 +111,7 @@ class Outlook:
     changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
     refuted: tuple[str, ...] = ()
     forward: int = 0
+    out_of_reach: str | None = None
 
     @property
     def infeasible(self) -> tuple[str, ...]:
@@ -146,6 +149,8 @@ class Outlook:
             told.append(str(self.promise))
         if self.forward:
             told.append(f"estimated from {self.forward} forward runs of the policy; not proved")
+        if self.out_of_reach:
+            told.append(self.out_of_reach)
         return told
 
     def _lost(self) -> str:
@@ -208,7 +213,27 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         in_flight=sum(controller.in_flight),
         changed=_changed(task, state),
         refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
+        out_of_reach=_out_of_reach(controller, totals),
     )
+
+
+def _out_of_reach(controller: Controller, totals: Any) -> str | None:
+    """Why the risk cannot be aimed at, by what outcomes have been so far; None if it can."""
+    task, policy = controller.task, controller.policy
+    if getattr(policy, "risk", None) is None:
+        return None
+    cost, reward, sizes = declared_usual(task)
+    squares = np.asarray(controller._state.record.squares).reshape(task.arm_count, -1).sum(axis=0)
+    sums, pulls = totals.sum(axis=0).tolist(), sum(controller.pulls)
+    usual = Usual(
+        cost=(cost + sums[0]) / (1 + pulls),
+        reward=(reward + sums[1]) / (1 + pulls),
+        sizes=[
+            squares[2 + m] / sums[2 + m] if sums[2 + m] else sizes[m] for m in range(len(sizes))
+        ],
+    )
+    aim = aim_of(policy, task, controller.budget / task.scales.cost, usual)
+    return None if aim is None else str(aim)
 
 
 def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:

@@ -51,6 +51,7 @@ from tightrope.policies.parts.mixture import (
 from tightrope.policies.parts.rescue import (
     LATE,
     Outlook,
+    be_hopeful,
     chance_owed,
     cost_ahead,
     excess_of,
@@ -286,6 +287,16 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     return arm
 
 
+def _weigh(
+    constants: Constants, state: State, arms: Arms, standing: float, noise: float, limited: int
+) -> None:
+    """Where it is late, replace drawn penalty rates: by hopeful ones if a risk is asked for."""
+    if standing < 0.0 and constants[0] > CALM:
+        be_hopeful(arms, cost_ahead(state, arms), limited)
+    elif standing == LATE:
+        take_care(arms.penalty, arms.cautious, 1.0 - noise)
+
+
 # One limit: the safest mixture is one arm, and the best one has at most two.
 
 
@@ -308,8 +319,7 @@ def _choose_for_one(
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
     draw_for_one(constants, state, arms, words[0], _widened(noise, words))
-    if safe == LATE:
-        take_care(arms.penalty, arms.cautious, 1.0 - noise)
+    _weigh(constants, state, arms, safe, noise, 1)
     scratch.safe[0], scratch.promised[0] = safe, promised
     pair = best_pair(arms.reward, arms.penalty, promised)
     if safe >= 0.0 and promised < limit:
@@ -347,8 +357,7 @@ def _choose_for_many(
     noise, arms = _noise(state, scratch), scratch.arms
     draw_for_many(constants, state, arms, words[0], _widened(noise, words))
     standing = _promise(constants, state, scratch)
-    if standing == LATE:
-        take_care(arms.penalty, arms.cautious, 1.0 - noise)
+    _weigh(constants, state, arms, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
     mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:

@@ -219,8 +219,9 @@ async def create(asked: CampaignCall) -> Answer:
     task = await asked.app.service.read(_made, asked)
     if task is None:
         return await answer_status(asked)
-    settings, budget = await asked.look(lambda core: (core.settings, core.controller.budget))
-    notices = list(notices_of(asked.name, task, settings, budget))
+    settings, controller = await asked.look(lambda core: (core.settings, core.controller))
+    budget, policy = controller.budget, controller.policy
+    notices = list(notices_of(asked.name, task, settings, budget, policy))
     return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
 
 

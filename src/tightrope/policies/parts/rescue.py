@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 
 from tightrope.policies.base import Constants
-from tightrope.policies.parts.beliefs import MORE, SIZE, Arms, mean_of
+from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH, Arms, mean_of
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "room_above", "safe_rate"]
+__all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_above", "safe_rate"]
 
 LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; both chosen by measurement
@@ -127,3 +127,36 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
         return 0.0
     worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
     return worn * (rate - promised) / (rate - low)
+
+
+def be_hopeful(arms: Arms, ahead: float, limited: int) -> None:
+    """Put the least rates that are plausible in place of the drawn penalty rates.
+
+    Drawn or cautious rates lock on to a well-known arm above the limit while another may be below.
+    The more cost is ahead of what an arm is known by, the less likely a rate may be that is tried.
+    """
+    each = ahead / math.sqrt(len(arms.cost))
+    for at in range(len(arms.rate)):
+        place, rate = MORE * at, arms.rate[at]
+        known, chance = arms.more[place + KNOWN], arms.more[place + CHANCE]
+        least = plausible_rate(rate, math.sqrt(arms.spread[at] / known), each / known)
+        if chance > 0.0:
+            cost = mean_of(arms.cost_scale[at // limited])
+            scale, width = arms.more[place + SCALE], arms.more[place + WIDTH]
+            apart = (mean_of(scale) - mean_of(arms.penalty_scale[at])) / cost
+            rare, deviation = rate + (1.0 - chance) * apart, 3.0 * scale * width / cost
+            least = min(least, plausible_rate(rare, deviation, chance * each / known))
+        arms.penalty[at] = max(least, 0.0)
+
+
+def plausible_rate(rate: float, deviation: float, odds: float) -> float:
+    """The least rate that is not less likely than one in ``odds``, nearly; gamma-shaped if above 0.
+
+    A normal number is below -sqrt(2 log odds) with a chance of at most 1 / ``odds``.
+    """
+    far = math.sqrt(2.0 * math.log(max(odds, 1.0)))
+    if rate <= 0.0:
+        return rate - far * deviation
+    width = deviation / (3.0 * rate)
+    root = max(1.0 - width * (width + far), 0.0)
+    return rate * root * root * root

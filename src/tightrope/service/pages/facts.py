@@ -202,6 +202,8 @@ def _alerts(view: View) -> list[Badge]:
     if status["refused"]:
         text = "The quarantine was full: these reports are lost. Settle those that are kept."
         found.append(Badge("bad", f"{counted(status['refused'], 'report')} refused", text))
+    if view.outlook.out_of_reach and not _is_over(view):
+        found.append(Badge("warn", "The risk is out of reach", f"{view.outlook.out_of_reach}."))
     return sorted(found, key=lambda one: TONES.index(one.tone))
 
 

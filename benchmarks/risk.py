@@ -1,0 +1,223 @@
+"""How often resolve breaks a limit where a risk is asked for and no safe arm is declared.
+
+    python -m benchmarks.risk [--half train|fresh] [--family near ...] [--g 2.5 ...]
+                              [--policy P ...] [--runs 2000]
+
+A cell is a problem of coins at a budget: a family, g and a seed. g = slack sqrt(A / K), with slack
+how far the safest arm is below the limit, A the penalties allowed (``penalties_allowed``, by the
+safest arm's means) and K the arms. Arms are shuffled: each of ``SHUFFLES`` orders has an equal part
+of the runs. For each cell and policy: the share of runs that end above the limit with its 95 %
+interval, the share above by more than 5 %, regret in percent of OPT(B). The yardstick, for at most
+``FEW`` arms: a player who knows the laws but not which arm has which, and pulls the arm with the
+best chance to keep the limit, if nothing else is pulled from then on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from random import Random
+from statistics import NormalDist
+
+import numpy as np
+
+from tightrope import Arm, Bernoulli, Limit, Problem, optimum, parse_policy, simulate
+from tightrope.errors import RiskWarning
+from tightrope.policies.aim import Usual, penalties_allowed
+from tightrope.results import violations
+
+__all__ = ["Cell", "Found", "cells", "main", "measured", "yardstick"]
+
+SHUFFLES = 4
+LEVELS = (1.5, 2.0, 2.5, 3.5)  # of g
+FAR = 0.05  # of the limit
+FEW = 3  # arms that the yardstick permutes
+HALVES = {"train": (1, 2), "fresh": (101, 102)}  # seeds
+
+Means = tuple[float, float, float]  # of an arm: cost, reward, penalty
+Draw = Callable[[float, float], float]  # uniform between two numbers
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A problem at a budget."""
+
+    family: str
+    seed: int
+    g: float
+    limit: Limit
+    means: tuple[Means, ...]
+    budget: float
+
+    def problem(self, order: Sequence[int]) -> Problem:
+        """The problem with its arms in this order."""
+        laws = [[Bernoulli(mean) for mean in self.means[k]] for k in order]
+        arms = [Arm(f"arm {k}", *law[:2], [law[2]]) for k, law in enumerate(laws, start=1)]
+        return Problem(arms, limits={"penalty": self.limit})
+
+
+def cells(
+    families: Sequence[str], seeds: Sequence[int], levels: Sequence[float] = LEVELS
+) -> Iterator[Cell]:
+    """The cells of some families."""
+    for family in families:
+        for g in levels:
+            for seed in seeds:
+                draw = Random(f"{family} {g} {seed}")
+                yield _cell(family, g, seed, lambda a, b, d=draw: a + (b - a) * d.random())
+
+
+def _cell(family: str, g: float, seed: int, draw: Draw) -> Cell:
+    """Rates are in units of the limit; an arm that incurs more tends to earn more."""
+    count, limits, slacks, others, per = FAMILIES[family]
+    slack, limit = draw(*slacks), draw(*limits)
+    rates = [1.0 - slack, *(draw(*others[min(k, len(others) - 1)]) for k in range(count - 1))]
+    means = []
+    for rate in rates:
+        cost, reward = draw(0.4, 0.7), min(0.25 + 0.25 * rate + draw(-0.05, 0.05), 0.95)
+        base = {"cost": cost, "pull": 1.0, "reward": reward}[per]
+        means.append((cost, reward, min(rate * limit * base, 0.99)))
+    cell = Cell(family, seed, g, Limit(limit, per=per), tuple(means), 1.0)
+    cost, reward, _ = means[0]
+    task = cell.problem(range(count)).task
+    (each,) = penalties_allowed(task, 1.0, Usual(cost, reward, [1.0]))
+    return replace(cell, budget=float(math.ceil(count * (g / slack) ** 2 / each)))
+
+
+# Arms, limits, the safest arm's slack, the other arms' rates in units of the limit, per what.
+Family = tuple[int, Means, Means, Sequence[Means], str]
+FAMILIES = {
+    "plain": (3, (0.2, 0.4), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "cost"),
+    "near": (5, (0.2, 0.4), (0.1, 0.25), [(0.95, 1.15)], "cost"),
+    "reward": (3, (0.1, 0.5), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "reward"),
+    "pull": (10, (0.05, 0.3), (0.3, 0.5), [(0.8, 2.0)], "pull"),
+    "safe": (10, (0.2, 0.4), (0.2, 0.4), [(1.1, 2.0)], "cost"),
+    "rare": (3, (0.002, 0.01), (0.4, 0.7), [(1.1, 2.0), (1.5, 3.0)], "cost"),
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One policy in one cell; shares of runs."""
+
+    broken: float
+    interval: tuple[float, float]
+    far: float
+    regret: float  # percent of OPT(B)
+
+
+def measured(cell: Cell, policy: str, runs: int) -> Found:
+    """The figures of a policy in a cell."""
+    over, earned = [], []
+    for turn in range(SHUFFLES):
+        order = list(range(len(cell.means)))
+        Random(f"{cell} {turn}").shuffle(order)
+        problem = cell.problem(order)
+        results = simulate(
+            problem,
+            parse_policy(policy),
+            budgets=cell.budget,
+            runs=runs // SHUFFLES,
+            seed=turn,
+            progress=False,
+        )
+        (record,) = results.records
+        found = record.normalised_runs[0]
+        over.append(violations(problem, found, cell.budget)[:, 0] / cell.limit.number)
+        earned.append(found.reward)
+    over_, best = np.concatenate(over), optimum(cell.problem(range(len(cell.means))), cell.budget)
+    broken = float(np.mean(over_ > 1e-9))
+    regret = 100.0 * (1.0 - float(np.mean(np.concatenate(earned))) / best)
+    return Found(broken, wilson(broken, len(over_)), float(np.mean(over_ > FAR)), regret)
+
+
+def wilson(share: float, runs: int) -> tuple[float, float]:
+    """A 95 % interval of a share."""
+    z2 = 1.96**2 / runs
+    middle, half = share + z2 / 2, math.sqrt(z2 * (share * (1 - share) + z2 / 4))
+    return max((middle - half) / (1 + z2), 0.0), (middle + half) / (1 + z2)
+
+
+def yardstick(cell: Cell, runs: int, seed: int = 0) -> float:
+    """The share of runs in which the player who knows all but the order breaks the limit."""
+    draw, count = np.random.default_rng(seed), len(cell.means)
+    means = np.array(cell.means)  # [K, 3]
+    orders = np.array(list(permutations(range(count))))  # the law of each arm, in each order
+    rate, noise = _net(cell)
+    truth = orders[draw.integers(len(orders), size=runs)]  # [R, K]
+    odds, every = np.zeros((runs, len(orders))), np.arange(runs)
+    left, room = np.full(runs, cell.budget), np.full(runs, _start(cell))
+    logs = np.log(np.stack([1.0 - means, means]))  # [2, K, 3]
+    cdf = np.vectorize(NormalDist().cdf, otypes=[float])
+    table = cdf(np.linspace(-8.0, 8.0, 1601))
+    while (left >= 0.0).any():
+        weight = np.exp(odds - odds.max(axis=1, keepdims=True))
+        ahead = np.maximum(left, 0.0)[:, None] + 1.0
+        far = (room[:, None] + rate * ahead) / np.sqrt(noise * ahead)  # by law, [R, K]
+        keeps = table[np.clip(100.0 * far + 800.5, 0, 1600).astype(int)]
+        chance = np.stack([(weight * keeps[:, orders[:, k]]).sum(axis=1) for k in range(count)])
+        arm = (chance + 1e-12 * draw.random(chance.shape)).argmax(axis=0)
+        seen = draw.random((runs, 3)) < means[truth[every, arm]]
+        going = left >= 0.0
+        for channel in range(3):
+            told = logs[seen[:, channel].astype(int), :, channel]  # [R, K]
+            odds += np.take_along_axis(told, orders[:, arm].T, axis=1)
+        cost, reward, penalty = (seen * going[:, None]).T
+        left = left - cost
+        base = cell.limit.unit.pick(0.0, going, reward)  # a limit per cost has all from the start
+        room = room + cell.limit.number * base - penalty
+    return float(np.mean(room < -1e-9))
+
+
+def _start(cell: Cell) -> float:
+    return cell.limit.number * cell.budget if cell.limit.per_cost else 0.0
+
+
+def _net(cell: Cell) -> tuple[np.ndarray, np.ndarray]:
+    """What a law adds to the room per unit of cost, and the variance of that: [K] each."""
+    cost, reward, penalty = np.array(cell.means).T
+    limit, variance = cell.limit.number, penalty * (1.0 - penalty)
+    mean = limit * cell.limit.unit.pick(0.0 * cost, 1.0 + 0.0 * cost, reward) - penalty
+    if cell.limit.per == "reward":
+        variance = variance + limit**2 * reward * (1.0 - reward)
+    rate = mean / cost
+    return rate, (variance + rate**2 * cost * (1.0 - cost)) / cost
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a row per cell and policy."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--half", choices=list(HALVES), default="train")
+    parser.add_argument("--family", action="append", choices=list(FAMILIES))
+    parser.add_argument("--g", action="append", type=float)
+    parser.add_argument("--policy", action="append")
+    parser.add_argument("--runs", type=int, default=2000)
+    asked = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", RiskWarning)
+    families, levels = asked.family or list(FAMILIES), asked.g or LEVELS
+    for cell in cells(families, HALVES[asked.half], levels):
+        for policy in asked.policy or ["resolve:risk=0.01"]:
+            print(_line(cell, measured(cell, policy, asked.runs)), flush=True)
+        if len(cell.means) <= FEW:
+            print(f"{_place(cell)} yardstick {yardstick(cell, asked.runs):6.2%}", flush=True)
+
+
+def _place(cell: Cell) -> str:
+    arms, allowed = len(cell.means), f"B {cell.budget:7.0f}"
+    return f"{cell.family:7s} {cell.g:3.1f} {cell.seed:3d} K {arms:2d} {allowed}"
+
+
+def _line(cell: Cell, found: Found) -> str:
+    low, high = found.interval
+    return (
+        f"{_place(cell)} broken {found.broken:6.2%} [{low:5.1%}, {high:5.1%}]"
+        f" far {found.far:6.2%} regret {found.regret:6.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Whether a risk can be aimed at where no declared safe arm makes it a promise.
+
+A limit that allows A penalties has a deviation of about sqrt(A), and K arms have to be told apart
+by what they incur meanwhile. So some arm, or mixture, has to stay below the limit by a share of it,
+the *slack*, of about ``SURE`` times the risk's normal deviations times sqrt(K / A), which is
+2.5 sqrt(K / A) for a risk of 0.01. ``docs/resolve.md`` has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from tightrope.policies.base import Policy
+from tightrope.policies.guarded import GuardedResolve
+from tightrope.problem import Task
+
+__all__ = ["Aim", "Usual", "aim_of", "declared_usual", "penalties_allowed"]
+
+SURE = 1.075  # deviations for each of the risk's normal ones; chosen by measurement
+PLAIN = 1.0 / 3.0  # the slack that is taken for granted where none is known
+UNKNOWN = 0.5  # the mean of an outcome that nothing is declared about, as a uniform prior has it
+
+
+class Usual(NamedTuple):
+    """What outcomes usually are, normalised."""
+
+    cost: float  # of a pull
+    reward: float
+    sizes: Sequence[float]  # of the penalties other than 0, [M]
+
+
+class Aim(NamedTuple):
+    """A limit that allows too few penalties for the risk that is asked for."""
+
+    risk: float
+    limit: str  # as messages show it
+    arms: int
+    allowed: float  # A, in penalties of the usual size
+    slack: float  # that some arm needs
+    known: float | None  # the slack that there is, where that is declared
+    budget: float | None  # from which that slack, else a third, is enough; None if none is
+
+    def __str__(self) -> str:
+        about = f"{self.limit} allows about {self.allowed:,.2g}".replace("e+0", "e")
+        told = f"{about} penalties, with {self.arms} arms to be told apart"
+        if self.slack < 1.0:
+            text = (
+                f"can be aimed at only if some arm stays {self.slack:.0%} below its limit: {told}"
+            )
+        else:
+            text = f"cannot be aimed at, whatever the arms are: {told}"
+        if self.budget is not None:
+            stays = (
+                "a third below" if self.known is None else f"{self.known:.0%} below, as is known"
+            )
+            text += f". If one stays {stays}, it can from a budget of {_rounded(self.budget)} on"
+        return f"risk = {self.risk:g} {text}. A declared safe arm makes it a promise"
+
+
+def aim_of(policy: Policy, task: Task, budget: float, usual: Usual | None = None) -> Aim | None:
+    """The limit that is hardest to aim at, in words; None if the risk can be aimed at.
+
+    ``budget`` is normalised. ``usual``: what is known of the outcomes beyond what is declared.
+    """
+    policy = policy.for_task(task)
+    risk = getattr(policy, "risk", None)
+    if risk is None or not task.penalty_count or isinstance(policy, GuardedResolve):
+        return None
+    allowed = penalties_allowed(task, budget, usual or declared_usual(task))
+    m = min(range(len(allowed)), key=allowed.__getitem__)
+    sure = SURE * max(NormalDist().inv_cdf(1.0 - risk / task.penalty_count), 0.0)
+    slack, known = sure * math.sqrt(task.arm_count / max(allowed[m], 1e-300)), task.slack
+    enough = PLAIN if known is None else known
+    if enough <= 0.0 or slack <= enough:  # no slack at all has a warning of its own
+        return None
+    fixed = task.limit_kinds[m].total is not None  # it allows as much at every budget
+    whole = budget * task.scales.cost * (slack / enough) ** 2
+    text, arms = task.limit_text(m), task.arm_count
+    return Aim(risk, text, arms, allowed[m], slack, known, None if fixed else whole)
+
+
+def penalties_allowed(task: Task, budget: float, usual: Usual) -> list[float]:
+    """A of every limit, [M]: how many penalties of the usual size it allows in all.
+
+    Per unit of cost that is the limit times the budget, per pull the limit times the pulls. Rewards
+    come by chance like penalties: P penalties per R rewards count as 1 / (1 / P + 1 / R). Infinite
+    where the penalties are known, so that nothing is to be learnt.
+    """
+    found, limits = [], task.at(budget * task.scales.cost).normal_limits.tolist()
+    pulls = budget / usual.cost
+    for m, (kind, limit, size) in enumerate(
+        zip(task.limit_kinds, limits, usual.sizes, strict=True)
+    ):
+        base = kind.unit.pick(budget, pulls, pulls * usual.reward)
+        penalties = limit * base / size
+        if kind.unit.channel == "reward" and penalties > 0.0:
+            penalties = 1.0 / (1.0 / penalties + 1.0 / base)
+        certain = kind.of == "cost" or not np.isnan(task.known_outcomes[:, 2 + m]).any()
+        found.append(math.inf if certain else penalties)
+    return found
+
+
+def declared_usual(task: Task) -> Usual:
+    """By what the task declares: known or expected means, penalties of their scales."""
+    means = np.where(task.normal_known >= 0.0, task.normal_known, task.normal_expected)[:, :2]
+    cost, reward = np.where(np.isnan(means), UNKNOWN, means).mean(axis=0).tolist()
+    return Usual(max(cost, 1e-300), max(reward, 1e-300), [1.0] * task.penalty_count)
+
+
+def _rounded(number: float) -> str:
+    """Two significant digits."""
+    return f"{float(f'{number:.2g}'):,.6g}"
