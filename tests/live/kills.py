@@ -24,7 +24,6 @@ from tests.live.cheap import Rotation  # nothing is compiled: processes are shor
 from tests.live.ledger_model import Model, follow
 from tightrope import Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, StoreError
-from tightrope.live import turns
 
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
@@ -150,6 +149,8 @@ def start(url, number, folder, seed):
         return pid
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        from tightrope.live import turns  # here: version 0.2 has none
+
         turns.SNAPSHOT_EVERY = SNAPSHOTS  # in this process alone
         Worker(url, number, folder / f"worker-{number}.jsonl", seed).run()
     except BaseException:

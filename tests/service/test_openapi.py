@@ -63,7 +63,8 @@ def test_the_document_has_every_field_of_a_status(api):
         MemoryStore(), "n", task=Task.from_table(TASK), budget=9, policy="lyon"
     )
     schemas = DOCUMENT["components"]["schemas"]
-    told = api.create("status")
+    assert api.create("scaled")["notices"] == []
+    told = api.create("status", task={key: TASK[key] for key in ("arms", "limits")})
     (notice,) = told.pop("notices")
     assert "reserves 1 per decision" in notice
     assert set(schemas["CreatedStatus"]["properties"]) == {*told, "notices"}
