@@ -22,7 +22,7 @@ def answer(model: str) -> tuple[float, float, float]:
 store = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp() + "/router.db"
 task = Task(list(CENTS), {"bad": Limit(0.07, per="pull")}, Scales(cost=1.2))
 campaign = open_campaign(  # creates it, or goes on
-    store, "november", task=task, budget=100, policy=Resolve(risk=0.01), expire_after=3600
+    store, "november", task=task, budget=100, policy=Resolve(), expire_after=3600
 )
 while True:
     try:

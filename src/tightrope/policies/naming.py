@@ -45,7 +45,7 @@ def parse_policy(text: str) -> Policy:
     A value is a number, ``none``, a list such as ``0.3/0.7``, or otherwise a string.
 
     >>> parse_policy("resolve:risk=0.01,window0=2")
-    Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None, watch=None)
+    Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None, watch=None, watch_block=1)
     """
     name, rest = _split(text)
     return _made(text, name, rest, policy_class(name))
