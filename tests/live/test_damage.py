@@ -13,7 +13,7 @@ import pytest
 from tests.live.cheap import Rotation
 from tightrope import Limit, Task, open_campaign
 from tightrope.errors import HaltedError, StoreError, TightropeError
-from tightrope.live.stores import open_store
+from tightrope.live.stores import open_store, sqlite
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.live.verification import verified
 
@@ -202,3 +202,23 @@ def test_a_store_with_triggers_or_views_is_refused(written, tmp_path, sql):
     one.close()
     with pytest.raises(TightropeError, match="triggers or views"):
         SQLiteStore(other, create=False)
+
+
+def test_the_log_ahead_does_not_grow_with_every_kill(tmp_path, monkeypatch):
+    """A process that was killed before its first checkpoint leaves it to the next one."""
+    monkeypatch.setattr(sqlite, "CHECKPOINT", 60)
+    path, sizes = str(tmp_path / "campaigns.db"), []
+    open_campaign(path, "one", task=TASK, budget=5000, policy=Rotation()).disconnect()
+    for turn in range(8):
+        child = os.fork()
+        if not child:
+            killed = open_campaign(path, "one", policy=Rotation())
+            for number in range(40):
+                killed.ask(f"{turn}-{number}")
+            os._exit(0)
+        os.waitpid(child, 0)
+        sizes.append(os.path.getsize(path + "-wal"))
+    assert max(sizes) < 3.5 * sizes[0]
+    with open_campaign(path, "one", policy=Rotation()) as campaign:
+        assert campaign.status()["in_flight"] == 320
+        assert campaign.verify().good

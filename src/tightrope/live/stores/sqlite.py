@@ -37,7 +37,7 @@ from tightrope.live.stores.memory import wall_clock
 __all__ = ["SQLiteStore"]
 
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
-CHECKPOINT = 4000  # rows after which the log is moved into the file
+CHECKPOINT, ROW = 4000, 12_000  # rows until the log is moved into the file; bytes of each, about
 TABLES = """
 CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE events (
@@ -213,7 +213,8 @@ class SQLiteStore(Store):
                     os.remove(one)
             raise
         self._ids = dict[str, int]()
-        self._since = 0  # rows written since the last checkpoint
+        log = os.path.getsize(f"{path}-wal") if self._log else 0
+        self._since = log // ROW  # since the last checkpoint, also by killed processes
 
     def _open_in_turn(self, path: str) -> None:
         try:
