@@ -227,7 +227,7 @@ class Target:
         Api(self._server.url).create("n", budget=1e7)
         for _ in range(50):
             self._is_served()
-        self._before, self.grown = self._resident(), 0
+        self._before, self.grown = self._settled(), 0
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -307,6 +307,17 @@ class Target:
             if connection.recv(1000).startswith(b"HTTP/1.1 200"):
                 return time.perf_counter() - start
         return float("inf")
+
+    def _settled(self) -> int:
+        """Its memory once the policy is compiled, which happens beside the first requests."""
+        before = 0
+        for _ in range(60):
+            now = self._resident()
+            if now - before < 2**20:
+                return now
+            before = now
+            time.sleep(3.0)
+        return now
 
     def _resident(self) -> int:
         statm = Path(f"/proc/{self._server.process.pid}/statm").read_text()
