@@ -356,3 +356,16 @@ def test_what_it_cannot_take(paper):
     changing = Problem(paper.arms, 0.8, changes=[Change(0.5, paper.arms)])
     with pytest.raises(ProblemError, match="the limit of learning is for arms that do not change"):
         learning_limit(changing)
+
+
+def test_an_outcome_that_hardly_ever_comes_is_one_that_never_comes():
+    """Its weight is lost in rounding; numpy's warnings are errors here."""
+    found = []
+    for odds in (1e-30, 0.0):
+        arms = [
+            Arm("a", Uniform(0.1, 0.7), Constant(0.5), Bernoulli(0.5)),
+            Arm("b", TwoPoint(0.0, 1.0, 0.3), Uniform(0.1, 0.7), Bernoulli(0.5)),
+            Arm("c", Uniform(0.1, 0.7), Bernoulli(odds), Uniform(0.1, 0.7)),
+        ]
+        found.append(learning_limit(Problem(arms, limit=3.0)).constant)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)

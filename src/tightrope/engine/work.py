@@ -24,7 +24,7 @@ from tightrope.runs import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
-WAITING = 8.0  # seconds of work per thread that wait while a kernel is compiled, by estimate
+WAITING = 30.0  # seconds of work per thread that wait while kernels are compiled, by estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +53,19 @@ Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chun
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
     """All jobs' chunks, ordered by run numbers: every job's first runs come first.
 
-    Among these, the jobs of a policy follow one another: they keep the threads busy while the next
-    policy's kernels are compiled.
+    Among these, the jobs of a policy follow one another, those with most work first: they keep the
+    threads busy while the next policies' kernels are compiled.
     """
     width = max(job.chunk for job in jobs)
     most = max(len(job.numbers) for job in jobs)
-    policies = list(dict.fromkeys(type(job.policy) for job in jobs))
+    work: dict[type, float] = {}
+    for job in jobs:
+        kind = type(job.policy)
+        work[kind] = work.get(kind, 0.0) + job.seconds * len(job.numbers)
+    ordered = sorted(jobs, key=lambda job: -work[type(job.policy)])
     chunks = []
     for first in range(0, most, width):
-        for job in sorted(jobs, key=lambda one: policies.index(type(one.policy))):
+        for job in ordered:
             group, size = job.numbers[first : first + width], job.chunk
             chunks += [Chunk(job, group[at : at + size]) for at in range(0, len(group), size)]
     return chunks

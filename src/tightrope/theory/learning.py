@@ -311,16 +311,20 @@ def _tilted_means(block: JointChannels, tilt: Floats) -> tuple[Floats, float]:
     score, corner = block.points @ tilt, (tilt > 0.0).astype(np.float64)
     top, middle = float(np.maximum(tilt, 0.0).sum()), float(block.weights @ score)
 
-    def missing(rise: float) -> float:  # of eta = 1 + rise
-        return float(block.weights @ (1.0 / (1.0 + rise - score))) - 1.0
+    def room(rise: float) -> Floats:  # 1 / density, with eta = 1 + rise: at least the weight
+        return np.maximum(1.0 + rise - score, block.weights)
+
+    def missing(rise: float) -> float:
+        return float(block.weights @ (1.0 / room(rise))) - 1.0
 
     last = int(score.argmax())  # its density is at most 1 / weight
     rise = max(top - 1.0, middle, float(score[last] - 1.0 + block.weights[last]))
     if missing(rise) > 0.0:
         rise = _root(missing, rise, float(score[last]))
-    density = block.weights / (1.0 + rise - score)
+    density, shift = block.weights / room(rise), rise - score
     means = density @ block.points + max(0.0, 1.0 - float(density.sum())) * corner
-    return means, float(block.weights @ np.log1p(rise - score)) - rise
+    logs = np.where(shift > -0.5, np.log1p(np.maximum(shift, -0.5)), np.log(room(rise)))
+    return means, float(block.weights @ logs) - rise
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
