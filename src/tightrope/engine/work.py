@@ -51,24 +51,22 @@ Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chun
 
 
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
-    """All jobs' chunks, ordered by run numbers: every job's first runs come first.
+    """All jobs' chunks, ordered by their first run: every job's first runs come first.
 
-    Among these, the jobs of a policy follow one another, those with most work first: they keep the
-    threads busy while the next policies' kernels are compiled.
+    Among chunks with the same first run, the jobs of a policy follow one another, and the policies
+    with the most work come first: they keep the threads busy while other kernels are compiled.
     """
-    width = max(job.chunk for job in jobs)
-    most = max(len(job.numbers) for job in jobs)
     work: dict[type, float] = {}
     for job in jobs:
         kind = type(job.policy)
         work[kind] = work.get(kind, 0.0) + job.seconds * len(job.numbers)
     ordered = sorted(jobs, key=lambda job: -work[type(job.policy)])
-    chunks = []
-    for first in range(0, most, width):
-        for job in ordered:
-            group, size = job.numbers[first : first + width], job.chunk
-            chunks += [Chunk(job, group[at : at + size]) for at in range(0, len(group), size)]
-    return chunks
+    chunks = [
+        Chunk(job, job.numbers[at : at + job.chunk])
+        for job in ordered
+        for at in range(0, len(job.numbers), job.chunk)
+    ]
+    return sorted(chunks, key=lambda chunk: chunk.runs[0])
 
 
 class Work:
