@@ -54,14 +54,15 @@ GROUPS = (
     Group(
         "problems",
         "Problems and tasks",
-        "What is known (a task), and the distributions behind it (a problem). All amounts are in"
-        " your own units. Guides: [problems](../problems.md), [modelling](../modelling.md).",
+        "A task describes what is known; a problem adds the distributions of all outcomes. Amounts"
+        " are in your own units. Guides: [model your problem](../modelling.md),"
+        " [problem files](../problems.md).",
         ("tightrope.problem",),
     ),
     Group(
         "distributions",
         "Distributions",
-        "Of costs, rewards and penalties. Outcomes are numbers from 0 to their channel's scale.",
+        "Distributions of costs, rewards and penalties. Outcomes are numbers from 0 to their scale.",
         ("tightrope.problem.distributions",),
         members=False,
     ),
@@ -122,7 +123,7 @@ GROUPS = (
     Group(
         "report",
         "Tables and figures",
-        "Of results, in a terminal or a notebook.",
+        "Tables and figures of results, in a terminal or a notebook.",
         ("tightrope.report",),
     ),
     Group(
@@ -142,7 +143,7 @@ GROUPS = (
     Group(
         "errors",
         "Errors and warnings",
-        "Every error is one line: the value, the place and what is allowed. The shell ends with"
+        "Every error is one line: the value, the place and what is allowed. The shell exits with"
         " status 2 for bad input.",
         (),
     ),
@@ -151,7 +152,7 @@ PLACES = (
     *("tightrope", "tightrope.policies", "tightrope.errors", "tightrope.data"),
     *("tightrope.client", "tightrope.testing", "tightrope.theory"),
 )
-# What public functions give or take, and nobody makes by name.
+# Types that public functions return or take, and that users do not construct.
 RESULTS = {
     "tightrope.policies": ("State", "Statistics"),
     "tightrope.runs": ("Record",),
@@ -249,7 +250,7 @@ def undocumented() -> list[str]:
 
 
 def entry(name: Name, members: bool) -> str:
-    """What autodoc is told about a name."""
+    """The directive of autodoc for a name."""
     kind = "autofunction"
     if inspect.isclass(name.thing):
         kind = "autoexception" if name.is_error else "autoclass"
@@ -285,9 +286,9 @@ def reference() -> dict[str, str]:
         rows.append(f"## [{group.title}]({group.page}.md)\n\n{links}\n")
     listed = "\n".join([*(group.page for group in GROUPS if f"reference/{group.page}.md" in pages)])
     pages["reference/index.md"] = (
-        "# Reference\n\nEvery public name, from its docstring. Beside Python there are"
-        " [the shell](../shell.md), [the service's HTTP](../service.md) and"
-        " [problems as TOML](../problems.md).\n\n"
+        "# Reference\n\nEvery public name of the Python library. See also"
+        " [the shell](../shell.md), [the service over HTTP](../service.md),"
+        " [problem files](../problems.md) and [the concepts](../concepts.md).\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n\n" + "\n".join(rows)
     )
     return pages
