@@ -62,7 +62,7 @@ GROUPS = (
     Group(
         "distributions",
         "Distributions",
-        "Distributions of costs, rewards and penalties. Outcomes are numbers from 0 to their scale.",
+        "Distributions of costs, rewards and penalties. Outcomes lie between 0 and their scale.",
         ("tightrope.problem.distributions",),
         members=False,
     ),
