@@ -99,13 +99,10 @@ def make(group: dict[str, Any]) -> None:
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     code = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     print(group["command"], flush=True)
-    subprocess.run(
-        group["command"],
-        shell=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PATH": search, "PYTHONPATH": code},
-    )
+    environment = {**os.environ, "PATH": search, "PYTHONPATH": code}
+    done = subprocess.run(group["command"], shell=True, cwd=ROOT, env=environment)
+    if done.returncode:
+        raise SystemExit(f"{group['command']}: ended with status {done.returncode}")
 
 
 def main() -> int:
