@@ -108,14 +108,16 @@ def write_math(writer: Any, node: Any) -> None:
 
 
 def label_cells(app: Any, tree: Any, page: str) -> None:
-    """Each cell of a table has its column's title, which narrow screens show in place of a row."""
+    """Cells of wide tables get their column's title, which narrow screens show."""
     from docutils import nodes
 
     for table in tree.findall(nodes.table):
         head = next(table.findall(nodes.thead), None)
         titles = [entry.astext() for entry in head[0]] if head else []
+        if len(titles) <= 3:  # these fit a phone
+            continue
         for row in (one for body in table.findall(nodes.tbody) for one in body):
-            for title, entry in zip(titles, row, strict=False):
+            for title, entry in list(zip(titles, row, strict=False))[1:]:
                 if title and entry.children:
                     entry.insert(0, nodes.inline("", title, classes=["column"]))
 

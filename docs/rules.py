@@ -72,26 +72,30 @@ def _fence_faults(token: Token, place: str, line: int) -> list[str]:
 
 
 def _inline_faults(tokens: list[Token], place: str, line: int) -> list[str]:
-    """Formulas, sessions of Python and names of files in a paragraph, a heading or a cell."""
-    found, link = [], None
+    """Faults of a paragraph, a heading or a cell."""
+    found: list[str] = []
+    link, address = "", False  # the text of the link so far; whether it is <https://...>
     for token in tokens:
         line += token.type in ("softbreak", "hardbreak")
+        link += token.content
         if token.type == "link_open":
-            link = "" if token.info != "auto" else None
+            link, address = "", token.info == "auto"
         elif token.type == "link_close":
-            if link is not None and FILE_NAME.fullmatch(link):
+            if FILE_NAME.fullmatch(link) and not address:
                 found.append(f"{place}:{line}: [{link}] is a file's name; link words")
-            link = None
-        elif link is not None:
-            link += token.content
-        if token.type != "text" or (link is not None and FILE_NAME.fullmatch(token.content)):
-            continue
-        if ">>>" in token.content:
-            found.append(f"{place}:{line}: >>> outside of a fence (```python)")
-        if formula := FORMULA.search(token.content):
-            shown = token.content[max(0, formula.start() - 12) : formula.end() + 12].strip()
-            found.append(f"{place}:{line}: '{shown}': write a formula as $...$, code as `...`")
+            address = False
+        elif token.type == "text" and not address:
+            found += [f"{place}:{line}: {fault}" for fault in _text_faults(token.content)]
     return found
+
+
+def _text_faults(text: str) -> Iterator[str]:
+    """Faults of plain text, without its code and links."""
+    if ">>>" in text:
+        yield ">>> outside of a fence (```python)"
+    if formula := FORMULA.search(text):
+        shown = text[max(0, formula.start() - 12) : formula.end() + 12].strip()
+        yield f"'{shown}': write a formula as $...$, code as `...`"
 
 
 def texts(path: Path) -> Iterator[tuple[str, str]]:

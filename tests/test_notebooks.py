@@ -73,4 +73,4 @@ def test_all_are_listed():
     assert len(NOTEBOOKS) == 4
     for path in NOTEBOOKS:
         assert f"](notebooks/{path.name})" in examples.read_text()
-        assert f"notebooks/{path.stem}\n" in front.read_text(), "in the site's sidebar"
+        assert f"<notebooks/{path.stem}>\n" in front.read_text(), "in the site's sidebar"

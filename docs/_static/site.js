@@ -1,11 +1,17 @@
-// What scrolls sideways can be reached with the keyboard.
+// For readers who use the keyboard or a screen reader; the theme leaves these out.
+const named = { ".sidebar-drawer": "Pages", ".toc-drawer": "On this page" };
+const scrolling = "article pre, .table-wrapper, .formula, .cell_output";
+
+function reach() {
+  for (const one of document.querySelectorAll(scrolling)) {
+    if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
+    else one.removeAttribute("tabindex");
+  }
+}
+
 addEventListener("load", () => {
-  const mark = () => {
-    for (const one of document.querySelectorAll("article pre, .table-wrapper, .formula, .cell_output")) {
-      if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
-      else one.removeAttribute("tabindex");
-    }
-  };
-  mark();
-  addEventListener("resize", mark);
+  for (const [place, name] of Object.entries(named)) document.querySelector(place)?.setAttribute("aria-label", name);
+  for (const one of document.querySelectorAll("p.caption[role=heading]")) one.ariaLevel = "2";
+  reach();
 });
+addEventListener("resize", reach);
