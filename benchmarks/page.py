@@ -126,4 +126,4 @@ def system() -> str:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except OSError:
         name = platform.system()
-    return f"{name} ({platform.machine()})"
+    return f"{name} ({platform.machine().replace('_', '-')})"
