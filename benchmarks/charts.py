@@ -152,8 +152,8 @@ CHARTS = {
 }
 
 
-def draw(name: str) -> Path:
-    """Draw one chart; returns its path."""
+def draw(name: str, folder: Path = DOCS) -> Path:
+    """Draw one chart into a folder; returns its path."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -171,7 +171,7 @@ def draw(name: str) -> Path:
         if len(chart.panels[0].columns) > 1:
             handles, names = axes[0].get_legend_handles_labels()
             figure.legend(handles, names, loc="outside lower center", ncols=2, handlelength=1.0)
-        path = DOCS / name
+        path = folder / name
         figure.savefig(path, dpi=160, metadata={"Software": None})
     return path
 
