@@ -76,7 +76,7 @@ CHARTS = {
     ),
     "benchmark-gpu.png": Chart(
         "gpu",
-        "{policy}, {K} arms",
+        "{policy}, {K} arms, {runs} runs",
         (
             Panel(
                 "steps per second",
@@ -94,12 +94,12 @@ CHARTS = {
         "{policy}, {outcomes}",
         (
             Panel(
-                "time of a step",
+                "time of a step, ns",
                 {
                     "1,000 arms": "K = 1000, lowest (ns)",
                     "1,000,000 arms, at once": "at once (ns)",
                     "after 100,000 decisions": "after 100000 (ns)",
-                    "after 1,000,000": "after 1000000 (ns)",
+                    "after 1,000,000 decisions": "after 1000000 (ns)",
                 },
             ),
         ),
@@ -167,7 +167,7 @@ def draw(name: str, folder: Path = DOCS) -> Path:
         for one, panel in zip(axes, chart.panels, strict=True):
             _draw_panel(one, panel, rows)
         axes[0].set_yticks(range(len(rows)), labels)
-        axes[0].invert_yaxis()
+        axes[0].set_ylim(len(rows) - 0.4, -0.6)
         if len(chart.panels[0].columns) > 1:
             handles, names = axes[0].get_legend_handles_labels()
             figure.legend(handles, names, loc="outside lower center", ncols=2, handlelength=1.0)

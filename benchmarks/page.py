@@ -74,8 +74,8 @@ def save(name: str, head: list[str], rows: list[list[str]], folder: Path) -> Non
     head = [with_unit(title, unit) for title, (unit, _) in zip(head, columns, strict=True)]
     lines = []
     for first, *cells in zip(*(cells for _, cells in columns), strict=True):
-        unit, cells = split_unit(cells)
-        lines.append([with_unit(first, unit), *cells])
+        unit, bare = split_unit(cells)
+        lines.append([with_unit(first, unit), *bare])
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *lines])
