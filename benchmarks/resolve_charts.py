@@ -1,41 +1,29 @@
-"""The charts of pages about ``resolve`` and theory, from ``docs/data``: ``python docs/charts.py``.
+"""The charts of the pages about ``resolve``, its proofs and theory, from the numbers in docs/data.
 
-``python docs/charts.py NAME ...`` draws only these, each into ``docs/NAME.png``. Charts are 700
-pixels wide on a page. Policies have the colours and markers of all figures of the library.
+    python -m benchmarks.resolve_charts [resolve.png moving.png ...]
+
+Charts are 700 pixels wide on a page. Policies have the colours and markers of the library.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
+from tightrope.report.styles import QUIET, REFERENCES, SETTINGS, Style, styles
 
-mpl.use("Agg")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+__all__ = ["CHARTS", "draw"]
 
-from tightrope.report.styles import Style, styles
-
-DOCS = Path(__file__).resolve().parent
-WIDTH = 7.0  # inches, at 200 dots each: twice the pixels on a page
-GREY = "#767676"
+DOCS = Path(__file__).parents[1] / "docs"
+WIDTH, DOTS = 7.0, 200  # inches, and dots of each: twice the pixels on a page
 LANE = 0.19  # of a line, between markers that would hide each other
-SETTINGS = {
-    "font.size": 9.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e4e4e4",
-    "grid.linewidth": 0.7,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "savefig.dpi": 200,
-}
 OTHERS = (  # what is not a policy: Okabe and Ito's colours
     ("#0072b2", "o"),
     ("#d55e00", "s"),
@@ -50,7 +38,7 @@ Row = dict[str, str]
 
 def rows(name: str, **wanted: str) -> list[Row]:
     """The rows of a file in ``docs/data`` with these values."""
-    with (DOCS / "data" / f"{name}.csv").open(encoding="utf-8") as file:
+    with (DOCS / "data" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     return [row for row in found if all(row[key] == value for key, value in wanted.items())]
 
@@ -67,10 +55,10 @@ def distinct(some: Sequence[Row], column: str) -> list[str]:
 
 def start(height: float, across: int, down: int = 1, **shared: object) -> tuple[Figure, list[Axes]]:
     """A figure with panels, row by row."""
-    figure, panels = plt.subplots(
-        down, across, figsize=(WIDTH, height), layout="constrained", squeeze=False, **shared
-    )
-    return figure, list(panels.ravel())
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, list(figure.subplots(down, across, squeeze=False, **shared).ravel())
 
 
 def names_at_left(axes: Axes, names: Sequence[str]) -> None:
@@ -85,9 +73,9 @@ def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
     figure.legend(marks, names, loc="outside upper center", ncols=columns)
 
 
-def line_at(axes: Axes, value: float, text: str = "") -> None:
-    """A vertical reference line."""
-    axes.axvline(value, color=GREY, linewidth=1.0, linestyle="--", label=text or None)
+def line_at(axes: Axes, value: float) -> None:
+    """A vertical line, for comparison."""
+    axes.axvline(value, **REFERENCES["limit"])
 
 
 def resolve() -> Figure:
@@ -129,7 +117,7 @@ def risk() -> Figure:
         mine = [row for row in found if row["family"] == family]
         g, broken = values(mine, "g"), values(mine, "broken_percent")
         axes.plot(g, broken, color=colour, marker=marker, label=family)
-    axes.axhline(1.0, color=GREY, linewidth=1.0, linestyle="--")
+    axes.axhline(1.0, **REFERENCES["limit"])
     axes.annotate("asked for: 1 %", (3.5, 1.0), (0, 4), textcoords="offset points", ha="right")
     axes.set(xlabel="g = slack · √(A / K)", ylabel="runs that break the limit, %")
     axes.set_xticks(sorted({float(row["g"]) for row in found}))
@@ -161,7 +149,7 @@ def estimates() -> Figure:
     """Estimates, and what came true."""
     found = rows("estimates")
     figure, (axes,) = start(3.6, 1)
-    axes.plot([0, 100], [0, 100], color=GREY, linewidth=1.0, linestyle="--", label="perfect")
+    axes.plot([0, 100], [0, 100], color=QUIET, label="as estimated")
     for spent, (colour, marker) in zip(
         distinct(found, "budget_spent_percent"), OTHERS, strict=False
     ):
@@ -235,23 +223,33 @@ def moving() -> Figure:
 MEASURES = {"regret_percent": "regret, % of optimum", "broken_percent": "runs above the limit, %"}
 
 CHARTS: dict[str, Callable[[], Figure]] = {
-    "resolve": resolve,
-    "risk": risk,
-    "promises": promises,
-    "estimates": estimates,
-    "learning-limit": learning_limit,
-    "moving": moving,
+    "resolve.png": resolve,
+    "risk.png": risk,
+    "promises.png": promises,
+    "estimates.png": estimates,
+    "learning-limit.png": learning_limit,
+    "moving.png": moving,
 }
+
+
+def draw(name: str, folder: Path = DOCS) -> Path:
+    """Draw one chart into a folder; returns its path."""
+    from matplotlib import rc_context
+
+    path = folder / name
+    with rc_context(SETTINGS):
+        CHARTS[name]().savefig(path, dpi=DOTS, metadata={"Software": None})
+    return path
 
 
 def main() -> None:
     """Draw the charts that are named, or all."""
-    names = sys.argv[1:] or list(CHARTS)
-    if unknown := [name for name in names if name not in CHARTS]:
-        raise SystemExit(f"no chart {unknown[0]!r}; charts: {', '.join(CHARTS)}")
-    with mpl.rc_context(SETTINGS):
-        for name in names:
-            CHARTS[name]().savefig(DOCS / f"{name}.png", metadata={"Software": None})
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(CHARTS)}")
+    asked = parser.parse_args().charts
+    if unknown := set(asked) - set(CHARTS):
+        parser.error(f"no such chart: {', '.join(sorted(unknown))}")
+    print(*map(draw, asked or CHARTS), sep="\n")
 
 
 if __name__ == "__main__":
