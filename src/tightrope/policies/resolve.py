@@ -11,8 +11,8 @@ penalty so far) left:
 4. pull an arm of the best mixture of the drawn means that keeps this rate; if that is expected to
    incur more than was promised, make up for it with an arm of the safest mixture now and then.
 
-Everything is in normalised units: outcomes in [0, 1], rates per unit of cost. ``docs/resolve.md``
-derives the formulas and says which are proved, argued or measured.
+Everything is in normalised units: outcomes in [0, 1], rates per unit of cost.
+``docs/resolve-algorithm.md`` derives the formulas and says which are proved, argued or measured.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
-# Chosen by measurement, none of them for one problem; docs/resolve.md has the comparisons.
+# Chosen by measurement, none of them for one problem; see docs/resolve-algorithm.md.
 CALM = 1.0  # deviations from too late, where no risk is asked for
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
@@ -272,7 +272,7 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     """Any arm, at step t with the chance ``LOOKS`` / t; -1 otherwise, or if it may cost too much.
 
     It makes sure that every arm is pulled again and again as the budget grows, whatever was seen of
-    it at first; docs/resolve.md proves with it that regret is o(B).
+    it at first; docs/promises.md proves with it that regret is o(B).
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1

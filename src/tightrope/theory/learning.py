@@ -11,7 +11,7 @@ a mean gain r' - lambda . y' - g x' >= 0. So
 The laws among which the least is sought: any on [0, largest outcome] for each channel, channels
 drawn on their own independent, those drawn together with the cost with any joint law. For channels
 that are 0 or the largest outcome this is the Bernoulli family. ``docs/learning-limit.md`` has the
-statement, its proof, and what it assumes.
+statement and what it assumes, ``docs/promises.md`` the proof.
 
 Computed in normalised units. For a price nu of the gain, the law G that minimises
 KL(F, G) - nu E_G[gain] has the density 1 / (eta - nu gain) with respect to F, and what that leaves

@@ -13,7 +13,7 @@ in it depends on the declared largest outcome once an outcome other than 0 has b
   with Beta(1, N - 1), N = u / (c x) and x the arm's mean cost: as frequent as the limit allows. The
   odds start even and follow Bayes' rule. A draw takes the rare belief with its probability.
 
-``docs/resolve.md`` derives the formulas. Everything is in normalised units.
+``docs/resolve-algorithm.md`` derives the formulas. Everything is in normalised units.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What ``resolve`` can promise of a limit, and what exploring costs.
 
 If only the safest mixture is pulled from here on, what is left of an allowance at the end is
-normal, with a mean and a deviation that follow from an :data:`Outlook`. ``docs/resolve.md`` derives
-the formulas. Everything is in normalised units.
+normal, with a mean and a deviation that follow from an :data:`Outlook`.
+``docs/resolve-algorithm.md`` derives the formulas. Everything is in normalised units.
 """
 
 from __future__ import annotations
