@@ -62,8 +62,6 @@ def sources_of(group: dict[str, Any]) -> Iterator[Path]:
     """The files that a group depends on; a folder stands for all that is in it."""
     for name in group["sources"]:
         found = [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*"))
-        if not found:
-            raise SystemExit(f"docs/pictures.toml: source {name!r} is not a file or a folder")
         yield from (path for path in found if "__pycache__" not in path.parts and path.is_file())
 
 
@@ -85,9 +83,10 @@ def stale(groups: Groups | None = None) -> list[str]:
         if path.name not in known:
             found.append(f"docs/{path.name}: docs/pictures.toml has no command that makes it")
     for name, group in groups.items():
-        missing = [one for one in group["pictures"] if not (docs / one).exists()]
+        wanted = [*group["sources"], *(f"docs/{one}" for one in group["pictures"])]
+        missing = [one for one in wanted if not (ROOT / one).exists()]
         if missing:
-            found.append(f"docs/{missing[0]}: is missing; python docs/pictures.py --make {name}")
+            found.append(f"{missing[0]}: is missing; docs/pictures.toml has it for {name}")
         elif digest_of(group) != group["digest"]:
             old = ", ".join(f"docs/{one}" for one in group["pictures"])
             found.append(f"{old}: older than its sources; python docs/pictures.py --make {name}")
@@ -112,11 +111,11 @@ def main() -> int:
     parser.add_argument("--make", nargs="+", default=[], choices=groups, metavar="NAME")
     parser.add_argument("--record", nargs="+", default=[], choices=groups, metavar="NAME")
     chosen = parser.parse_args()
-    for name in chosen.make:
-        make(groups[name])
     for name in [*chosen.make, *chosen.record]:
+        if name in chosen.make:
+            make(groups[name])
+        groups = read_record()  # another command may have written it meanwhile
         groups[name]["digest"] = digest_of(groups[name])
-    if chosen.make or chosen.record:
         RECORD.write_text(HEAD + tomli_w.dumps(groups), encoding="utf-8")
     print("\n".join(old := stale(groups)) or "every picture is as new as its sources")
     return bool(old)

@@ -191,7 +191,9 @@ def test_a_picture_that_is_older_than_its_sources_is_refused(drawn, tmp_path):
     (tmp_path / "docs" / "a.png").write_text("2")
     assert pictures.stale(drawn) == old, "another picture than the recorded one"
     (tmp_path / "docs" / "a.png").unlink()
-    assert pictures.stale(drawn) == ["docs/a.png: is missing; python docs/pictures.py --make a"]
+    assert pictures.stale(drawn) == ["docs/a.png: is missing; docs/pictures.toml has it for a"]
+    (tmp_path / "draw.py").unlink()
+    assert pictures.stale(drawn) == ["draw.py: is missing; docs/pictures.toml has it for a"]
     (tmp_path / "docs" / "b.svg").touch()
     assert pictures.stale({}) == ["docs/b.svg: docs/pictures.toml has no command that makes it"]
 
