@@ -51,6 +51,8 @@ html_theme_options = {
         "color-brand-visited": "#00598c",
         "color-api-name": "#00598c",
         "color-api-pre-name": "#00598c",
+        "color-bad": "#a3301c",
+        "color-good": "#1b6e3c",
     },
     "dark_css_variables": {
         "color-brand-primary": "#6fbdf0",
@@ -58,6 +60,8 @@ html_theme_options = {
         "color-brand-visited": "#6fbdf0",
         "color-api-name": "#6fbdf0",
         "color-api-pre-name": "#6fbdf0",
+        "color-bad": "#ff9d85",
+        "color-good": "#7bd19b",
     },
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -114,6 +118,9 @@ def label_cells(app: Any, tree: Any, page: str) -> None:
     for table in tree.findall(nodes.table):
         head = next(table.findall(nodes.thead), None)
         titles = [entry.astext() for entry in head[0]] if head else []
+        for title, entry in zip(titles, head[0] if head else [], strict=True):
+            if not title:  # a screen reader reads every title
+                entry += nodes.paragraph("", "Row", classes=["visually-hidden"])
         if len(titles) <= 3:  # these fit a phone
             continue
         for row in (one for body in table.findall(nodes.tbody) for one in body):
