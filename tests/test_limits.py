@@ -98,11 +98,11 @@ name = "opus"
 
 BAD = [
     (lambda: Limit(0.1, per="click"), "per = 'click': must be 'cost', 'pull', 'reward'"),
-    (lambda: Limit(), "Limit(): must have either at_most or total"),
-    (lambda: Limit(1, total=2), "Limit(1, total=2): must have either at_most or total"),
+    (lambda: Limit(), "Limit(): must have exactly one of at_most and total"),
+    (lambda: Limit(1, total=2), "Limit(1, total=2): must have exactly one of at_most and total"),
     (lambda: Limit(total=2, per="pull"), "per = 'pull': must be left out beside total"),
     (lambda: Limit(1, of="bad"), "of = 'bad': must be 'cost' or 'reward', or be left out"),
-    (lambda: Limit(1, of="cost"), "of = 'cost': must not be what it is per"),
+    (lambda: Limit(1, of="cost"), "of = 'cost': must differ from per"),
     (
         lambda: Limit(total=1, of="cost"),
         "of = 'cost': must not be limited in total; the budget does that",
@@ -472,9 +472,9 @@ def test_plain_python_agrees_on_shares_and_price_lists():
 
 
 BAD_KNOWN = [
-    (lambda: Share(["a"], at_least=1.5), "at_least = 1.5: must lie between 0 and 1, a share"),
+    (lambda: Share(["a"], at_least=1.5), "at_least = 1.5: must be a share, between 0 and 1"),
     (lambda: Share([], at_least=0.5), "arms = []: must name at least one arm"),
-    (lambda: Share(["a"]), "must have either at_least or at_most"),
+    (lambda: Share(["a"]), "must have exactly one of at_least and at_most"),
     (
         lambda: Task(["a", "b"], {"new": Share(["c"], at_least=0.5)}),
         "limit 'new': share: 'c' is not an arm; known: a, b",

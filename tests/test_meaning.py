@@ -244,7 +244,7 @@ def test_fit_warns_of_a_number_and_refuses_what_never_binds(shell, tmp_path):
     words = ["fit", str(log), "--arm", "model", "--cost", "usd", "--reward", "score", "--limit"]
     assert "0.05/pull" not in shell(*words, "bad=50%/pull")[2]
     status, _, err = shell(*words, "bad=0.5")
-    assert (status, err.count("a number alone means per unit of cost")) == (0, 1)
+    assert (status, err.count("a plain number means per unit of cost")) == (0, 1)
     status, _, err = shell(*words, "bad=3/pull")
     assert (status, err.count("\n")) == (2, 1)
     assert "did you mean 0.03?" in err
@@ -354,5 +354,5 @@ def test_scales_that_a_log_shows_bind_only_percentages():
     for made in (task_of, problem_of):
         with pytest.raises(ProblemError, match=r"can never bind.*did you mean 0\.03"):
             made(coins, {"bad": Limit(3, per="pull")})
-        with pytest.warns(LimitWarning, match="a number alone means per unit of cost"):
+        with pytest.warns(LimitWarning, match="a plain number means per unit of cost"):
             made(coins, {"bad": 0.5})

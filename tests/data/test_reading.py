@@ -354,7 +354,9 @@ def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
         read_log(path, **COLUMNS)
     for module in (columns, sources):
         monkeypatch.setattr(module, "find_spec", lambda name: name == "narwhals")
-    with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
+    with pytest.raises(
+        TightropeError, match="pyarrow or polars, which are not installed; pip install"
+    ):
         read_log(path, **COLUMNS)
 
 

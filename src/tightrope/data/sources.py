@@ -76,7 +76,7 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
     title = f"log {path!r}"
     require_narwhals()
     if not (find_spec("polars") or find_spec("pyarrow")):
-        needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
+        needed = "pyarrow or polars, which are not installed; pip install 'tightrope[data]'"
         raise TightropeError(f"Parquet files need {needed}")
 
     def names(file: IO[bytes]) -> list[str]:
