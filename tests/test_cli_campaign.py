@@ -198,7 +198,7 @@ def test_telling_twice_is_harmless_and_otherwise_is_refused(campaign):
     ticket = campaign.json("ask")["id"]
     for _ in range(2):
         campaign.good("tell", ticket, *OUTCOME)
-    assert "was told cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
+    assert "was reported as cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
     status = campaign.json("status")
     assert (status["told"], status["quarantined"], status["spent"]) == (1, 1, 0.5)
 

@@ -395,7 +395,7 @@ def test_what_is_known_need_not_be_told():
         ({"cost": 2, "reward": 1, "penalty": 0}, "cost = 2: must be a number in [0, 1]"),
         (
             {"cost": 0.5, "reward": 1, "penalty": 0},
-            "cost = 0.5 of arm 'haiku': must be 1, which is known; or leave it out",
+            "cost = 0.5 of arm 'haiku': must be the known value 1, or be left out",
         ),
         ({"reward": 1}, "penalty = None: must be a number, or by name: 'bad'"),
         ({"penalty": 0}, "reward = None: must be a number in [0, 1]"),
@@ -538,7 +538,7 @@ def test_the_outlook_names_a_limit_that_cannot_be_kept():
     assert found.infeasible == ("bad",)
     assert 0.1 < found.limits[0].least < 0.5
     assert "no mixture of the arms keeps bad (at least 0." in str(found)
-    assert "is needed), but for 0.01" in str(found)
+    assert "is needed) (doubt: 0.01)" in str(found)
     assert not found.safe
 
 

@@ -226,7 +226,7 @@ def test_a_safe_arm_cannot_leave():
         controller.ask(["a", "c"])
     controller.retire_arm("a")
     controller.retire_arm("c")
-    with pytest.raises(InputError, match="is the last one left"):
+    with pytest.raises(InputError, match="is the last arm"):
         controller.retire_arm("b")
     assert controller.ask_many(3) == [1, 1, 1]
 

@@ -214,7 +214,7 @@ def test_the_outlook_names_the_arm():
     ((arm, when),) = outlook.changed
     assert arm == "a"
     assert 600 < when < 900
-    assert f"arm 'a' is not what it was since pull {when}" in str(outlook)
+    assert f"arm 'a' has changed since pull {when}" in str(outlook)
 
 
 def test_bad_settings():
