@@ -235,7 +235,7 @@ def test_a_promise_rests_on_the_scales():
     grows = Task(["a", "b"], {"bad": Limit(0.4)}, "grow", safe="b")
     policy = Resolve(risk=0.05).for_task(grows)
     assert type(policy) is Resolve  # without the guard, and it says so
-    assert "rests on scales that do not grow" in set_up(policy, grows, 100).warning
+    assert "relies on scales that do not grow" in set_up(policy, grows, 100).warning
     task = Task(
         ["a", "b"],
         {"dollars": Limit(0.5)},

@@ -227,7 +227,7 @@ def test_bad_settings():
     for block in (0, 2.5, 10**9):
         with pytest.raises(PolicyError, match=f"watch_block = {block} must be a "):
             Resolve(watch=0.1, watch_block=block)
-    with pytest.raises(PolicyError, match="watch_block = 8 must be 1 where arms are not watched"):
+    with pytest.raises(PolicyError, match="watch_block = 8 must be 1 without watch"):
         Resolve(watch_block=8)
 
 
