@@ -204,7 +204,7 @@ def test_the_shells_words(text, policy):
         ("lyon:alpha=1,alpha=2", ["alpha", "twice"]),
         ("lyon:penalty_bonus=printed", ["penalty_bonus", "printed", "as-printed"]),
         ("lyoff:alpha=2", ["alpha", "known: v0"]),
-        ("uniform-random:x=1", ["'x'", "takes none"]),
+        ("uniform-random:x=1", ["'x'", "takes no parameters"]),
         ("epsilon-greedy:epsilon=1.5", ["epsilon", "1.5", "[0, 1]"]),
         ("stationary:shares=0.5/0.6", ["shares", "sum to 1"]),
         ("stationary:shares=a/b", ["shares", "'a'"]),
