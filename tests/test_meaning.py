@@ -270,7 +270,9 @@ def public_with_a_budget():
 @pytest.mark.parametrize(("function", "word"), [*public_with_a_budget()])
 def test_every_public_function_takes_both_words(function, word):
     other = {"budget": "budgets", "budgets": "budget"}[word]
-    with pytest.raises(InputError, match=f"{other} and {word} are the same; must be {word}"):
+    with pytest.raises(
+        InputError, match=f"{other} and {word} are the same parameter; must be {word}"
+    ):
         function(**{word: 10, other: 10})
     needed = [one for one in inspect.signature(function).parameters if one != word][:2]
     with pytest.warns(DeprecationWarning, match=f"is called {word}") as caught, \

@@ -350,7 +350,7 @@ def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path.touch()
     for module in (columns, sources):
         monkeypatch.setattr(module, "find_spec", lambda name: False)
-    with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
+    with pytest.raises(TightropeError, match="narwhals, which is not installed; pip install"):
         read_log(path, **COLUMNS)
     for module in (columns, sources):
         monkeypatch.setattr(module, "find_spec", lambda name: name == "narwhals")

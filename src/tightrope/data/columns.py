@@ -242,7 +242,7 @@ def require_narwhals() -> Any:
     """The module narwhals; raises if it is not installed."""
     if not find_spec("narwhals"):
         raise TightropeError(
-            "data frames need narwhals, not installed; pip install 'tightrope[data]'"
+            "data frames need narwhals, which is not installed; pip install 'tightrope[data]'"
         )
     import narwhals
 
