@@ -479,7 +479,7 @@ BAD_KNOWN = [
         lambda: Task(["a", "b"], {"new": Share(["c"], at_least=0.5)}),
         "limit 'new': share: 'c' is not an arm; known: a, b",
     ),
-    (lambda: Task(["a", "b"], costs={"a": 1}), "costs: that of arm 'b' is missing"),
+    (lambda: Task(["a", "b"], costs={"a": 1}), "costs: arm 'b' is missing"),
     (lambda: Task(["a", "b"], costs=0), "costs = 0.0: must be positive"),
     (lambda: Task(["a"], skip="a"), "skip = 'a': must come with costs"),
     (

@@ -85,7 +85,7 @@ def test_a_share_is_a_text(bound, per):
         assert limits_of([f"some={text}"]) == {"some": share}
     with pytest.raises(ProblemError, match=r"limit 'some'.*'x' is not an arm"):
         Task(["a", "b"], {"some": f"at {bound} 20% for x"})
-    with pytest.raises(ProblemError, match=r"must lie between 0 and 1"):
+    with pytest.raises(ProblemError, match=r"must be a share, between 0 and 1"):
         Task(["a", "b"], {"some": f"at {bound} 120% for a"})
     with pytest.raises(ProblemError, match=r"must be a number or a percentage"):
         Task(["a", "b"], {"some": f"at {bound} many for a"})

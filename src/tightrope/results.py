@@ -164,7 +164,7 @@ class Results:
     _repr_html_ = html_of
 
     def merge(self, *others: Results) -> Results:
-        """These runs and those of ``others``, in run order; all except the run numbers must agree."""
+        """Merge these runs and those of ``others``; all except the run numbers must agree."""
         parts = [self, *others]
         for other in others:
             self._require_same_work(other)
