@@ -209,7 +209,7 @@ def test_the_oracle_says_what_to_take_instead() -> None:
         oracle(changing(0.8, BEFORE, (0.5, AFTER), name="x"))
     assert str(caught.value) == (
         "oracle: the best stationary policy is defined for arms that do not change;"
-        " problem 'x' changes; take optimum(problem, budget), or oracle(phase.problem) for each of"
+        " problem 'x' changes; use optimum(problem, budget), or oracle(phase.problem) for each of"
         " problem.phases"
     )
 

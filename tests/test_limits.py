@@ -118,7 +118,7 @@ BAD = [
     ),
     (
         lambda: oracle(Problem(arms(*MEANS), limit=Limit(total=500))),
-        "limit = 500.0 in total: must come with a budget, over which it is spread",
+        "limit = 500.0 in total: must come with a budget, which it is spread over",
     ),
 ]
 
