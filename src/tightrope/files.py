@@ -224,7 +224,7 @@ def open_file(
 
 @contextmanager
 def _told(path: PathLike, what: str, error: type[InputError]) -> Iterator[None]:
-    """Raise one line that says why a file cannot be read."""
+    """Raise a one-line error if a file cannot be read."""
     try:
         yield
     except FileNotFoundError:
@@ -272,7 +272,7 @@ def lines_in(file: IO[AnyStr], place: str, longest: int = LONGEST_LINE) -> Itera
 
 
 def _open_plain(path: PathLike, most: int) -> IO[bytes]:
-    """Open a plain file; raises an ``OSError``, or a ``ValueError`` that says what is wrong."""
+    """Open a plain file; raises an ``OSError``, or a ``ValueError`` that names the fault."""
     _require_plain(os.stat(path), most)  # first, because opening a device may do something
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)

@@ -109,7 +109,7 @@ class ClientCore(Generic[TransportT]):
         self._at = 0  # the service that is tried first
         self._away_until, self._away_pause = -inf, FIRST_AWAY
         self._refill_at: dict[str, float] = {}
-        self._waited: set[int] = set()  # entries of the spool that somebody waits for
+        self._waited: set[int] = set()  # entries of the spool with a waiting caller
         self._verdicts: dict[int, TightropeError | None] = {}
 
     def _connect(self, key: str | None, transport: TransportT | None) -> Driver:

@@ -115,7 +115,7 @@ def _long(function: Any) -> Any:
 
 @cache
 def _parts() -> tuple[Any, Actions, Common, Any]:
-    """The step functions, the actions and what is common, for any policy."""
+    """The step functions, the actions and the shared parts, for any policy."""
     target, own = any_target(), of_any_policy(_wrap)
     shared = common(target, own.learn, _part, _wrap, forget_at_address(_wrap))
     return target, own, shared, any_memory()

@@ -29,7 +29,7 @@ def _as_it_is(function: Any, dtype: Any = None) -> Any:
 
 
 def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
-    """The step functions, the policy's actions and what is common."""
+    """The step functions, the policy's actions and the shared parts."""
     target = Target(spec.policy, spec.penalties, float, _as_it_is, net=of_run)
     own = decides = _deciding(policy)
     if spec.method != PLAIN:

@@ -334,7 +334,7 @@ def _decide_lane(spec: Kernel) -> Any:
 
 
 def _spoiler(spec: Kernel) -> Any:
-    """Make a run's first queue nan, for good, if an index of a user's own policy is nan."""
+    """Make a run's first queue nan permanently if an index of a user's own policy is nan."""
     alive, outside = spec.layout.alive * spec.lanes, is_outside(spec.policy)
 
     def spoil(lanes, lane, value):

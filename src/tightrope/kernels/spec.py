@@ -38,8 +38,8 @@ __all__ = [
     "stateful",
 ]
 
-# How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, or in short
-# lists of arms that can still have it.
+# How the arm is found: by a policy's ``choose``, or as the smallest index, of all arms or of short
+# lists of arms.
 CHOICE, SCAN, SIEVE = "choice", "scan", "sieve"
 PLAIN = "plain"  # by ``decide``, which is not compiled
 SEVERAL = 0  # instead of the number of penalties, which is read at run time

@@ -124,7 +124,7 @@ class ChangeWriter:
             self.emit(Resumed())
 
     def close(self) -> None:
-        """Make no more decisions, for good; reports are still taken."""
+        """Stop decisions for good; reports are still accepted."""
         if not self.ledger.closed:
             self.emit(Closed())
 

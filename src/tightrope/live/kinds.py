@@ -155,7 +155,7 @@ class Told(Body):
     was: str | None = None  # the state of the ticket before
     undone: list[int] | None = None  # what it had been charged then
     corrected: list[int] = []  # refused reports of the ticket that this one replaces
-    over: bool = False  # whether it is above what was reserved or possible
+    over: bool = False  # whether it is above the reservation or the largest value
 
     @property
     def incurred(self) -> list[float]:
@@ -270,7 +270,7 @@ class Amended(Body):
 
     kind: ClassVar[str] = "amended"
     shifts: dict[int, float] = {}  # of penalties, by the limits' numbers
-    over: bool = False  # whether it raises the money above what was reserved or possible
+    over: bool = False  # whether it raises the money above the reservation or the largest value
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         for m, shift in self.shifts.items():

@@ -31,7 +31,7 @@ __all__ = ["read_old", "with_coins"]
 Bytes = npt.NDArray[np.uint8]
 
 OLD_FIELDS = 27  # of the entries of today's ``Field``, the first ones
-OLD_RUN = 7  # of today's ``Run``, likewise; what is new in a ``State`` comes last, too
+OLD_RUN = 7  # of today's ``Run``, likewise; new fields of a ``State`` come last, too
 CHANGED = {"run", "constants", "wide", "rounded", "counts", "state", "starts"}
 CHANGED |= {"scratch", "own_starts"}  # arrays that are not copied as they are
 # The beliefs of ``resolve``, with the fields that are now in ``more``.

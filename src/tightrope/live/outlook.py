@@ -470,7 +470,7 @@ def _row(
 ) -> LimitOutlook:
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest.
 
-    ``sure``: whether nothing refutes what was declared, which the guard relies on.
+    ``sure``: whether the reports refute no declaration, which the guard relies on.
     """
     task, unit = controller.task, _unit(controller, m)
     lowest, highest, safest = ranges

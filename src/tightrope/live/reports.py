@@ -49,7 +49,7 @@ class ReportForm:
         ] * (task.arm_count if self.whole else 1)
 
     def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
-        """A report as a list: cost, reward, penalties; None where a known one is left out.
+        """A report as a list: cost, reward, penalties; None if a known one is left out.
 
         Raises if penalties are missing or unknown.
         """
@@ -70,7 +70,7 @@ class ReportForm:
     def checked(self, arm: int, given: Sequence[Any]) -> list[float]:
         """The numbers of a report in order, with known values filled in.
 
-        Raises an error that names what is wrong.
+        Raises an error that names the wrong value.
         """
         found = list(given)
         for place, (name, most, bound, known) in enumerate(self._values[arm]):

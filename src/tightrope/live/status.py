@@ -234,7 +234,7 @@ def refused_of(
 
 @dataclass(frozen=True)
 class Why:
-    """What was known when a ticket's arm was chosen, in the user's units."""
+    """What the policy knew when it chose a ticket's arm, in the user's units."""
 
     id: str
     arm: str

@@ -148,7 +148,7 @@ def _module_digest(module: str) -> str:
             spec = _located(name, place)
             if spec is None or not (spec.has_location or spec.submodule_search_locations):
                 return ""
-            if spec.has_location:  # else a package without an __init__
+            if spec.has_location:  # otherwise a package without an __init__
                 origin = os.path.abspath(spec.origin or "")
                 content = read_file(origin, "policy module", error=PolicyError)
                 files.update(f"{origin}\0{hashlib.sha256(content).hexdigest()}\n".encode())

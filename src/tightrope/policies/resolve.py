@@ -78,7 +78,7 @@ LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: must be left for such a pull
 RISKED = 0.01  # of the remaining allowance: the largest part that it may put at risk
 MOST_IN_A_BLOCK = 1_000_000  # pulls that count as one
-WIDE, WIDER = 0.02, 2.0  # in this share of the steps draws are so many times wider
+WIDE, WIDER = 0.02, 2.0  # in this share of the steps, draws are wider by this factor
 
 
 class ResolveScratch(NamedTuple):

@@ -67,7 +67,7 @@ class State(NamedTuple):
     net_squares: Annotated[Array, "K", "M"]  # sums of squared (net) penalties
     known: Annotated[Array, "K", "C"]  # the value of each known outcome, or -1
     weights: Annotated[Array, "K", "M"]  # of a penalty that is a share of another outcome, or -1
-    sources: Annotated[Array, "M"]  # of which channel: 0 the cost, 1 the reward
+    sources: Annotated[Array, "M"]  # the channel of the share: 0 the cost, 1 the reward
     flight: Annotated[Array, "K"]  # of ``pulls``, those whose outcomes are not reported yet
     expected: Annotated[Array, "K", "C"]  # the declared guess of each mean outcome, or -1
     flying: Annotated[Array, 1]  # how many pulls are in flight: the sum of ``flight``

@@ -251,7 +251,7 @@ class StoreContract:
             assert abs(first - time.time_ns() // 1000) < 600_000_000
 
     def test_old_events_can_be_dropped(self) -> None:
-        """Those after them stay, and the log goes on."""
+        """Later events stay, and the log continues."""
         with self._two() as (store, other):
             rows = _rows(8, ticket="t")
             _append(store, "a", rows[:6])

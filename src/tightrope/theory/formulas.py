@@ -202,7 +202,7 @@ def queue_mean(known: TheoryConstants, drift_of: DriftOf, v: float, delta: float
     """Upper bound on E[Q_n] at any n (proof of Proposition 2), by Hajek's Theorem 2.3.
 
     The best share is taken.
-    P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper says 'some eta'; here
+    P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper leaves eta open; here
     Hoeffding's lemma gives eta = 4 rate / span^2 and rho = exp(-2 rate^2 / span^2).
     """
     drifts = [drift_of(known, v, delta, float(share)) for share in SHARES]

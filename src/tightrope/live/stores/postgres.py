@@ -215,7 +215,7 @@ class PostgresStore(Store):
         self._pid, self._writer, self._reader = os.getpid(), Session(), Session()
 
     def _require_own(self) -> None:
-        """Connect anew in a process that was forked."""
+        """Reconnect in a forked process."""
         if self._pid != os.getpid():
             kept_sessions.append((self._writer, self._reader))
             self._begin()

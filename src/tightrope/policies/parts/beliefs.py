@@ -351,7 +351,7 @@ def _shape(weight: float, mean: float, second: float, size: float) -> tuple[floa
 
 
 def _chance_of_rare(pulls: float, events: float, prior: float) -> float:
-    """The probability that a penalty is rare, after so many events; the odds start even.
+    """The probability that a penalty is rare, after some events; the odds start even.
 
     Events of a frequency with the prior Beta(1, N - 1) have the likelihood
     (N - 1) Gamma(1 + e) Gamma(N - 1 + n - e) / Gamma(N + n); N = 2 if common, ``prior`` if rare.

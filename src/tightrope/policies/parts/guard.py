@@ -178,7 +178,7 @@ def _worst(
 
 
 def _cumulant(base: float, rate: float, tilt: float) -> float:
-    """The kappa of a tilt: with E exp(lambda Y) <= e^kappa per pull, else see ``price_of``."""
+    """The kappa of a tilt: with E exp(lambda Y) <= e^kappa per pull, otherwise see ``price_of``."""
     if base > 0.0:
         return math.log1p(max(rate * math.expm1(tilt), LEAST - 1.0))
     return price_of(rate, tilt)
@@ -265,7 +265,7 @@ def _chance_at(guard: Guard, state: State, m: int, budget: float, allowance: flo
 
 
 def chance_allowed(guard: Guard, state: State, m: int) -> float:
-    """A bound on the chance of breaking limit m if the guard goes on from here; at most 1.
+    """A bound on the chance of breaking limit m if the guard continues; at most 1.
 
     W once the promise is made; before that, U plus the risk of a later promise.
     """

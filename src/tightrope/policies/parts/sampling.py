@@ -157,8 +157,8 @@ def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
 def draw_gammas(state: State, successes: Array, gammas: Array, word: int) -> None:
     """Draw the two Gamma variables of every arm and channel; ``successes`` [K * C].
 
-    Writes the first K * C * 2 of ``gammas`` [K * C * 4], of which :func:`mean_of` makes means. The
-    others fill the last group: variables left over would each take as long as a group.
+    Writes the first K * C * 2 of ``gammas`` [K * C * 4], from which :func:`mean_of` computes means.
+    The others fill the last group: variables left over would each take as long as a group.
     """
     channels, used = len(state.remaining) + 1, 2 * len(successes)
     whole = (used + GROUP - 1) // GROUP * GROUP
