@@ -474,7 +474,7 @@ def test_arms_and_budget_come_and_go(campaign):
     arms = {one["arm"]: one["retired"] for one in campaign.json("status")["arms"]}
     assert arms == {"haiku": True, "sonnet": False, "opus": False, "fable": False}
     assert "haiku (retired)" in campaign.good("status")
-    assert "knows no costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
+    assert "has no known costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
     assert "--cost or --penalty" in campaign.bad("reprice", "opus")
 
 

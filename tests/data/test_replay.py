@@ -338,7 +338,7 @@ def test_what_the_task_knows_must_be_in_the_rows(table):
     outcomes[8, 1, 0] = 4.0
     priced = FullTable(table.arms, table.penalties, outcomes)
     task = Task(table.arms, {"bad": Limit(0.01)}, Scales(reward=2), costs={"a": 2, "b": 5})
-    with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, which the task"):
+    with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, the task's known"):
         replay(priced, task, Turns(), budget=100)
 
 

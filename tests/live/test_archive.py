@@ -90,7 +90,7 @@ def test_a_replica_whose_head_is_gone_halts(campaign, path, tmp_path):
     with campaign.store.turn("spring") as turn:
         turn.drop(10**9)
         turn.append(rows, {})
-    with pytest.raises(HaltedError, match="is not in the store any more"):
+    with pytest.raises(HaltedError, match="is no longer in the store"):
         campaign.ask()
 
 
@@ -227,7 +227,7 @@ def test_arms_and_budget_change_by_events(campaign, path):
     assert {campaign.ask().arm for _ in range(30)} == {"mail", "post"}
     with pytest.raises(InputError, match="is retired"):
         campaign.pin("call")
-    with pytest.raises(InputError, match="is an arm already"):
+    with pytest.raises(InputError, match="an arm has this name already"):
         campaign.add_arm("post")
     with open_campaign(path, "spring") as again:
         assert again.status() == campaign.status()

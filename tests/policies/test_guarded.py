@@ -49,7 +49,7 @@ def test_the_guard_runs_where_it_can_promise(declared: Problem) -> None:
 
 
 def test_a_policy_that_forgets_says_that_it_promises_nothing(declared: Problem) -> None:
-    with pytest.warns(OutsideTheoryWarning, match="window0 = 2 is for arms that change, so that"):
+    with pytest.warns(OutsideTheoryWarning, match="window0 = 2 is for arms that change, so"):
         simulate(
             declared, [Resolve(risk=0.01, window0=2.0)], budgets=[20], runs=1, backend="python"
         )
