@@ -106,8 +106,8 @@ def _learn_for_one(constants: Constants, state: State, scratch: ResolveScratch, 
 class Resolve(ChoicePolicy):
     """At every step, play the best mixture of sampled arms for the remaining budget and allowances.
 
-    ``risk``: the largest chance, between 0 and 1, of breaking a limit. It is a promise if the task
-    declares a safe arm, and a target otherwise. ``None`` keeps the limits on average, which earns a
+    ``risk``: the largest chance, between 0 and 1, of breaking a limit: a promise if the task
+    declares a safe arm, otherwise a target; ``None`` keeps the limits on average, which earns a
     little more. ``mu_min``: a lower bound on the mean costs, in units of the largest cost; ``None``
     if unknown.
 
