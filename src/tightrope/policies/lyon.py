@@ -39,8 +39,7 @@ class LyOn(IndexPolicy):
     units of the largest cost; ``None`` takes the task's declared bound, or 0.1. ``penalty_bonus``:
     "optimistic" takes the lower confidence bound of the penalty, as the proof does; "as-printed"
     adds the width, as the paper prints it. ``window0``, ``discount0``, for arms that change:
-    estimate rates from the last window0 (or discount0) times sqrt(B log B) pulls, approximately;
-    see ``forgetting``.
+    estimate rates from about that many times sqrt(B log B) pulls, see ``forgetting``.
 
     >>> LyOn(delta0=15, alpha=0.5).label  # its name in the shell
     'lyon:delta0=15,alpha=0.5'
