@@ -274,7 +274,7 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
     """A random arm at step t with the chance ``LOOKS`` / t; -1 otherwise or if it risks too much.
 
     Every arm is then pulled infinitely often as the budget grows, whatever its first outcomes;
-    docs/resolve-algorithm.md uses this to prove that regret is o(B).
+    docs/promises.md uses this to prove that regret is o(B).
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1

@@ -11,7 +11,7 @@ is, with a mean gain r' - lambda . y' - g x' >= 0. So
 The minimum is over all distributions on [0, largest outcome] for each channel: channels with their
 own draws are independent, those that share the cost's draw have any joint distribution. For
 channels that are 0 or the largest outcome this is the Bernoulli family. ``docs/learning-limit.md``
-has the statement, its proof and its assumptions.
+has the statement and its assumptions, ``docs/promises.md`` the proof.
 
 Computed in normalised units. For a price nu of the gain, the distribution G that minimises
 KL(F, G) - nu E_G[gain] has the density 1 / (eta - nu gain) with respect to F, and the rest of its
