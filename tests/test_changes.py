@@ -182,7 +182,7 @@ BAD = [
         lambda: Problem(
             [Arm("a", COIN, COIN)], changes=[Change(0.5, [Arm("a", COIN, COIN, COIN)])]
         ),
-        "change 1 (at 0.5), arm 'a': penalties = 1, limits = 0; must be as many",
+        "change 1 (at 0.5), arm 'a': penalties = 1, limits = 0; must be equal",
     ),
 ]
 

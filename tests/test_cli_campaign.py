@@ -245,7 +245,7 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
     one, two, three = [report["number"] for report in campaign.json("quarantine")]
     assert "taken as corrected" in campaign.good("quarantine", "correct", one, *OUTCOME)
     assert "discarded" in campaign.good("quarantine", "discard", two, "--note", "their mistake")
-    assert "must be a kept report" in campaign.bad("quarantine", "discard", two)
+    assert "must be a report in quarantine" in campaign.bad("quarantine", "discard", two)
     assert "NUMBER" in campaign.bad("quarantine", "discard")
     assert "takes no outcome" in campaign.bad("quarantine", "discard", three, "--cost", 1)
     found = campaign.json("quarantine", "--id", ticket, *OUTCOME, "correct", three)

@@ -114,7 +114,7 @@ BAD = [
     ),
     (
         lambda: Problem(arms(*MEANS), limits={"cpa": Limit(2, of="cost", per="reward")}),
-        "arm 'arm 0': penalties = 1, limits = 0; must be as many",
+        "arm 'arm 0': penalties = 1, limits = 0; must be equal",
     ),
     (
         lambda: oracle(Problem(arms(*MEANS), limit=Limit(total=500))),

@@ -162,7 +162,7 @@ BAD_TOML = [
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
     (PAPER.replace("0.8", "0", 1), "limit = 0.0: must be positive"),
     (PAPER.replace("0.8", "[1, -2]", 1), "limit 2 = -2.0: must be positive"),
-    (PAPER.replace("0.8", "[1, 2]", 1), "arm 'bold': penalties = 1, limits = 2; must be as many"),
+    (PAPER.replace("0.8", "[1, 2]", 1), "arm 'bold': penalties = 1, limits = 2; must be equal"),
     (PAPER.replace("0.8", "nan", 1), "limit = nan: must be a finite number"),
     ("name = 3\n" + PAPER, "name = 3: must be a string"),
     (
@@ -268,11 +268,11 @@ BAD = [
     (lambda: Problem([Arm("a", COIN, COIN)], scales=2), "scales = 2: must be a Scales, or 'grow'"),
     (
         lambda: Problem([Arm("a", COIN, COIN, COIN)]),
-        "arm 'a': penalties = 1, limits = 0; must be as many",
+        "arm 'a': penalties = 1, limits = 0; must be equal",
     ),
     (
         lambda: Problem([Arm("a", COIN, COIN)], 0.5, Scales(penalty=[1, 2])),
-        "scales: penalties = 2, limits = 1; must be as many",
+        "scales: penalties = 2, limits = 1; must be equal",
     ),
     (
         lambda: Problem([Arm("a", COIN, COIN, COIN)], float("inf")),
@@ -486,7 +486,7 @@ def test_many_coins_without_a_limit_and_with_names() -> None:
         (([0.0], [0.5], [0.5]), "arm 1, cost: bernoulli p = 0.0: must be positive, at most 1"),
         (([0.5, 0.5], [0.5, 1.5], [0.5, 1]), "arm 2, reward: bernoulli p = 1.5: must lie in"),
         (([0.5], [0.5], [float("nan")]), "arm 1, penalty: bernoulli p = nan: must lie in [0, 1]"),
-        (([0.5], [0.5], [[0.5, 0.5]]), "penalties: penalties = 2, limits = 1; must be as many"),
+        (([0.5], [0.5], [[0.5, 0.5]]), "penalties: penalties = 2, limits = 1; must be equal"),
     ],
 )
 def test_bad_coins_are_named(given: tuple[list[object], ...], message: str) -> None:

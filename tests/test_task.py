@@ -487,7 +487,7 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: shop(arms=[Arm("x", COIN, COIN, COIN)]),
-        "arm 'x': penalties = 1, limits = 2; must be as many",
+        "arm 'x': penalties = 1, limits = 2; must be equal",
     ),
     (
         lambda: shop(arms=[Arm("x", COIN, COIN, {"bad": Constant(3), "dollars": COIN})]),

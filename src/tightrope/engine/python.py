@@ -430,7 +430,7 @@ def repeat(job: Job, run: int) -> None:
     for _ in PlainPlan(job).steps(run):
         pass
     label = job.policy.label
-    raise PolicyError(f"policy {label}: an index is nan in run {run}, when compiled only")
+    raise PolicyError(f"policy {label}: an index is nan in run {run}, but only when compiled")
 
 
 _rehearsed: set[tuple[Any, ...]] = set()

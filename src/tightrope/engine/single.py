@@ -213,7 +213,7 @@ class SingleRun:
             raise
         except Exception as error:
             raise failed(type(plan.job.policy), error, step, label) from error
-        raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
+        raise PolicyError(f"policy {label}: failed at step {step}, but only when compiled")
 
     def _repeat(self, run: npt.NDArray[np.int64], step: int) -> None:
         """Repeat the last steps of a run in plain Python, so that the policy raises its error."""

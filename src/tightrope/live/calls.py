@@ -106,7 +106,7 @@ class _CarefulCalls:
             raise failed(type(self._policy), error, step, label) from error
         block[:] = before
         why = "an index is nan" if self._state.spec.indexed else "failed"
-        raise PolicyError(f"policy {label}: {why} at step {step}, when compiled only")
+        raise PolicyError(f"policy {label}: {why} at step {step}, but only when compiled")
 
 
 def calls_for(

@@ -338,7 +338,7 @@ class Campaign(TurnTaker):
     def _quarantined_ticket(self, number: int) -> str:
         found = self.refreshed().ledger.quarantine.get(number)
         if found is None:
-            raise InputError(f"quarantine = {shown(number)}: is not a kept report of a ticket")
+            raise InputError(f"quarantine = {shown(number)}: is not a report in quarantine")
         return found
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Any:
@@ -369,7 +369,7 @@ def _as_told(report: Mapping[str, Any]) -> Sequence[Any]:
         return id_of(given("id")), given("cost"), given("reward"), given("penalty"), given("arm")
     unknown = set(report) - TOLD
     wrong = sorted(unknown)[0] if unknown else "id is missing"
-    raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be as for tell")
+    raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be the arguments of tell")
 
 
 def _telling(told: Sequence[Any]) -> Callable[[Writer], None]:

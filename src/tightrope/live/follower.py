@@ -56,7 +56,8 @@ class Follower:
             rows = self.store.read(self.name, saved.seq - 1, 1)  # or the next, if it is archived
             if not rows or (rows[0].seq == saved.seq and rows[0].hash != saved.hash):
                 raise HaltedError(
-                    f"campaign {self.name!r}: the snapshot of event {saved.seq} is of another log"
+                    f"campaign {self.name!r}: the snapshot of event {saved.seq} belongs to "
+                    "another log"
                 )
             core, seen = Core.restore(saved.body, self.policy), saved.hash
             require_able(core, saved.seq, inf)

@@ -222,7 +222,9 @@ class Writer(ChangeWriter):
     def _require_quarantined(self, number: int) -> None:
         if number not in self.ledger.quarantine:
             known = ", ".join(map(str, list(self.ledger.quarantine)[:20])) or "none"
-            raise InputError(f"quarantine = {shown(number)}: must be a kept report: {known}")
+            raise InputError(
+                f"quarantine = {shown(number)}: must be a report in quarantine: {known}"
+            )
 
     def correct(self, number: int, ticket: str, cost: Any, reward: Any, penalty: Any) -> None:
         """Record a quarantined report in its corrected form."""

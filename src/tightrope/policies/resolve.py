@@ -182,7 +182,7 @@ class Resolve(ChoicePolicy):
         """A warning if a risk and a safe arm are given, but the guard cannot be used."""
         if self.risk is None or task.safe is None:
             return None
-        aimed, guard = f"risk = {self.risk:g} is aimed at only", "the guard of a safe arm"
+        aimed, guard = f"risk = {self.risk:g} is only a target", "the guard of a safe arm"
         if which := task.not_safe:
             return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so {aimed}"
         if task.scales.grow:

@@ -90,7 +90,7 @@ class Scales:
             in_order = list(self.penalties) or [1.0] * len(names)
         if len(in_order) != len(names):
             raise ProblemError(
-                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be as many"
+                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be equal"
             )
         for m, limit in enumerate(limits.values()):
             if limit.of is not None:

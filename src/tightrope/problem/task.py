@@ -283,7 +283,7 @@ class Task(Known):
         """Raise a ``ProblemError`` that names the place if a reported penalty is missing."""
         if len(penalties) != len(self.told):
             raise ProblemError(
-                f"{place}: penalties = {len(penalties)}, limits = {len(self.told)}; must be as many"
+                f"{place}: penalties = {len(penalties)}, limits = {len(self.told)}; must be equal"
             )
 
     def to_toml(self) -> str:
