@@ -29,6 +29,7 @@ THEMES = {  # ink, paper, and the colour of limits
 }
 BUDGETS = (100, 300, 1000, 3000, 10_000)
 NAMES = {"resolve": "resolve", "lyon": "LyOn"}
+LIGHTER = {"resolve": "#ff6db3", "lyon": "#ff9a52"}  # their colours on a dark ground
 RUNS = 100  # of each case
 
 
@@ -139,11 +140,13 @@ def compared() -> dict[str, Any]:
 
 def draw_comparison(measured: dict[str, Any], figure: Any) -> None:
     """Two panels against the budget: the penalty, and the reward."""
+    from matplotlib.colors import to_rgba
+
     ink, paper = figure.get_edgecolor(), figure.get_facecolor()
     panels = figure.subplots(1, 2, sharex=True)
     looks = styles(list(measured))
     for policy, rates in measured.items():
-        colour = looks[policy].colour
+        colour = looks[policy].colour if paper == to_rgba("white") else LIGHTER[policy]
         inside = [paper if one else colour for one in rates[:, 0] > 101]
         for panel, values in zip(panels, rates.T, strict=True):
             panel.plot(BUDGETS, values, color=colour, linewidth=1.8, zorder=2)
