@@ -24,6 +24,7 @@ from tightrope.runs import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
+ROUNDS = 4  # in which every job gets its share of runs
 WAITING = 30.0  # seconds of work per thread that wait while kernels are compiled, by estimate
 
 
@@ -51,22 +52,21 @@ Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chun
 
 
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
-    """All jobs' chunks, ordered by their first run: every job's first runs come first.
+    """All jobs' chunks in ``ROUNDS`` rounds: every job's first runs come in the first one.
 
-    Among chunks with the same first run, the jobs of a policy follow one another, and the policies
-    with the most work come first: they keep the threads busy while other kernels are compiled.
+    In a round, the jobs of a policy follow one another, and the policies with the most work come
+    first: they keep the threads busy while other kernels are compiled.
     """
     work: dict[type, float] = {}
     for job in jobs:
         kind = type(job.policy)
         work[kind] = work.get(kind, 0.0) + job.seconds * len(job.numbers)
-    ordered = sorted(jobs, key=lambda job: -work[type(job.policy)])
-    chunks = [
-        Chunk(job, job.numbers[at : at + job.chunk])
-        for job in ordered
-        for at in range(0, len(job.numbers), job.chunk)
-    ]
-    return sorted(chunks, key=lambda chunk: chunk.runs[0])
+    rounds: list[list[Chunk]] = [[] for _ in range(ROUNDS)]
+    for job in sorted(jobs, key=lambda job: -work[type(job.policy)]):
+        for at in range(0, len(job.numbers), job.chunk):
+            chunk = Chunk(job, job.numbers[at : at + job.chunk])
+            rounds[ROUNDS * at // len(job.numbers)].append(chunk)
+    return [chunk for one in rounds for chunk in one]
 
 
 class Work:
