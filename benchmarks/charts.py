@@ -160,7 +160,7 @@ def draw(name: str, folder: Path = DOCS) -> Path:
 
     chart = CHARTS[name]
     rows = chart.rows()
-    labels = [chart.label.format(row.get("", ""), **row) for row in rows]
+    labels = [chart.label.format(row.get("", ""), **_grouped(row)) for row in rows]
     with rc_context(SETTINGS):
         size = (WIDTH, LINE * len(rows) + EDGE)
         figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
@@ -175,6 +175,11 @@ def draw(name: str, folder: Path = DOCS) -> Path:
         path = folder / name
         figure.savefig(path, dpi=160, metadata={"Software": None})
     return path
+
+
+def _grouped(row: Row) -> Row:
+    """The row with large whole numbers as people write them: 100,000."""
+    return {name: f"{int(cell):,}" if cell.isdigit() else cell for name, cell in row.items()}
 
 
 def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
