@@ -23,6 +23,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, LINE, EDGE = 7.0, 0.27, 1.05  # inches: of a chart, of a row, of axis and legend
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
 MARKERS = ("o", "D", "^", "s")
+FEW = 8  # rows of a chart that shows its values, if a panel has one column
 
 Row = dict[str, str]
 
@@ -68,9 +69,9 @@ CHARTS = {
         "arena-policies",
         "{policy}",
         (
-            Panel("problems within the limits", {"": "within"}, log=False, low=0, high=45),
-            Panel("median regret, % of the optimum", {"": "median_regret_percent"}, low=0.3),
-            Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0),
+            Panel("problems within the limits", {"": "within"}, log=False, low=0, high=49),
+            Panel("median regret, %", {"": "median_regret_percent"}, log=False, low=0, high=45),
+            Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0, high=70),
         ),
         most=6,
     ),
@@ -159,7 +160,7 @@ def draw(name: str, folder: Path = DOCS) -> Path:
 
     chart = CHARTS[name]
     rows = chart.rows()
-    labels = [chart.label.format(row.get("", ""), **row) for row in rows]
+    labels = [chart.label.format(row.get("", ""), **_grouped(row)) for row in rows]
     with rc_context(SETTINGS):
         size = (WIDTH, LINE * len(rows) + EDGE)
         figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
@@ -176,19 +177,19 @@ def draw(name: str, folder: Path = DOCS) -> Path:
     return path
 
 
+def _grouped(row: Row) -> Row:
+    """The row with large whole numbers as people write them: 100,000."""
+    return {name: f"{int(cell):,}" if cell.isdigit() else cell for name, cell in row.items()}
+
+
 def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
     for at, (name, column) in enumerate(panel.columns.items()):
+        look = {"marker": MARKERS[at], "color": COLOURS[at], "markersize": 6.5, "linestyle": ""}
         known = [(float(row[column]), y) for y, row in enumerate(rows) if row[column]]
-        axes.plot(
-            [x for x, _ in known],
-            [y for _, y in known],
-            MARKERS[at],
-            color=COLOURS[at],
-            markersize=6.5,
-            label=name,
-            zorder=3,
-            clip_on=False,
-        )
+        axes.plot(*zip(*known, strict=True), **look, label=name, zorder=3, clip_on=False)
+        for x, y in known:
+            if len(rows) <= FEW and len(panel.columns) == 1:
+                axes.annotate(f"{x:.3g}", (x, y), (6, 0), textcoords="offset points", va="center")
     if panel.line is not None:
         axes.axvline(panel.line, color=INK, linewidth=0.9)
     axes.set_xscale("log" if panel.log else "linear")
