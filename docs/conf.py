@@ -118,9 +118,6 @@ def label_cells(app: Any, tree: Any, page: str) -> None:
     for table in tree.findall(nodes.table):
         head = next(table.findall(nodes.thead), None)
         titles = [entry.astext() for entry in head[0]] if head else []
-        for title, entry in zip(titles, head[0] if head else [], strict=True):
-            if not title:  # a screen reader reads every title
-                entry += nodes.paragraph("", "Row", classes=["visually-hidden"])
         if len(titles) <= 3:  # these fit a phone
             continue
         for row in (one for body in table.findall(nodes.tbody) for one in body):

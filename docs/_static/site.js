@@ -1,6 +1,13 @@
-// For readers who use the keyboard or a screen reader; the theme leaves these out.
+// For readers who use the keyboard or a screen reader; the theme and notebooks leave these out.
 const named = { ".sidebar-drawer": "Pages", ".toc-drawer": "On this page" };
 const scrolling = "article pre, .table-wrapper, .formula, .cell_output, .tightrope";
+
+function made(tag, name, ...content) {
+  const one = document.createElement(tag);
+  one.className = name;
+  one.append(...content);
+  return one;
+}
 
 function reach() {
   for (const one of document.querySelectorAll(scrolling)) {
@@ -12,7 +19,12 @@ function reach() {
 addEventListener("load", () => {
   for (const [place, name] of Object.entries(named)) document.querySelector(place)?.setAttribute("aria-label", name);
   for (const one of document.querySelectorAll("p.caption[role=heading]")) one.ariaLevel = "2";
-  for (const one of document.querySelectorAll(".sig dl, .sig dd")) one.role = "none"; // lines of a signature
+  for (const one of document.querySelectorAll("article th")) {
+    if (!one.textContent.trim()) one.append(made("span", "visually-hidden", "Row"));
+  }
+  for (const list of document.querySelectorAll(".sig dl")) { // lines of a signature: no terms, no definitions
+    list.replaceWith(made("div", "lines", ...[...list.children].map((line) => made("div", "", ...line.childNodes))));
+  }
   reach();
 });
 addEventListener("resize", reach);
