@@ -20,7 +20,10 @@ addEventListener("load", () => {
   for (const [place, name] of Object.entries(named)) document.querySelector(place)?.setAttribute("aria-label", name);
   for (const one of document.querySelectorAll("p.caption[role=heading]")) one.ariaLevel = "2";
   for (const one of document.querySelectorAll("article th")) {
-    if (!one.textContent.trim()) one.append(made("span", "visually-hidden", "Row"));
+    const formula = one.querySelector("math"), words = one.textContent.trim();
+    if (words && words !== formula?.textContent.trim()) continue;
+    formula?.setAttribute("aria-hidden", "true");
+    one.append(made("span", "visually-hidden", words || "Row"));
   }
   for (const list of document.querySelectorAll(".sig dl")) { // lines of a signature: no terms, no definitions
     list.replaceWith(made("div", "lines", ...[...list.children].map((line) => made("div", "", ...line.childNodes))));
