@@ -32,6 +32,7 @@ from tightrope.data.tables import FullTable, Limits, problem_of, require_outcome
 from tightrope.engine.arguments import Policies, named_policies, one_of, seed_number
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
+from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
 from tightrope.problem.values import Floats
@@ -174,6 +175,8 @@ def replay(
     seed: int = 0,
     method: str = "rejection",
     with_replacement: bool = False,
+    learn_from: FullTable | Log | None = None,
+    weight: float = 0.3,
 ) -> Replay:
     """Let policies decide over recorded rows, and compare them where all of them got to.
 
@@ -182,7 +185,8 @@ def replay(
     same order. ``budget``: in units of cost. ``orders``: of the rows, shuffled by ``seed``; 0 takes
     the rows once, as they are. ``with_replacement`` draws as many rows as there are, as a
     simulation does. ``method``, for a log: "rejection" or "queues", see the module; propensities
-    are needed.
+    are needed. Where rows and the task have contexts, each row is a request of its type.
+    ``learn_from``, ``weight``: as for a :class:`Controller`.
 
     A run that ends for want of rows is shorter than the others, so all are compared at the largest
     budget that every run reached. Intervals are over orders of *these* rows: that the rows are few
@@ -203,7 +207,11 @@ def replay(
         raise InputError(f"orders = {orders!r}: must be a whole number from 0 to {MOST_ORDERS:,}")
     if isinstance(data, Log):
         _require_usable(data, method)
-    passes = _Passes(data, task, orders, seed, method == "queues", with_replacement)
+        if task.stated.contexts is not None and method == "queues":
+            raise InputError("method = 'queues': must be 'rejection' for requests with types")
+    passes = _Passes(
+        data, task, orders, seed, method == "queues", with_replacement, learn_from, weight
+    )
     found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
     ended = [run.reached for runs in found.values() for run in runs if run.reached is not None]
     common = min([float(budget), *ended])
@@ -267,6 +275,8 @@ def _fitting(
     for name in task.told_names:
         if name not in data.penalties:
             raise InputError(f"limit {name!r}: the data has no such penalty")
+    if task.stated.contexts is not None and data.contexts is None:
+        raise InputError("data: has no contexts, which the task needs")
     return task
 
 
@@ -280,6 +290,8 @@ class _Passes:
     seed: int
     queues: bool
     again: bool
+    past: FullTable | Log | None = None
+    weight: float = 0.3
 
     @cached_property
     def flat(self) -> Floats:
@@ -297,21 +309,61 @@ class _Passes:
     ) -> ReplayRun:
         random = np.random.default_rng(stream)
         coins = int(random.integers(2**63))
-        controller = Controller(known, policy, budget, seed=coins)
+        controller = Controller(
+            known, policy, budget, seed=coins, learn_from=self.past, weight=self.weight
+        )
+        passed: Callable[[], int] | None
+        if isinstance(controller, TypedController):
+            played = self._by_request(controller, random, until)
+            return self._told(*played, known.arm_count)
         if isinstance(self.data, FullTable):
             take, passed = self._next_row(random), None
         else:
             take, passed = self._next_match(random)
         lines, arms, missed = _played(controller, take, self.flat, until)
+        count = len(lines) if passed is None else passed()
+        return self._told(lines, arms, missed, count, known.arm_count)
+
+    def _by_request(
+        self, controller: TypedController, random: np.random.Generator, until: float
+    ) -> tuple[Integers, Integers, int | None, int]:
+        """Decide for the type of each row; the rows of a log count where their arm was chosen."""
+        data, lines, arms, spent, passed = self.data, list[int](), list[int](), 0.0, 0
+        assert data.contexts is not None, "checked before"
+        order, count, missed = self._order(random), len(data.arms), None
+        kept = np.ones(len(order), bool)
+        if isinstance(data, Log):
+            assert data.propensity is not None, "checked before"
+            chance = data.propensity.min() / data.propensity[order]
+            kept = random.random(len(order)) < chance
+        for row, keep in zip(order.tolist(), kept.tolist(), strict=True):
+            if spent > until or controller.exhausted:
+                break
+            missed, passed = None, passed + 1
+            arm = controller.choose(context=data.contexts[row]) if keep else -1
+            line = row * count + arm if isinstance(data, FullTable) else row
+            if isinstance(data, FullTable) or (keep and arm == data.chosen[row]):
+                controller.tell_row(arm, self.flat[line], context=data.contexts[row])
+                spent += float(self.flat[line, 0])
+                lines.append(line)
+                arms.append(arm)
+        if spent <= until and not controller.exhausted:
+            missed = arms[-1] if arms else 0
+        return np.array(lines, np.int64), np.array(arms, np.int64), missed, passed
+
+    def _told(
+        self, lines: Integers, arms: Integers, missed: int | None, passed: int, count: int
+    ) -> ReplayRun:
+        """What came of the lines that were used."""
         used = self.flat[lines]
         spent = np.cumsum(used[:, 0])
         below = spent[spent < spent[-1]] if len(spent) else spent
         reached = float(below[-1]) if len(below) else 0.0
         return ReplayRun(
-            pulls=np.bincount(arms, minlength=known.arm_count),
+            pulls=np.bincount(arms, minlength=count),
             reward=float(used[:, 1].sum()),
             penalty=used[:, 2:].sum(axis=0),
-            passed=len(lines) if passed is None else passed(),
+            passed=passed,
             reached=None if missed is None else reached,
             missed=missed,
         )

@@ -111,14 +111,20 @@ class LiveRun:
         compile the policy in another thread; until then decisions are made in plain Python, with
         the same bits.
         """
-        made = cls.__new__(cls)
+        held = snapshots.unpack(saved, policy)
+        made = cls.__new__(cls, held[0])
         made._background = background
-        made._hold(*snapshots.unpack(saved, policy))
+        made._hold(*held)
         return made
+
+    @property
+    def whole_task(self) -> Task:
+        """The task, over arms: see ``Task.over_rows``."""
+        return self.task.whole
 
     def copy(self) -> Self:
         """Another controller that goes on from here on its own."""
-        made = type(self).__new__(type(self))
+        made = type(self).__new__(type(self), self.task)
         made._background = self._background
         task, policy, budget, state, arm, beside = self._held()
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())

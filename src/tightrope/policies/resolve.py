@@ -153,7 +153,14 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none where pulls are forgotten", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """Itself under the guard, where there are a risk, a limit and a declared safe arm."""
+        """Itself under the guard, where there are a risk, a limit and a declared safe arm.
+
+        Or the form of it for requests with types.
+        """
+        if known.stated.contexts is not None:
+            from tightrope.policies.typed import TypedResolve
+
+            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)

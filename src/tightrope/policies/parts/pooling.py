@@ -1,0 +1,246 @@
+"""What ``resolve`` believes about rows: an arm's mean for each type of request.
+
+The mean of a row leans on the arm's mean over all types, with a weight of tau pulls (partial
+pooling). tau is the variance within a type over the variance between types, estimated from the
+reports of all arms, and from a prior of ``PRIOR_RATIO`` worth ``PRIOR_PULLS`` pulls. With types
+that do not differ, tau grows, and rows are believed to be their arms.
+
+Letters: T types, K arms, R = T K rows, row = type * K + arm, M limits, C = 2 + M channels.
+Everything is in normalised units; ``docs/contexts.md`` derives the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from tightrope.policies.base import Constants, net_penalty
+from tightrope.policies.parts.beliefs import (
+    KAPPA,
+    KNOWN,
+    MORE,
+    SIZE,
+    Arms,
+    certain,
+    given_penalty,
+    mean_of,
+    shape_of,
+    size_of_sums,
+)
+from tightrope.policies.state import Array, State
+
+__all__ = ["ARMS", "Pool", "learn_row", "pool_all", "share_of"]
+
+ARMS = 3  # the place of K in the policy's constants
+
+PRIOR_RATIO, PRIOR_PULLS = 1.0 / 6.0, 30.0  # of the variance between types to that within
+MOST_PULLS = 1e4  # that the arm's mean is worth in a row
+GUESS = 1.0  # pulls that the prior of an arm's mean is worth
+DECLARED = 2.0  # the same of a declared guess
+LEAST = 1e-12  # guards quotients
+
+
+class Pool(NamedTuple):
+    """What is known over all types."""
+
+    tau: Annotated[Array, "C"]  # pulls that an arm's mean is worth in each of its rows
+    sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
+    squares: Annotated[Array, "K", "C"]
+    pulls: Annotated[Array, "K"]
+    seen: Annotated[Array, "K"]  # requests of the row's type
+
+
+def share_of(pool: Pool, kind: int, arms: int, steps: float) -> float:
+    """The share of a type among requests to come."""
+    types = len(pool.seen) // arms
+    return (pool.seen[kind * arms] + 1.0 / types) / (steps + 1.0)  # type: ignore[no-any-return]
+
+
+def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None:
+    """Compute all that is believed, from the totals of the state."""
+    count, channels = int(constants[ARMS]), len(state.remaining) + 1
+    types = len(state.pulls) // count
+    for kind in range(types):
+        _count_type(state, pool, kind, count)
+    for arm in range(count):
+        _sum_arm(state, pool, arm, count, types, channels)
+    for channel in range(channels):
+        total = square = 0.0
+        for arm in range(count):
+            total += pool.sums[arm * channels + channel]
+            square += pool.squares[arm * channels + channel]
+        arms.pooled[channel] = size_of_sums(total, square, 1.0)
+        pool.tau[channel] = _tau(state, pool, channel, count, types, channels)
+    for row in range(len(state.pulls)):
+        _believe(constants, state, arms, pool, row, row % count)
+
+
+def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: int) -> None:
+    """Renew what is believed after a report of a row; everything at steps 1, 2, 4, 8, ..."""
+    steps, count = int(state.steps[0]), int(constants[ARMS])
+    if steps & (steps - 1) == 0 or steps & 255 == 0:
+        pool_all(constants, state, arms, pool)
+        return
+    arm, types, channels = row % count, len(state.pulls) // count, len(state.remaining) + 1
+    _count_type(state, pool, row // count, count)
+    _sum_arm(state, pool, arm, count, types, channels)
+    for kind in range(types):
+        if pool.seen[kind * count] > 0.0 or kind * count + arm == row:
+            _believe(constants, state, arms, pool, kind * count + arm, arm)
+
+
+def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
+    total = 0.0
+    for row in range(kind * count, (kind + 1) * count):
+        total += state.pulls[row]
+    for row in range(kind * count, (kind + 1) * count):
+        pool.seen[row] = total
+
+
+def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channels: int) -> None:
+    """Sums of an arm's outcomes over the types."""
+    pulls = 0.0
+    for channel in range(channels):
+        pool.sums[arm * channels + channel] = pool.squares[arm * channels + channel] = 0.0
+    for kind in range(types):
+        row = kind * count + arm
+        pulls += state.pulls[row]
+        for channel in range(channels):
+            pool.sums[arm * channels + channel] += state.totals[row * channels + channel]
+            pool.squares[arm * channels + channel] += state.squares[row * channels + channel]
+    pool.pulls[arm] = pulls
+
+
+def _tau(state: State, pool: Pool, channel: int, count: int, types: int, channels: int) -> float:
+    """The variance within types over that between them, by the method of moments, over all arms."""
+    between = pulls = 0.0
+    for arm in range(count):
+        total = pool.pulls[arm]
+        if total > 0.0:
+            mean = pool.sums[arm * channels + channel] / total
+            apart = each = used = 0.0
+            for kind in range(types):
+                row = kind * count + arm
+                n = state.pulls[row]
+                if n > 0.0:
+                    away = state.totals[row * channels + channel] / n - mean
+                    apart += n * away * away
+                    each += n * n
+                    used += 1.0
+            within = pool.squares[arm * channels + channel] - total * mean * mean - apart
+            if total > used + 1.0 and within > LEAST * total:
+                within /= total - used
+                between += apart / within - (used - 1.0)
+                pulls += total - each / total
+    ratio = (PRIOR_RATIO * PRIOR_PULLS + max(between, 0.0)) / (PRIOR_PULLS + pulls)
+    return min(1.0 / ratio, MOST_PULLS)
+
+
+def _believe(
+    constants: Constants, state: State, arms: Arms, pool: Pool, row: int, arm: int
+) -> None:
+    """The beliefs about a row."""
+    limited, stated = len(state.limits), state.stated[0] > 0.0
+    first = row * (2 + limited)
+    if state.totals[first] != state.squares[first]:
+        arms.any_part[0] = 1.0
+    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, stated, 1.0)
+    arms.cost_scale[row], arms.cost_width[row] = cost, width
+    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, stated, 1.0)
+    arms.reward_scale[row], arms.reward_width[row] = reward, width
+    for m in range(limited):
+        _believe_penalty(
+            constants, state, arms, pool, row, arm, m, mean_of(cost), mean_of(reward), stated
+        )
+
+
+def _mean_of_row(
+    state: State,
+    arms: Arms,
+    pool: Pool,
+    row: int,
+    arm: int,
+    channel: int,
+    stated: bool,
+    most: float,
+) -> tuple[float, float, float, float]:
+    """Scale and width of the belief about a row's mean; the usual size; pulls that it is worth.
+
+    ``most``: the largest mean that is guessed of an arm without reports.
+    """
+    channels = len(state.remaining) + 1
+    at, over = row * channels + channel, arm * channels + channel
+    if stated and state.known[at] >= 0.0:
+        scale, width = certain(state.known[at])
+        return scale, width, mean_of(scale), 1e15
+    total, square, pulls = pool.sums[over], pool.squares[over], pool.pulls[arm]
+    size = size_of_sums(total, square, arms.pooled[channel])
+    guess, worth = min(0.5 * size, most), GUESS
+    if stated and state.expected[at] >= 0.0:
+        guess, worth = state.expected[at], DECLARED
+        size = max(size, guess)
+    mean = (total + worth * guess) / (pulls + worth)
+    second = (square + worth * guess * size) / (pulls + worth)
+    tau, own = pool.tau[channel], state.pulls[row]
+    weight = own + tau
+    here = (state.totals[at] + tau * mean) / weight
+    there = (state.squares[at] + tau * second) / weight
+    lean = tau / weight
+    variance = max(there - here * here, LEAST * size * size)
+    unsure = variance / (weight + 1.0)
+    unsure += lean * lean * max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
+    scale, width = shape_of(variance / unsure - 1.0, here, there, size)
+    return scale, width, size, variance / unsure
+
+
+def _believe_penalty(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    pool: Pool,
+    row: int,
+    arm: int,
+    m: int,
+    mean_cost: float,
+    reward: float,
+    stated: bool,
+) -> None:
+    """The beliefs about one of a row's penalties; see ``beliefs`` for the net penalty."""
+    limited = len(state.limits)
+    first, at, over = row * (2 + limited), row * limited + m, arm * (2 + limited)
+    base, limit = state.bases[m], state.limits[m]
+    per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
+    allowed = limit * per_pull
+    scale, width, size, worth = _mean_of_row(state, arms, pool, row, arm, 2 + m, stated, allowed)
+    mean = mean_of(scale)
+    given = -1.0
+    if stated:
+        given = given_penalty(state, row, m, limited, mean_cost, reward)
+    if given >= 0.0:
+        mean = given
+        scale, width = certain(given)
+    arms.penalty_scale[at], arms.penalty_width[at] = scale, width
+    net = mean
+    if base != 0.0:
+        net = net_penalty(base, limit, 1.0, mean_cost, reward, mean)
+    rate = net / mean_cost
+    # The variance of the net penalty - rate X, per cost: of the row's pulls, and tau of the arm's.
+    tau, pulls, own = pool.tau[2 + m], pool.pulls[arm] + GUESS, state.pulls[row]
+    taken = 0.0 if base == 0.0 else allowed
+    slope = rate if base == 0.0 else rate - limit
+    guess, usual = min(0.5 * size, allowed), arms.pooled[0]
+    ours = state.net_squares[at] + slope * slope * state.squares[first]
+    ours -= 2.0 * slope * state.products[at]
+    usual_cost = (pool.sums[over] + usual) / pulls
+    usual_net = (pool.sums[over + 2 + m] + guess) / pulls - taken
+    mixed = (pool.squares[over + 2 + m] + guess * size) / pulls - taken * (2.0 * usual_net + taken)
+    mixed += slope * (slope * (pool.squares[over] + usual * usual) / pulls)
+    mixed = max(mixed - 2.0 * slope * usual_cost * usual_net, LEAST * size * size)
+    spread = (ours + tau * mixed) / ((own + tau) * mean_cost)
+    known = worth * mean_cost
+    if given >= 0.0 and width == 0.0 and state.known[first] >= 0.0:
+        known, spread, size = 1e15, 1e-15, given
+    place = MORE * at
+    arms.rate[at], arms.spread[at] = rate, max(spread, 1e-15)
+    arms.more[place + SIZE], arms.more[place + KNOWN], arms.more[place + 2] = size, known, 0.0
+    arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(arms.spread[at] / known)
