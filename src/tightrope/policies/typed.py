@@ -28,6 +28,7 @@ from tightrope.policies.parts.beliefs import (
     COIN,
     KNOWN,
     MORE,
+    SIZE,
     Arms,
     draw_for_many,
     draw_for_one,
@@ -64,10 +65,12 @@ from tightrope.problem import Known, Task
 __all__ = ["TypedResolve"]
 
 EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
-HALVINGS = 14  # of the interval that a price is in
-GROWTH = 4.0  # of a price, until it is high enough
-MOST_GROWTH = 40  # times
-DEAREST = 1e12
+STEPS = 6  # halvings of the interval, in logarithms, that a price is in
+WIDTH = 1.5  # of a price, over the last one: the first interval
+MOST_STEPS = 60  # by which it grows: up to 1e10 times
+LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
+RATE, NOISE, UNSURE, LARGEST = range(4)  # of the safest arms: an ``Outlook``, and the usual size
+OUTLOOK = 4
 
 
 class TypedScratch(NamedTuple):
@@ -75,8 +78,10 @@ class TypedScratch(NamedTuple):
 
     budget: Annotated[Array, 1]  # at the start
     promised: Annotated[Array, "M"]  # the penalty rates to keep
+    outlook: Annotated[Array, "M", 4]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
+    safest: Annotated[Array, "K"]  # the safest row of each type, at that type's rows
     pool: Pool
     arms: Arms
 
@@ -136,9 +141,9 @@ class TypedResolve(Resolve):
         if standing < 0.0:
             return _least(constants, state, scratch, kind, count, noise)
         _find_prices(constants, state, scratch, count)
-        row = _best(state, scratch, kind, count)
-        if not _bearable(constants, state, scratch, row, count):
-            return _safest(state, arms, kind, count)
+        row = _best(scratch, kind, count, len(state.limits))
+        if not _bearable(constants, state, scratch, row):
+            return int(scratch.safest[kind * count])
         return row
 
     @classmethod
@@ -179,6 +184,23 @@ def _look(
 # What is safe to promise.
 
 
+def _promise(constants: Constants, state: State, scratch: TypedScratch, count: int) -> float:
+    """The penalty rates to keep; negative if it is too late for some limit."""
+    arms, limited = scratch.arms, len(state.limits)
+    standing, ahead = math.inf, cost_ahead(state, arms)
+    for kind in range(len(arms.cost) // count):
+        scratch.safest[kind * count] = _safest(state, arms, kind, count)
+    for m in range(limited):
+        _look_ahead(state, scratch, m, ahead, count)
+        reserve = skewness(constants, scratch.outlook[OUTLOOK * m + LARGEST])
+        reserve += pending(constants, state, arms, m)
+        outlook = _outlook(scratch, m)
+        safe = safe_rate(constants, outlook, reserve, state.remaining[1 + m], ahead)
+        scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
+        standing = min(standing, safe)
+    return standing
+
+
 def _safest(state: State, arms: Arms, kind: int, count: int) -> int:
     """The row of a type whose cautious penalties are least, each relative to its limit."""
     limited, found, least = len(state.limits), kind * count, math.inf
@@ -192,75 +214,48 @@ def _safest(state: State, arms: Arms, kind: int, count: int) -> int:
     return found
 
 
-def _promise(constants: Constants, state: State, scratch: TypedScratch, count: int) -> float:
-    """The penalty rates to keep; negative if it is too late for some limit."""
-    arms, limited = scratch.arms, len(state.limits)
-    standing, ahead = math.inf, cost_ahead(state, arms)
-    for m in range(limited):
-        outlook = _of_safest(state, scratch, m, ahead, count)
-        size = _size_of_safest(state, scratch, m, count)
-        reserve = skewness(constants, size) + pending(constants, state, arms, m)
-        safe = safe_rate(constants, outlook, reserve, state.remaining[1 + m], ahead)
-        scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
-        standing = min(standing, safe)
-    return standing
+def _outlook(scratch: TypedScratch, m: int) -> Outlook:
+    first, numbers = OUTLOOK * m, scratch.outlook
+    return numbers[first + RATE], numbers[first + NOISE], numbers[first + UNSURE]
 
 
-def _of_safest(state: State, scratch: TypedScratch, m: int, ahead: float, count: int) -> Outlook:
+def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count: int) -> None:
     """What the safest arms of all types do to limit m: the variance between types is noise."""
     arms, pool, limited = scratch.arms, scratch.pool, len(state.limits)
-    steps, types = _requests(pool, count), len(arms.cost) // count
-    cost = penalty = square = noise = unsure = mixed = 0.0
+    requests, types = pool.requests[0], len(arms.cost) // count
+    cost = penalty = square = noise = unsure = mixed = large = 0.0
     for kind in range(types):
-        if pool.seen[kind * count] > 0.0 or steps == 0.0:
-            row, share = _safest(state, arms, kind, count), share_of(pool, kind, count, steps)
+        if pool.seen[kind * count] > 0.0 or requests == 0.0:
+            row, share = int(scratch.safest[kind * count]), share_of(pool, kind, count)
             at, mean = row * limited + m, mean_of(arms.cost_scale[row])
-            net = arms.rate[at] * mean
-            cost += share * mean
+            net, paid = arms.rate[at] * mean, share * mean
+            cost += paid
             penalty += share * net
             square += share * net * net
-            mixed += share * mean * net
-            noise += share * mean * arms.spread[at]
+            mixed += paid * net
+            noise += paid * arms.spread[at]
             known = known_cost(arms.more[MORE * at + KNOWN], ahead * share, count)
-            unsure += share * mean * share * mean * arms.spread[at] / known
-    rate = penalty / cost
+            unsure += paid * paid * arms.spread[at] / known
+            large = max(large, arms.more[MORE * at + SIZE])
+    rate, first = penalty / cost, OUTLOOK * m
     between = max(square - 2.0 * rate * mixed + rate * rate * cost, 0.0)
-    unsure = unsure / (cost * cost) + between / (cost * cost * (steps + 1.0))
-    return rate, (noise + between) / cost, unsure
+    scratch.outlook[first + RATE] = rate
+    scratch.outlook[first + NOISE] = (noise + between) / cost
+    scratch.outlook[first + UNSURE] = (unsure + between / (requests + 1.0)) / (cost * cost)
+    scratch.outlook[first + LARGEST] = large
 
 
-def _requests(pool: Pool, count: int) -> float:
-    """How many requests were reported."""
-    total = 0.0
-    for kind in range(len(pool.seen) // count):
-        total += pool.seen[kind * count]
-    return total
-
-
-def _size_of_safest(state: State, scratch: TypedScratch, m: int, count: int) -> float:
-    """The largest usual size of penalty m of the safest arms."""
-    arms, size, pool = scratch.arms, 0.0, scratch.pool
-    steps = _requests(pool, count)
-    for kind in range(len(arms.cost) // count):
-        if pool.seen[kind * count] > 0.0 or steps == 0.0:
-            size = max(size, size_of(state, arms, _safest(state, arms, kind, count), m))
-    return size
-
-
-def _bearable(
-    constants: Constants, state: State, scratch: TypedScratch, row: int, count: int
-) -> bool:
+def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this row."""
     for m in range(len(state.limits)):
-        size = _size_of_safest(state, scratch, m, count)
+        size = scratch.outlook[OUTLOOK * m + LARGEST]
         excess = excess_of(constants, size_of(state, scratch.arms, row, m), size)
         if excess > 0.0:
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
-            reserve = (
-                skewness(constants, size) + excess + pending(constants, state, scratch.arms, m)
-            )
-            outlook = _of_safest(state, scratch, m, ahead, count)
-            if room_above(constants, outlook, reserve, allowance, ahead) < constants[0]:
+            reserve = skewness(constants, size) + excess
+            reserve += pending(constants, state, scratch.arms, m)
+            room = room_above(constants, _outlook(scratch, m), reserve, allowance, ahead)
+            if room < constants[0]:
                 return False
     return True
 
@@ -289,68 +284,83 @@ def _least(
 def _find_prices(constants: Constants, state: State, scratch: TypedScratch, count: int) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     limited = len(state.limits)
-    for m in range(limited):
-        scratch.price[1 + m] = max(scratch.price[1 + m], 0.0)
-    rounds = 1 if limited <= 1 else 3
     if limited == 0:
-        _expect(constants, state, scratch, count)
-    for _ in range(rounds):
+        _expect(constants, scratch, count, limited)
+    for _ in range(1 if limited == 1 else 3):
         for m in range(limited):
-            _find_price(constants, state, scratch, m, count)
+            _find_price(constants, scratch, m, count, limited)
 
 
 def _find_price(
-    constants: Constants, state: State, scratch: TypedScratch, m: int, count: int
+    constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int
 ) -> None:
-    """The least price of penalty m at which its rate is kept, beside the other prices."""
-    price, last = scratch.price, scratch.price[1 + m]
-    price[1 + m] = 0.0
-    if _keeps(constants, state, scratch, m, count):
-        return
-    low, high = 0.0, last if last > 0.0 else 1.0
-    price[1 + m] = high
-    grown = 0
-    while not _keeps(constants, state, scratch, m, count) and grown < MOST_GROWTH:
-        low, high, grown = high, GROWTH * high, grown + 1
-        price[1 + m] = high
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        price[1 + m] = middle
-        if _keeps(constants, state, scratch, m, count):
+    """The least price of penalty m at which its rate is kept, nearly, beside the other prices.
+
+    It is looked for from the last one on.
+    """
+    price, at = scratch.price, 1 + m
+    high = max(price[at], LEAST_PRICE)
+    price[at], step, low = high, WIDTH, 0.0
+    if _keeps(constants, scratch, m, count, limited):
+        low = high / step
+        while low > LEAST_PRICE:
+            price[at] = low
+            if not _keeps(constants, scratch, m, count, limited):
+                break
+            high, step = low, step * WIDTH
+            low = high / step
+        if low <= LEAST_PRICE:
+            price[at] = 0.0
+            return
+    else:
+        low, grown = high, 0
+        while grown < MOST_STEPS and high < MOST_PRICE:
+            high, grown = low * step, grown + 1
+            price[at] = high
+            if _keeps(constants, scratch, m, count, limited):
+                break
+            low, step = high, step * WIDTH
+    for _ in range(STEPS):
+        middle = math.sqrt(low * high)
+        price[at] = middle
+        if _keeps(constants, scratch, m, count, limited):
             high = middle
         else:
             low = middle
-    price[1 + m] = min(high, DEAREST)
+    price[at] = high
 
 
-def _keeps(constants: Constants, state: State, scratch: TypedScratch, m: int, count: int) -> bool:
+def _keeps(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> bool:
     """Whether the best arms at the present prices are expected to keep the promised rate."""
-    _expect(constants, state, scratch, count)
+    _expect(constants, scratch, count, limited)
     return scratch.spent[1 + m] <= scratch.promised[m] * scratch.spent[0]  # type: ignore[no-any-return]
 
 
-def _expect(constants: Constants, state: State, scratch: TypedScratch, count: int) -> None:
+def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: int) -> None:
     """The expected cost and penalties of a request; also makes theta the rate of the rest."""
-    arms, pool, limited = scratch.arms, scratch.pool, len(state.limits)
-    spent, steps = scratch.spent, _requests(pool, count)
+    arms, pool, spent = scratch.arms, scratch.pool, scratch.spent
+    requests = pool.requests[0]
     for _ in range(1 if constants[EQUAL] > 0.0 else 2):
         value = 0.0
         for at in range(1 + limited):
             spent[at] = 0.0
         for kind in range(len(arms.cost) // count):
-            if pool.seen[kind * count] > 0.0 or steps == 0.0:
-                row, share = _best(state, scratch, kind, count), share_of(pool, kind, count, steps)
-                cost = mean_of(arms.cost_scale[row])
-                spent[0] += share * cost
-                value += share * _value(scratch, row, limited)
+            if pool.seen[kind * count] > 0.0 or requests == 0.0:
+                row = _best(scratch, kind, count, limited)
+                share = pool.seen[kind * count] + count / len(pool.seen)
+                cost = share * mean_of(arms.cost_scale[row])
+                spent[0] += cost
                 for m in range(limited):
-                    spent[1 + m] += share * cost * arms.rate[row * limited + m]
-        scratch.price[0] += value / spent[0] if spent[0] > 0.0 else 0.0
+                    spent[1 + m] += cost * arms.rate[row * limited + m]
+                if constants[EQUAL] == 0.0:
+                    value += share * _value(scratch, row, limited)
+        if constants[EQUAL] == 0.0 and spent[0] > 0.0:
+            scratch.price[0] += value / spent[0]
 
 
-def _best(state: State, scratch: TypedScratch, kind: int, count: int) -> int:
+def _best(scratch: TypedScratch, kind: int, count: int, limited: int) -> int:
     """The row of a type that is best at the present prices, by drawn means."""
-    limited, found, most = len(state.limits), kind * count, -math.inf
+    found, most = kind * count, -math.inf
     for row in range(kind * count, (kind + 1) * count):
         value = _value(scratch, row, limited)
         if value > most:

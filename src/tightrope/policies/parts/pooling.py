@@ -37,6 +37,7 @@ PRIOR_RATIO, PRIOR_PULLS = 1.0 / 6.0, 30.0  # of the variance between types to t
 MOST_PULLS = 1e4  # that the arm's mean is worth in a row
 GUESS = 1.0  # pulls that the prior of an arm's mean is worth
 DECLARED = 2.0  # the same of a declared guess
+OWN = 1.0  # of a row's own variance, in draws
 LEAST = 1e-12  # guards quotients
 
 
@@ -48,12 +49,13 @@ class Pool(NamedTuple):
     squares: Annotated[Array, "K", "C"]
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
+    requests: Annotated[Array, 1]  # of all types
 
 
-def share_of(pool: Pool, kind: int, arms: int, steps: float) -> float:
+def share_of(pool: Pool, kind: int, arms: int) -> float:
     """The share of a type among requests to come."""
-    types = len(pool.seen) // arms
-    return (pool.seen[kind * arms] + 1.0 / types) / (steps + 1.0)  # type: ignore[no-any-return]
+    seen = pool.seen[kind * arms] + arms / len(pool.seen)
+    return seen / (pool.requests[0] + 1.0)  # type: ignore[no-any-return]
 
 
 def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None:
@@ -93,6 +95,7 @@ def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
     total = 0.0
     for row in range(kind * count, (kind + 1) * count):
         total += state.pulls[row]
+    pool.requests[0] += total - pool.seen[kind * count]
     for row in range(kind * count, (kind + 1) * count):
         pool.seen[row] = total
 
@@ -187,7 +190,7 @@ def _mean_of_row(
     there = (state.squares[at] + tau * second) / weight
     lean = tau / weight
     variance = max(there - here * here, LEAST * size * size)
-    unsure = variance / (weight + 1.0)
+    unsure = OWN * variance / (weight + 1.0)
     unsure += lean * lean * max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
     scale, width = shape_of(variance / unsure - 1.0, here, there, size)
     return scale, width, size, variance / unsure
