@@ -36,6 +36,7 @@ from tightrope.policies.parts.beliefs import (
 )
 from tightrope.policies.parts.pooling import ARMS, Pool, learn_row, pool_all, share_of
 from tightrope.policies.parts.rescue import (
+    LOST,
     Outlook,
     be_hopeful,
     cost_ahead,
@@ -67,8 +68,8 @@ __all__ = ["TypedResolve"]
 EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
 STEPS = 6  # halvings of the interval, in logarithms, that a price is in
 WIDTH = 1.5  # of a price, over the last one: the first interval
-MOST_STEPS = 60  # by which it grows: up to 1e10 times
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
+TAIL = 2.0  # times an arm's usual penalty, over all types: types have larger ones
 RATE, NOISE, UNSURE, LARGEST = range(4)  # of the safest arms: an ``Outlook``, and the usual size
 OUTLOOK = 4
 
@@ -81,6 +82,7 @@ class TypedScratch(NamedTuple):
     outlook: Annotated[Array, "M", 4]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
+    mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
     safest: Annotated[Array, "K"]  # the safest row of each type, at that type's rows
     pool: Pool
     arms: Arms
@@ -139,8 +141,8 @@ class TypedResolve(Resolve):
             draw_for_many(constants, state, arms, words[0], noise)
         standing = _promise(constants, state, scratch, count)
         if standing < 0.0:
-            return _least(constants, state, scratch, kind, count, noise)
-        _find_prices(constants, state, scratch, count)
+            return _least(constants, state, scratch, kind, count, noise, standing)
+        _find_prices(constants, state, scratch, count, words)
         row = _best(scratch, kind, count, len(state.limits))
         if not _bearable(constants, state, scratch, row):
             return int(scratch.safest[kind * count])
@@ -249,7 +251,7 @@ def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: in
     """Whether every limit can still be rescued after a large penalty of this row."""
     for m in range(len(state.limits)):
         size = scratch.outlook[OUTLOOK * m + LARGEST]
-        excess = excess_of(constants, size_of(state, scratch.arms, row, m), size)
+        excess = excess_of(constants, TAIL * size_of(state, scratch.arms, row, m), size)
         if excess > 0.0:
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess
@@ -261,11 +263,22 @@ def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: in
 
 
 def _least(
-    constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, noise: float
+    constants: Constants,
+    state: State,
+    scratch: TypedScratch,
+    kind: int,
+    count: int,
+    noise: float,
+    standing: float,
 ) -> int:
-    """Where it is late: the row with the least penalties, hopeful ones if a risk is asked for."""
+    """Where it is late, the safest row; where it is too late, that with the least penalties.
+
+    These are hopeful ones if a risk is asked for.
+    """
     arms, limited, found, least = scratch.arms, len(state.limits), kind * count, math.inf
     if constants[0] > CALM:
+        if standing > LOST:
+            return int(scratch.safest[kind * count])
         be_hopeful(arms, cost_ahead(state, arms), limited)
     else:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
@@ -281,59 +294,65 @@ def _least(
 # Prices.
 
 
-def _find_prices(constants: Constants, state: State, scratch: TypedScratch, count: int) -> None:
+def _find_prices(
+    constants: Constants, state: State, scratch: TypedScratch, count: int, words: Array
+) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     limited = len(state.limits)
     if limited == 0:
         _expect(constants, scratch, count, limited)
-    for _ in range(1 if limited == 1 else 3):
+    rounds = 1 if limited == 1 else 3
+    for turn in range(rounds):
         for m in range(limited):
-            _find_price(constants, scratch, m, count, limited)
+            low, high = _bracket(constants, scratch, m, count, limited)
+            if turn + 1 == rounds and hashed(words[1], 4 + m) * COIN < scratch.mixing[0]:
+                scratch.price[1 + m] = low
+            else:
+                scratch.price[1 + m] = high
 
 
-def _find_price(
+def _bracket(
     constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int
-) -> None:
-    """The least price of penalty m at which its rate is kept, nearly, beside the other prices.
+) -> tuple[float, float]:
+    """Two near prices of penalty m, beside the other prices: below and above the promised rate.
 
-    It is looked for from the last one on.
+    They are looked for from the last one on. What is expected jumps between them, from one arm of
+    some type to another; ``mixing`` is the chance of the low one with which the rate is met.
     """
     price, at = scratch.price, 1 + m
-    high = max(price[at], LEAST_PRICE)
-    price[at], step, low = high, WIDTH, 0.0
-    if _keeps(constants, scratch, m, count, limited):
-        low = high / step
-        while low > LEAST_PRICE:
-            price[at] = low
-            if not _keeps(constants, scratch, m, count, limited):
-                break
-            high, step = low, step * WIDTH
-            low = high / step
-        if low <= LEAST_PRICE:
-            price[at] = 0.0
-            return
-    else:
-        low, grown = high, 0
-        while grown < MOST_STEPS and high < MOST_PRICE:
-            high, grown = low * step, grown + 1
-            price[at] = high
-            if _keeps(constants, scratch, m, count, limited):
-                break
-            low, step = high, step * WIDTH
+    high = low = max(price[at], LEAST_PRICE)
+    price[at], step = high, WIDTH
+    rate = above = below = _excess(constants, scratch, m, count, limited)
+    while rate <= 0.0 and low > LEAST_PRICE:
+        high, below = low, rate
+        low, step = low / step, step * WIDTH
+        price[at] = low
+        rate = above = _excess(constants, scratch, m, count, limited)
+    while below > 0.0 and high < MOST_PRICE:
+        low, above = high, below
+        high, step = high * step, step * WIDTH
+        price[at] = high
+        below = _excess(constants, scratch, m, count, limited)
     for _ in range(STEPS):
         middle = math.sqrt(low * high)
         price[at] = middle
-        if _keeps(constants, scratch, m, count, limited):
-            high = middle
+        rate = _excess(constants, scratch, m, count, limited)
+        if rate <= 0.0:
+            high, below = middle, rate
         else:
-            low = middle
-    price[at] = high
+            low, above = middle, rate
+    scratch.mixing[0] = 0.0
+    if above > 0.0 and below <= 0.0:
+        scratch.mixing[0] = -below / (above - below)
+    if low <= LEAST_PRICE and above <= 0.0:
+        return 0.0, 0.0
+    return low, high
 
 
-def _keeps(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> bool:
-    """Whether the best arms at the present prices are expected to keep the promised rate."""
+def _excess(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> float:
+    """What the best arms at the present prices are expected to incur above the promised rate."""
     _expect(constants, scratch, count, limited)
-    return scratch.spent[1 + m] <= scratch.promised[m] * scratch.spent[0]  # type: ignore[no-any-return]
+    return scratch.spent[1 + m] / scratch.spent[0] - scratch.promised[m]  # type: ignore[no-any-return]
 
 
 def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: int) -> None:
