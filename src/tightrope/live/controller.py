@@ -62,16 +62,16 @@ class Controller(MovingRun):
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
         """One for requests with types, where the task has contexts."""
-        return object.__new__(cls._class_for(task))
-
-    @classmethod
-    def _class_for(cls, task: Any) -> type[Controller]:
         stated = getattr(task, "stated", None)
         if stated is None or stated.whole.contexts is None:
-            return cls
+            return object.__new__(cls)
         from tightrope.live.typed import TypedController
 
-        return TypedController
+        return object.__new__(TypedController)
+
+    @classmethod
+    def _made_for(cls, task: Any) -> Any:
+        return cls.__new__(cls, task)
 
     @also_called("budgets", "budget")
     def __init__(

@@ -112,10 +112,15 @@ class LiveRun:
         the same bits.
         """
         held = snapshots.unpack(saved, policy)
-        made = cls.__new__(cls, held[0])
+        made = cls._made_for(held[0])
         made._background = background
         made._hold(*held)
         return made
+
+    @classmethod
+    def _made_for(cls, task: Task) -> Self:
+        """An empty one, for what the task says."""
+        return cls.__new__(cls)
 
     @property
     def whole_task(self) -> Task:
@@ -124,7 +129,7 @@ class LiveRun:
 
     def copy(self) -> Self:
         """Another controller that goes on from here on its own."""
-        made = type(self).__new__(type(self), self.task)
+        made = self._made_for(self.task)
         made._background = self._background
         task, policy, budget, state, arm, beside = self._held()
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())

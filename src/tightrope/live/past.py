@@ -16,7 +16,7 @@ from tightrope.errors import InputError
 from tightrope.kernels.run_state import RunState
 from tightrope.kernels.spec import CHOICE
 from tightrope.live.rebuild import renew_terms
-from tightrope.policies.base import Policy, net_sum
+from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task
 from tightrope.problem.values import shown
 
@@ -81,8 +81,8 @@ def learn_past(
     kind: Any = type(policy)
     if state.spec.method == CHOICE:
         kind.renew(state.constants, state.record, state.scratch)
-    elif policy.learns:  # type: ignore[attr-defined]
-        renew_terms(state, policy)  # type: ignore[arg-type]
+    elif isinstance(policy, IndexPolicy) and policy.learns:
+        renew_terms(state, policy)
 
 
 def _weights(past: Past, rows: Any, weight: float) -> Floats:
@@ -101,7 +101,7 @@ def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
     count, limited = len(record.pulls), len(record.limits)
 
     def summed(column: Floats) -> Floats:
-        return np.bincount(rows, weights * column, minlength=count)
+        return np.asarray(np.bincount(rows, weights * column, minlength=count), np.float64)
 
     record.pulls[:] += summed(np.ones(len(rows)))
     for channel in range(2 + limited):
@@ -110,6 +110,6 @@ def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
         record.squares.reshape(count, -1)[:, channel] += summed(column * column)
     for m in range(limited):
         base, limit = float(record.bases[m]), float(record.limits[m])
-        net = net_sum(base, limit, 1.0, values[:, 1], values[:, 2 + m])  # type: ignore[arg-type]
+        net: Any = net_sum(base, limit, 1.0, *values[:, [1, 2 + m]].T)
         record.products.reshape(count, -1)[:, m] += summed(values[:, 0] * net)
-        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)  # type: ignore[operator]
+        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)

@@ -112,23 +112,23 @@ class TypedResolve(Resolve):
         return replace(setup, constants=(z, kappa, least, float(arms), float(equal)))
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: TypedScratch) -> None:
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
         """Note the budget; believe of every row what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
         pool_all(constants, state, scratch.arms, scratch.pool)
 
     @classmethod
-    def renew(cls, constants: Constants, state: State, scratch: TypedScratch) -> None:
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
         """Believe of every row what the state says."""
         pool_all(constants, state, scratch.arms, scratch.pool)
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: TypedScratch, row: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Renew the beliefs about the arm just pulled, for all types."""
         learn_row(constants, state, scratch.arms, scratch.pool, row)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: TypedScratch, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The row of the best arm for the type of the request."""
         kind, count = int(words[WORDS]), int(constants[ARMS])
         look = _look(constants, state, scratch, words, kind, count)

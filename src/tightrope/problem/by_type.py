@@ -62,7 +62,8 @@ class ByType:
             np.tensordot(shares, [getattr(one, name) for one in each], 1)
             for name in ("cost", "reward", "penalty")
         )
-        return Moments(*means, self._known.normal_limits, self._known.limit_kinds)
+        cost, reward, penalty = means
+        return Moments(cost, reward, penalty, self._known.normal_limits, self._known.limit_kinds)
 
 
 def arms_by_type(

@@ -152,12 +152,12 @@ def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
 
 def _typed_texts(problem: Problem, *, counts: bool) -> list[str]:
     """The arms of a problem with types: a table for each type."""
-    tables = [
+    tables: list[dict[str, Any]] = [
         {name: _arm_table(arms[k], problem.stated, counts) for name, arms in problem.typed.items()}
         for k in range(problem.arm_count)
     ]
     named = zip(problem.names, tables, strict=True)
-    return [f"\n[[arms]]\n{entries_text({'name': name} | table)}" for name, table in named]
+    return [f"\n[[arms]]\n{entries_text({'name': name, **table})}" for name, table in named]
 
 
 def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: i
 
 def _mean_of_arm(pool: Pool, at: int) -> float:
     """An arm's mean for a type with the factor 1; 0 if nothing but zeros was reported."""
-    return pool.sums[at] / pool.worth[at] if pool.worth[at] > 0.0 else 0.0  # type: ignore[no-any-return]
+    return pool.sums[at] / pool.worth[at] if pool.worth[at] > 0.0 else 0.0
 
 
 def _find_factors(state: State, pool: Pool, kind: int, count: int, channels: int) -> None:
