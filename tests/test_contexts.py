@@ -17,12 +17,14 @@ from tightrope import (
     Resolve,
     Task,
     Types,
+    open_campaign,
     replay,
     simulate,
 )
 from tightrope.data.tables import problem_of
 from tightrope.errors import BackendError, InputError, ProblemError
 from tightrope.policies import FixedArm, parse_policy
+from tightrope.policies.base import set_up
 
 TOML = """
 limit = 0.8
@@ -415,3 +417,23 @@ def test_contexts_of_the_wrong_length_are_refused():
         FullTable(["a"], [], [[(1, 1)]] * 2, contexts=["x"])
     with pytest.raises(InputError, match="contexts: row 2 has ''"):
         FullTable(["a"], [], [[(1, 1)]] * 2, contexts=["x", ""])
+
+
+def test_what_is_not_there_yet_is_said_in_one_line():
+    with pytest.raises(InputError, match="contexts: campaigns do not take them yet"):
+        open_campaign("memory:", "a", task=TASK, budget=10)
+    safe = Task(["a", "b"], LIMITS, costs=1, contexts=["x", "y"], safe="a")
+    said = set_up(Resolve(risk=0.01).for_task(safe), safe, 10.0).warning
+    assert "the safe arm 'a' is not used for requests with types" in said
+    with pytest.raises(InputError, match="arm 'c': cannot be added to a task with contexts"):
+        Controller(TASK, Resolve(), budget=10).add_arm("c")
+
+
+def test_an_outlook_is_about_all_types():
+    controller = Controller(TASK, Resolve(), budget=400)
+    for number in range(200):
+        context = "xy"[number % 2]
+        controller.tell(controller.ask(context=context), reward=1.0, penalty=0.0, context=context)
+    found = controller.outlook()
+    assert found.pulls == 200
+    assert found.spent == 200

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from tightrope.problem import Share as Share
     from tightrope.problem import Task as Task
     from tightrope.problem import Types as Types
-    from tightrope.problem import Types as Types
     from tightrope.problem.distributions import Bernoulli as Bernoulli
     from tightrope.problem.distributions import Beta as Beta
     from tightrope.problem.distributions import Constant as Constant

@@ -173,6 +173,8 @@ def _create(
     who: str | None,
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
+    if task.stated.contexts is not None:
+        raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
     controller = Controller(task, policy, budget, seed=seed, background=True)
     known = controller.task
     loose = uncapped(known)

@@ -59,6 +59,7 @@ from tightrope.policies.resolve import (
     WIDE,
     WIDER,
     Resolve,
+    curse,
 )
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
@@ -108,8 +109,15 @@ class TypedResolve(Resolve):
         z, _, least = setup.constants
         costs = task.known_outcomes[:, 0]
         equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
-        kappa = setup.constants[1] if arms == task.arm_count else _curse(arms)
-        return replace(setup, constants=(z, kappa, least, float(arms), float(equal)))
+        kappa = curse(arms)
+        warning = None
+        if self.risk is not None and task.whole.safe is not None:
+            warning = (
+                f"policy resolve: the safe arm {task.whole.safe!r} is not used for requests with"
+                f" types, so risk = {self.risk:g} is a target and not a promise"
+            )
+        constants = (z, kappa, least, float(arms), float(equal))
+        return replace(setup, constants=constants, warning=warning)
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
@@ -152,12 +160,6 @@ class TypedResolve(Resolve):
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """All that a kernel compiles of it."""
         return (cls.begin, cls.choose, cls.learn)
-
-
-def _curse(arms: int) -> float:
-    from tightrope.policies.resolve import curse
-
-    return curse(arms)
 
 
 def _noise(state: State, scratch: TypedScratch, words: Array) -> float:

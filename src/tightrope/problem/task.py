@@ -294,7 +294,7 @@ class Task(Known):
         types = cast(Types | None, self.contexts)
         if types is None:
             return self
-        made = self._with(arms=row_names(types, self.arms), contexts=None)
+        made = self._with(arms=row_names(types, self.arms), contexts=None, safe=None)
         for name in ("known_outcomes", "weights", "normal_expected"):
             made.__dict__[name] = np.tile(getattr(self, name), (types.count, 1))
         made.__dict__["types"], made.__dict__["whole"] = types.count, self
