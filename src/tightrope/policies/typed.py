@@ -67,10 +67,10 @@ from tightrope.problem import Known, Task
 __all__ = ["TypedResolve"]
 
 EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
-STEPS = 6  # halvings of the interval, in logarithms, that a price is in
+STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
 WIDTH = 1.5  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
-TAIL = 2.0  # times an arm's usual penalty, over all types: types have larger ones
+TAIL = 1.4  # times an arm's usual penalty, over all types: types have larger ones
 RATE, NOISE, UNSURE, LARGEST = range(4)  # of the safest arms: an ``Outlook``, and the usual size
 OUTLOOK = 4
 
@@ -84,7 +84,6 @@ class TypedScratch(NamedTuple):
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
     mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
-    safest: Annotated[Array, "K"]  # the safest row of each type, at that type's rows
     pool: Pool
     arms: Arms
 
@@ -153,7 +152,7 @@ class TypedResolve(Resolve):
         _find_prices(constants, state, scratch, count, words)
         row = _best(scratch, kind, count, len(state.limits))
         if not _bearable(constants, state, scratch, row):
-            return int(scratch.safest[kind * count])
+            return int(scratch.pool.safest[kind * count])
         return row
 
     @classmethod
@@ -192,8 +191,6 @@ def _promise(constants: Constants, state: State, scratch: TypedScratch, count: i
     """The penalty rates to keep; negative if it is too late for some limit."""
     arms, limited = scratch.arms, len(state.limits)
     standing, ahead = math.inf, cost_ahead(state, arms)
-    for kind in range(len(arms.cost) // count):
-        scratch.safest[kind * count] = _safest(state, arms, kind, count)
     for m in range(limited):
         _look_ahead(state, scratch, m, ahead, count)
         reserve = skewness(constants, scratch.outlook[OUTLOOK * m + LARGEST])
@@ -203,19 +200,6 @@ def _promise(constants: Constants, state: State, scratch: TypedScratch, count: i
         scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
         standing = min(standing, safe)
     return standing
-
-
-def _safest(state: State, arms: Arms, kind: int, count: int) -> int:
-    """The row of a type whose cautious penalties are least, each relative to its limit."""
-    limited, found, least = len(state.limits), kind * count, math.inf
-    for row in range(kind * count, (kind + 1) * count):
-        above = 0.0
-        for m in range(limited):
-            above += arms.cautious[row * limited + m] / state.limits[m] - 1.0
-        above *= mean_of(arms.cost_scale[row])
-        if above < least:
-            found, least = row, above
-    return found
 
 
 def _outlook(scratch: TypedScratch, m: int) -> Outlook:
@@ -230,7 +214,7 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
     cost = penalty = square = noise = unsure = mixed = large = 0.0
     for kind in range(types):
         if pool.seen[kind * count] > 0.0 or requests == 0.0:
-            row, share = int(scratch.safest[kind * count]), share_of(pool, kind, count)
+            row, share = int(scratch.pool.safest[kind * count]), share_of(pool, kind, count)
             at, mean = row * limited + m, mean_of(arms.cost_scale[row])
             net, paid = arms.rate[at] * mean, share * mean
             cost += paid
@@ -280,7 +264,7 @@ def _least(
     arms, limited, found, least = scratch.arms, len(state.limits), kind * count, math.inf
     if constants[0] > CALM:
         if standing > LOST:
-            return int(scratch.safest[kind * count])
+            return int(scratch.pool.safest[kind * count])
         be_hopeful(arms, cost_ahead(state, arms), limited)
     else:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
@@ -361,7 +345,8 @@ def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: in
     """The expected cost and penalties of a request; also makes theta the rate of the rest."""
     arms, pool, spent = scratch.arms, scratch.pool, scratch.spent
     requests = pool.requests[0]
-    for _ in range(1 if constants[EQUAL] > 0.0 else 2):
+    equal = constants[EQUAL] > 0.0
+    for _ in range(1 if equal else 2):
         value = 0.0
         for at in range(1 + limited):
             spent[at] = 0.0
@@ -373,9 +358,9 @@ def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: in
                 spent[0] += cost
                 for m in range(limited):
                     spent[1 + m] += cost * arms.rate[row * limited + m]
-                if constants[EQUAL] == 0.0:
+                if not equal:
                     value += share * _value(scratch, row, limited)
-        if constants[EQUAL] == 0.0 and spent[0] > 0.0:
+        if not equal and spent[0] > 0.0:
             scratch.price[0] += value / spent[0]
 
 

@@ -55,6 +55,7 @@ class Pool(NamedTuple):
     squares: Annotated[Array, "K", "C"]
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
+    safest: Annotated[Array, "K"]  # the safest row of the row's type
     requests: Annotated[Array, 1]  # of all types
 
 
@@ -86,10 +87,15 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None
         _find_factors(state, pool, kind, count, channels)
     for row in range(len(state.pulls)):
         _believe(constants, state, arms, pool, row, row % count)
+    for kind in range(types):
+        _find_safest(state, arms, pool, kind, count)
 
 
 def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: int) -> None:
-    """Renew what is believed after a report of a row; everything at steps 1, 2, 4, 8, ..."""
+    """Renew what is believed of a row and of another one of its arm, after a report.
+
+    Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
         pool_all(constants, state, arms, pool)
@@ -98,9 +104,26 @@ def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: i
     _count_type(state, pool, row // count, count)
     _sum_arm(state, pool, arm, count, types, channels)
     _find_factors(state, pool, row // count, count, channels)
-    for kind in range(types):
-        if pool.seen[kind * count] > 0.0 or kind * count + arm == row:
-            _believe(constants, state, arms, pool, kind * count + arm, arm)
+    other = steps % types * count + arm  # each of the arm's rows is renewed in turn
+    _believe(constants, state, arms, pool, row, arm)
+    _find_safest(state, arms, pool, row // count, count)
+    if other != row:
+        _believe(constants, state, arms, pool, other, arm)
+        _find_safest(state, arms, pool, steps % types, count)
+
+
+def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int) -> None:
+    """The row of a type whose cautious penalties are least, each relative to its limit."""
+    limited, found, least = len(state.limits), kind * count, math.inf
+    for row in range(kind * count, (kind + 1) * count):
+        above = 0.0
+        for m in range(limited):
+            above += arms.cautious[row * limited + m] / state.limits[m] - 1.0
+        above *= mean_of(arms.cost_scale[row])
+        if above < least:
+            found, least = row, above
+    for row in range(kind * count, (kind + 1) * count):
+        pool.safest[row] = found
 
 
 def _mean_of_arm(pool: Pool, at: int) -> float:
