@@ -24,7 +24,7 @@ from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
-from tightrope.live.past import Past, learn_past, rows_of_past
+from tightrope.live.past import PastData, learn_past, rows_of_past
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import wrong_arm
@@ -82,7 +82,7 @@ class Controller(MovingRun):
         *,
         seed: int = 0,
         background: bool = False,
-        learn_from: Past | None = None,
+        learn_from: PastData | None = None,
         weight: float = 0.3,
     ) -> None:
         """``budget`` is in the task's cost units; ``seed`` is for randomised policies.
@@ -108,12 +108,12 @@ class Controller(MovingRun):
         if learn_from is not None:
             self._learn_past(learn_from, weight)
 
-    def _learn_past(self, past: Past, weight: float) -> None:
+    def _learn_past(self, past: PastData, weight: float) -> None:
         self._remember()
         rows = self._past_rows(past)
         learn_past(self._state, self.policy, self.task, past, rows, weight)
 
-    def _past_rows(self, past: Past) -> npt.NDArray[np.int64]:
+    def _past_rows(self, past: PastData) -> npt.NDArray[np.int64]:
         """The row of every line of a log: its arm."""
         return rows_of_past(past, self.task)[0]
 

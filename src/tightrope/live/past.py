@@ -20,12 +20,12 @@ from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task
 from tightrope.problem.values import shown
 
-__all__ = ["Past", "learn_past", "rows_of_past"]
+__all__ = ["PastData", "learn_past", "rows_of_past"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class Past(Protocol):
+class PastData(Protocol):
     """A log or a table, as far as it is learned from."""
 
     @property
@@ -40,7 +40,9 @@ class Past(Protocol):
         """Of every line the arm, the outcomes [lines, 2 + M], the context, the propensity."""
 
 
-def rows_of_past(past: Past, task: Task) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
+def rows_of_past(
+    past: PastData, task: Task
+) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
     """The arm, the outcomes in the order of the task's channels, and the contexts of every line.
 
     Raises an ``InputError`` where the log's arms or penalties do not fit the task.
@@ -70,7 +72,7 @@ def rows_of_past(past: Past, task: Task) -> tuple[npt.NDArray[np.int64], Floats,
 
 
 def learn_past(
-    state: RunState, policy: Policy, task: Task, past: Past, rows: Any, weight: float
+    state: RunState, policy: Policy, task: Task, past: PastData, rows: Any, weight: float
 ) -> None:
     """Add the lines of a log to a state with a ``State``; ``rows``: the row of each line."""
     if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
@@ -85,7 +87,7 @@ def learn_past(
         renew_terms(state, policy)
 
 
-def _weights(past: Past, rows: Any, weight: float) -> Floats:
+def _weights(past: PastData, rows: Any, weight: float) -> Floats:
     """The weight of every line; with propensities, in proportion to their inverse in each row."""
     *_, propensity = past.lines()
     if propensity is None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tightrope.errors import InputError, nearest
 from tightrope.kernels.live import NOTHING
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.past import Past, rows_of_past
+from tightrope.live.past import PastData, rows_of_past
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
@@ -180,7 +180,7 @@ class TypedController(Controller):
             raise InputError(f"context is missing; {allowed}")
         return open_rows[0]
 
-    def _past_rows(self, past: Past) -> Integers:
+    def _past_rows(self, past: PastData) -> Integers:
         """The row of every line of a log: its arm, for its type."""
         arms, _, contexts = rows_of_past(past, self.whole_task)
         if not self._aware:
