@@ -2,9 +2,9 @@
 
     python examples/data_sets/routing_types.py --orders 200
 
-The table is that of ``routing.py``. The type of a prompt is the benchmark that it comes from. "after
-a log" learns from the other table of the wheel first, each row with the weight 0.3. Prints the mean
-reward of a request [dollars over the limit; share of orders that broke the limit].
+The table is that of ``routing.py``. The type of a prompt is the benchmark that it comes from. The
+cases "after a log" learn from the other table of the wheel first, each row with the weight 0.3.
+Prints the mean reward of a request [dollars over the limit; share of orders that broke the limit].
 """
 
 from __future__ import annotations
