@@ -155,7 +155,14 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """The guarded policy, if there are a risk, a limit and a declared safe arm."""
+        """The form for requests with types, or the guarded policy, or itself.
+
+        The guard needs a risk, a limit and a declared safe arm.
+        """
+        if known.stated.contexts is not None:
+            from tightrope.policies.typed import TypedResolve
+
+            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
