@@ -26,7 +26,7 @@ from tightrope.data.draws import (
     split,
 )
 from tightrope.data.multipliers import worth
-from tightrope.data.plans import QUANTILES, Plan, PlanRow, Worth
+from tightrope.data.plans import OFTEN, QUANTILES, Plan, PlanRow, Worth
 from tightrope.data.searches import PROMISE_RUNS, Planner, guessed_budget, neat
 from tightrope.engine.arguments import Policies, budget_list, named_policies, require_problem
 from tightrope.engine.caveats import warn_infeasible
@@ -51,7 +51,6 @@ RUNS = 1000
 FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to a part of it
 FAN_SHARE = 4  # the budgets that were not asked for get a fourth of the runs
 EXPECTED_ROUNDS = 7  # for the progress bar
-OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 LEAST_RISK = 1e-4  # that can be measured in a reasonable number of runs
 
 
@@ -82,6 +81,7 @@ def plan(
     backend: str = "auto",
     progress: Progress = None,
     fan: bool = True,
+    unit: str = "",
 ) -> Plan:
     """What each policy earns with a budget, how often it breaks a limit, and what more is worth.
 
@@ -90,7 +90,8 @@ def plan(
     ``earn``: also the smallest budget that earns so much, in units of reward, with a ``chance``
     between 0 and 1. ``promise``: also the tightest limit, the one called ``limit_name``, that
     ``resolve:risk=PROMISE`` breaks with at most this chance, from 1e-4 on. ``fan``: also rows at
-    smaller budgets, for charts. Raises KeyboardInterrupt after Ctrl-C.
+    smaller budgets, for charts. ``unit``: of costs, such as $, in reports. Raises
+    KeyboardInterrupt after Ctrl-C.
 
     There are many parameters because each is an independent question.
 
@@ -141,6 +142,7 @@ def plan(
         promises=tuple(promises),
         fan=tuple(fan_rows),
         notes=tuple(_notes(made, rows, values)),
+        unit=unit,
     )
 
 
@@ -148,7 +150,7 @@ def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]
     lost = max((one.infeasible for one in values if one is not None), default=0.0)
     told = log_notes(draws.problem, arms_with_rows(draws.problem), draws.count, lost)
     if None in values:
-        told.append("No mixture of the arms keeps the limits, so that there is no optimum.")
+        told.append("No mixture of the arms keeps the limits, so there is no optimum.")
     best = {one.budget: one.optimum.mean for one in values if one is not None}
     above = [
         row.policy
@@ -157,7 +159,7 @@ def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]
     ]
     if above:
         names = ", ".join(dict.fromkeys(above))
-        told.append(f"Reward beyond the optimum ({names}) is that of limits that were broken.")
+        told.append(f"Reward above the optimum ({names}) comes from breaking a limit.")
     return told
 
 

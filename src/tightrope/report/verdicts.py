@@ -11,7 +11,7 @@ __all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
 
 HOLDS = "holds"
 FAILS = "does not hold at these sizes"
-UNKNOWN = "cannot be told"
+UNKNOWN = "cannot be decided"
 TONES = {HOLDS: "good", FAILS: "bad", UNKNOWN: "open"}
 
 
