@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ from tightrope.arena.ranking import Standing, standings
 from tightrope.arena.rows import ArenaRow, Scene
 from tightrope.report.panels import Panel, PolicyCurve
 from tightrope.report.rows import titled
-from tightrope.report.styles import styles
+from tightrope.report.styles import INK, styles
 from tightrope.theory.learning import learning_limit
 
 __all__ = ["BEST", "SHOWN", "best_policies", "chart_data", "learning_line", "summary_panels"]
 
 BEST = 6  # policies of the summary
 SHOWN = 4  # decimals of a regret, as a share, in the page's data
+BUDGET = "budget, in largest costs of one pull"
 STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
 
 
@@ -32,42 +33,36 @@ def summary_panels(rows: Sequence[ArenaRow], budget: float) -> list[Panel]:
     labels, budgets = best_policies(rows, budget), sorted({row.budget for row in rows})
     found = {one: {s.policy: s for s in standings(rows, one)} for one in budgets}
 
-    def panel(title: str, y_label: str, value: Any, **how: Any) -> Panel:
-        points = [[value(found[x][label]) if label in found[x] else None for x in budgets]
-                  for label in labels]  # fmt: skip
-        curves = [
-            _curve(*pair, budgets, at) for at, pair in enumerate(zip(labels, points, strict=True))
+    def curves(value: Callable[[Standing], float | None]) -> list[PolicyCurve]:
+        known = [
+            {x: value(found[x][label]) for x in budgets if label in found[x]} for label in labels
         ]
-        if len(budgets) > 1:
-            wide = max(budgets) >= 10.0 * min(budgets)
-            return Panel(title, y_label, curves, x_log=True, x_ticks=5 if wide else None, **how)
-        return Panel(title, y_label, curves, x_label="", x_names=labels, **how)
+        pairs = enumerate(zip(labels, known, strict=True))
+        return [_curve(*one, None if len(budgets) > 1 else place) for place, one in pairs]
 
+    wide = max(budgets) >= 10.0 * min(budgets)
+    axis: dict[str, Any] = {"x_label": BUDGET, "x_log": True, "x_ticks": 5 if wide else None}
+    if len(budgets) == 1:
+        axis = {"x_label": "", "x_names": labels}
+    kept, regret = (
+        curves(lambda one: 100.0 * one.keeps / one.problems),
+        curves(lambda one: one.regret_share),
+    )
+    title, y_label = "Problems on which the limit is kept", "% of the problems"
     return [
-        panel(
-            "Problems on which the limit is kept", "% of the problems", _kept, y_limits=(0.0, 103.0)
+        Panel(title, y_label, kept, y_limits=(0.0, 103.0), **axis),
+        Panel(
+            "Median regret where it is kept", "regret / OPT(B)", regret, y_share=STRAIGHT, **axis
         ),
-        panel("Median regret where it is kept", "regret / OPT(B)", _regret, y_share=STRAIGHT),
     ]
 
 
-def _kept(one: Standing) -> float:
-    return 100.0 * one.keeps / one.problems
-
-
-def _regret(one: Standing) -> float | None:
-    return one.regret_share
-
-
-def _curve(
-    label: str, values: Sequence[float | None], budgets: Sequence[float], place: int
-) -> PolicyCurve:
-    """A policy's values by budget; where there is one budget, at its place among the policies."""
-    known = [(x, y) for x, y in zip(budgets, values, strict=True) if y is not None]
-    x = np.array([x for x, _ in known]) if len(budgets) > 1 else np.full(len(known), float(place))
-    hollow = np.zeros(len(known), bool)
-    y = np.array([y for _, y in known])
-    return PolicyCurve(label, label, x, y, None, None, hollow, line=len(budgets) > 1)
+def _curve(label: str, values: Mapping[float, float | None], place: int | None) -> PolicyCurve:
+    """A policy's values by budget; if there is one budget, at the policy's place."""
+    known = {x: y for x, y in values.items() if y is not None}
+    x = np.array(list(known)) if place is None else np.full(len(known), float(place))
+    y, plain = np.array(list(known.values())), np.zeros(len(known), bool)
+    return PolicyCurve(label, label, x, y, None, None, plain, line=place is None)
 
 
 def chart_data(
@@ -86,7 +81,7 @@ def chart_data(
     policies = [
         {
             "title": titled(label, knows[label]),
-            "colour": looks[label].colour,
+            "colour": "var(--ink)" if looks[label].colour == INK else looks[label].colour,
             "dashes": ""
             if looks[label].line == "-"
             else " ".join(f"{2 * x:g}" for x in looks[label].line[1]),

@@ -167,6 +167,7 @@ class Standing:
     knows_means: bool
     problems: int
     keeps: int
+    breaks: int
     first: int  # how often its rank is 1, shared or not
     regret_share: float | None  # median where it keeps the limit and regret tells something
     worst: float  # the largest mean violation, as a share of the limit
@@ -199,6 +200,7 @@ def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
         knows_means=rows[0].knows_means,
         problems=len(rows),
         keeps=sum(row.keeps for row in rows),
+        breaks=sum(row.breaks for row in rows),
         first=sum(row.rank == 1 and row.keeps for row in rows),
         regret_share=median(regrets) if regrets else None,
         worst=max(row.violation_share for row in rows),

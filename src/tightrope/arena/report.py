@@ -230,7 +230,7 @@ def standings_table(rows: Sequence[ArenaRow], budget: float) -> Table:
             found,
             lambda one: f"{one.keeps} of {one.problems}",
             lambda one: one.keeps,
-            tones=["good" if share == 1.0 else "bad" for share in kept],
+            tones=["bad" if one.breaks else "good" * (one.keeps == one.problems) for one in found],
             bars=kept,
         ),
         Column("rank 1", [None if one.knows_means else one.first for one in found]),

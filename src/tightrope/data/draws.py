@@ -355,13 +355,19 @@ def log_notes(
     """Sentences on the part of the log: which arms it is about, and how it was found."""
     told = [f"Of the log: {problem.caveat}."] if problem.caveat else []
     if not varied:
-        return [*told, "The arms have laws, not rows: the errors are of the simulation alone."]
+        return [
+            *told,
+            "The arms have distributions, not rows: all errors come from the simulation.",
+        ]
     if draws < 2:
-        return [*told, "No draws were asked for: the errors are of the simulation alone."]
-    told += [f"The part of the log is from {draws} draws of the Bayesian bootstrap over rows."]
+        return [
+            *told,
+            "The log is taken as the truth (no draws): all errors come from the simulation.",
+        ]
+    told += [f"The part of the log comes from {draws} draws of the Bayesian bootstrap over rows."]
     others = [name for name in problem.names if name not in varied]
     if others:
-        told.append(f"Arms with laws count as known: {', '.join(others)}.")
+        told.append(f"Arms with distributions count as known: {', '.join(others)}.")
     if infeasible:
         told.append(f"In {infeasible:.0%} of the draws no mixture of the arms keeps the limits.")
     return told

@@ -26,7 +26,8 @@ const draw = () => {
     return LEFT + 12 + part * (WIDTH - LEFT - RIGHT - 24);
   };
   const heights = [-0.02, 0.03, ...visible.map((point) => point[2]), ...learning.map((point) => point[1])].map(bent);
-  const low = Math.min(...heights), high = Math.max(...heights);
+  const margin = 0.06 * (Math.max(...heights) - Math.min(...heights));
+  const low = Math.min(...heights) - margin, high = Math.max(...heights) + margin;
   const up = (share) => TOP + ((high - bent(share)) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `regret on ${problem.value}` });
   for (const tick of [-10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1, 10].filter((one) => bent(one) >= low && bent(one) <= high)) {

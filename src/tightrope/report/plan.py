@@ -82,11 +82,9 @@ def _tone(row: PlanRow) -> str:
 
 
 def _table(plan: Plan, columns: Sequence[Column], title: str, lead: str) -> Table:
-    """A table of the ordered rows: a section per budget, and a note on those that break a limit."""
-    rows = ordered(plan)
-    ends = [one.budget != other.budget for one, other in pairwise(rows)]
-    notes = breaking([row.policy for row in rows], list(map(_tone, rows)))
-    return Table([*_names(plan), *columns], title, lead, notes, [*ends, False])
+    """A table of the ordered rows, with a section per budget."""
+    ends = [one.budget != other.budget for one, other in pairwise(ordered(plan))]
+    return Table([*_names(plan), *columns], title, lead, ends=[*ends, False])
 
 
 def _rewards(plan: Plan) -> Table:
@@ -99,7 +97,8 @@ def _rewards(plan: Plan) -> Table:
     ]
     log = ", including the uncertainty of the log" * bool(plan.draws)
     lead = f"The reward of a run: its median and other quantiles over runs{log}."
-    return _table(plan, columns, "Reward", lead)
+    notes = breaking([row.policy for row in rows], list(map(_tone, rows)))
+    return replace(_table(plan, columns, "Reward", lead), notes=notes)
 
 
 def _limits(plan: Plan) -> Table:

@@ -72,8 +72,8 @@ def _policies(data: Log | FullTable, found: Replay) -> Table:
         f"{orders} {found.count:,} rows, at a budget of {number(found.budget, 6)}",
         "± is half of the 95 % interval over orders of these rows",
     ]
-    broken = breaking([row.policy for row in rows], kept)
-    return Table(columns, notes=[*notes[: 1 + (rows[0].orders > 1)], *broken])
+    above = breaking([row.policy for row in rows], kept)
+    return Table(columns, notes=[*notes[: 1 + (rows[0].orders > 1)], *above])
 
 
 def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:

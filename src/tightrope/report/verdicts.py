@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,15 +40,20 @@ def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> T
     return Table(columns, title, lead, name="claims", files=[file])
 
 
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    """Print a short table to standard output; a pipe gets it in full width."""
-    columns = [
-        texts("from", [one.experiment for one in verdicts]),
-        texts("claim", [one.claim for one in verdicts]),
-        texts("measured", [one.short for one in verdicts]),
-        _verdicts("verdict", verdicts),
-    ]
-    print_table(Table(columns))
+def print_verdicts(verdicts: Sequence[Verdict], file: object) -> None:
+    """Print the claims that fail, and how many have each verdict; ``file`` has all of them."""
+    failed = [one for one in verdicts if one.verdict == FAILS]
+    if failed:
+        columns = [
+            texts("from", [one.experiment for one in failed]),
+            texts("claim", [one.claim for one in failed]),
+            texts("measured", [one.short for one in failed]),
+            _verdicts("verdict", failed),
+        ]
+        print_table(Table(columns))
+    counts = Counter(one.verdict for one in verdicts)
+    told = "; ".join(f"{one}: {counts[one]}" for one in TONES if counts[one])
+    print(f"{len(verdicts)} claims of the paper ({told}): {file}")
 
 
 def _verdicts(heading: str, verdicts: Sequence[Verdict]) -> Column:

@@ -192,30 +192,34 @@ def _print_arena(found: Arena) -> None:
     """Print the first policies of the standings and, of a few problems, the verdicts."""
     from tightrope.arena.charts import BEST
     from tightrope.arena.report import standings_table
-    from tightrope.report.model import print_table
+    from tightrope.report.model import Table, names, print_table, texts
 
     table = standings_table(found.rows, found.budget)
     notes = [f"all policies, problems and numbers: {found.files[-1]}"]
     spare = [column.heading for column in table.columns][:2:-1]
     print_table(replace(table.first(BEST), notes=notes), spare=spare)
     if len(found.verdicts) <= FEW_PROBLEMS:
-        print_lines(aligned(found.verdicts.items()))
+        columns = [
+            names("problem", list(found.verdicts)),
+            texts("verdict", list(found.verdicts.values())),
+        ]
+        print_table(Table(columns))
 
 
 def _print_report(report: Reproduction) -> None:
     """Print one experiment at its largest budgets, or a line per experiment; then the claims."""
     from tightrope.report.verdicts import print_verdicts
 
+    files = {path.name: path for path in report.files}
     if len(report.findings) == 1:
         (rows,) = (one.evidence.rows for one in report.findings)
         last = {(row.problem, row.policy): row for row in rows}  # the largest budget of each
         shown = list(last.values())[:MOST_ROWS]
         tightrope.print_rows(shown)
-        name = report.findings[0].experiment.name
-        (table,) = (path for path in report.files if path.name == f"{name}.csv")
+        table = files[f"{report.findings[0].experiment.name}.csv"]
         print(f"{len(shown)} of {len(rows)} rows, at the largest budgets; all rows: {table}")
     else:
         titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
         print_lines(aligned(titles))
     if report.claims:
-        print_verdicts(report.claims)
+        print_verdicts(report.claims, files["claims.csv"])
