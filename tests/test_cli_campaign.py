@@ -168,11 +168,11 @@ def test_a_ticket_is_printed_whatever_happens_after_it(campaign, monkeypatch):
 
 def test_lines_for_people(campaign):
     line = campaign.good("ask", "--id", "mine", "--eligible", "opus")
-    assert line.startswith("mine: pull 'opus'; 1 is reserved, tell by 2")
+    assert line.startswith("mine: pull 'opus'; 1 is reserved, report by 2")
     assert campaign.good("tickets") == line
-    assert campaign.good("tell", "mine", *OUTCOME) == "mine: told; 9.5 of 10 is free\n"
+    assert campaign.good("tell", "mine", *OUTCOME) == "mine: reported; 9.5 of 10 is free\n"
     again = campaign.good("ask", "--id", "mine", "--eligible", "opus")
-    assert again == "mine: was 'opus', and is told\n"
+    assert again == "mine: 'opus', already reported\n"
     assert campaign.good("tickets") == "no ticket is in flight\n"
     assert campaign.json("tickets") == []
 
@@ -255,7 +255,7 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
     assert notes == ["their mistake"]
     (number,) = campaign.json("notes")
     assert campaign.good("notes") == f"{number}: their mistake\n"
-    assert campaign.good("notes", "--forget", number, 99) == "there is no note\n"
+    assert campaign.good("notes", "--forget", number, 99) == "the campaign has no notes\n"
     campaign.good("verify")
 
 
@@ -334,6 +334,18 @@ def test_expiry_and_release(world):
 # Looking.
 
 
+def test_a_limit_that_is_exceeded_is_red(campaign, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    campaign.good("tell", campaign.json("ask")["id"], *OUTCOME)
+    assert "\x1b[31m" not in campaign.good("status")
+    wrong = [word.replace("bad=0", "bad=1") for word in OUTCOME]
+    campaign.good("tell", campaign.json("ask")["id"], *wrong)
+    shown = campaign.good("status")
+    assert "\x1b[31mbad" in shown
+    assert "\x1b[31mdollars" not in shown
+
+
 def test_the_tables_of_a_campaign(campaign):
     ticket = campaign.json("ask", "--eligible", "opus")["id"]
     campaign.good("tell", ticket, *OUTCOME)
@@ -342,7 +354,7 @@ def test_the_tables_of_a_campaign(campaign):
     for words in (
         "november: open",
         "policy uniform-random, stop hard",
-        "2 tickets: 1 in flight, 1 told",
+        "2 tickets: 1 in flight, 1 reported",
         "0.05 per pull",
         "0.5 per unit of cost",
         "mean dollars",
@@ -695,7 +707,7 @@ def test_names_and_ids_may_begin_with_a_dash(world):
     assert world.shell("campaign", "create", *words, "--", world.store, "-n")[0] == 0
     assert world.shell("campaign", "ask", "--id=-x", "--", world.store, "-n")[0] == 0
     status, out, _ = world.shell("campaign", "tell", *OUTCOME, "--", world.store, "-n", "-x")
-    assert (status, out) == (0, "-x: told; 4.5 of 5 is free\n")
+    assert (status, out) == (0, "-x: reported; 4.5 of 5 is free\n")
 
 
 def commands_of(group, *path):

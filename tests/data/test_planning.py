@@ -272,7 +272,7 @@ def test_policies_that_break_the_limit_are_red_and_last(paper):
     names = ["lyoff:delta0=15 (knows the distributions)", "lyon (knows the smallest cost)"]
     assert reward.columns[0].texts == names * 2
     assert list(reward.columns[0].tones) == ["", "bad"] * 2
-    assert reward.notes == ["above a limit (red): lyon"]
+    assert reward.notes == ["breaks a limit (red): lyon"]
     assert list(limits.columns[2].tones) == ["good", "bad"] * 2
     assert headline(found)[0].startswith("With a budget of 200, lyoff:delta0=15 earns ")
     alone = plan(paper, "lyon", budgets=200, runs=60, fan=False)

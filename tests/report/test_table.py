@@ -127,7 +127,7 @@ def test_policies_that_break_the_limit_are_red_and_last():
     assert list(first.tones) == ["", "", "bad", "", "bad", "bad"]
     shown = next(column for column in columns(rows) if column.heading == "violation")
     assert list(shown.tones) == ["good", "", "bad", "good", "bad", "bad"]
-    assert footnotes(rows)[0] == "above a limit (red): always, sometimes, other"
+    assert footnotes(rows)[0] == "breaks a limit (red): always, sometimes, other"
 
 
 @pytest.mark.parametrize("colour", [True, False])
@@ -169,7 +169,7 @@ def test_what_is_not_known_is_left_open(one_run, infeasible):
 def test_a_missing_regret_is_explained(infeasible, one_limit):
     assert NO_REGRET in " ".join(printed(infeasible.rows()).split())
     assert NO_REGRET not in printed(one_limit.rows())
-    assert footnotes(infeasible.summary()) == ["above a limit (red): ucb-bwi", NO_REGRET]
+    assert footnotes(infeasible.summary()) == ["breaks a limit (red): ucb-bwi", NO_REGRET]
 
 
 def test_pulls_look_the_same_in_every_table(one_limit, one_run, infeasible):

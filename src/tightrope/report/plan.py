@@ -116,7 +116,10 @@ def _limits(plan: Plan) -> Table:
         if limits
         else "The"
     )
-    lead = f"{chance} number of pulls until the budget is spent."
+    red_means = (
+        " A policy is red if more than half of its runs end above a limit." if limits else ""
+    )
+    lead = f"{chance} number of pulls until the budget is spent.{red_means}"
     return _table(plan, columns, "Limits and the end" if limits else "The end", lead)
 
 

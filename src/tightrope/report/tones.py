@@ -54,4 +54,4 @@ def breaking(policies: Iterable[str], tones: Sequence[str]) -> list[str]:
     bad = [name for name, one in zip(policies, tones, strict=True) if one == "bad"]
     named = list(dict.fromkeys(bad))
     more = f" and {len(named) - MOST_NAMES} more" * (len(named) > MOST_NAMES)
-    return [f"above a limit (red): {', '.join(named[:MOST_NAMES])}{more}"] if named else []
+    return [f"breaks a limit (red): {', '.join(named[:MOST_NAMES])}{more}"] if named else []

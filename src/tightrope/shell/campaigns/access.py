@@ -139,5 +139,5 @@ def ticket_after(
     with opened(at) as campaign:
         act(campaign)
         ticket, status = campaign.ticket(id), campaign.status()
-    words = f"{ticket.id}: {what or ticket.state}; {tables.money_words(status)}"
+    words = f"{ticket.id}: {what or tables.ticket_state(ticket)}; {tables.money_words(status)}"
     return answer(at.json, ticket.table(), [words])

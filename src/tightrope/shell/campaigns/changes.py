@@ -126,7 +126,7 @@ def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True
         require_campaign(store, at.campaign)
         found = store.notes(at.campaign, forget)
     lines = [f"{number}: {text}" for number, text in found.items()]
-    return answer(at.json, found, lines or ["there is no note"])
+    return answer(at.json, found, lines or ["the campaign has no notes"])
 
 
 def change(

@@ -76,7 +76,7 @@ def _ticket_counts(status: Mapping[str, Any]) -> str:
     return ": ".join([counted(status["asked"], "ticket"), *filter(None, [", ".join(counts)])])
 
 
-COUNTS = {key: key.replace("_", " ") for key in ("in_flight", "told", "voided", "expired")}
+COUNTS = {"in_flight": "in flight", "told": "reported", "voided": "voided", "expired": "expired"}
 TROUBLES = {
     "quarantined": "reports in quarantine",
     "late": "reported after they had expired",
@@ -153,7 +153,7 @@ def print_why(why: Why) -> None:
 def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
     """Campaigns in a line each."""
     if not campaigns:
-        print("there is no campaign yet")
+        print("the store has no campaign yet")
         return
     rows, halted = [], []
     for one in campaigns:
@@ -193,10 +193,15 @@ def money_words(status: Mapping[str, Any]) -> str:
 def ticket_words(ticket: tightrope.Ticket) -> str:
     """A ticket in a line."""
     if ticket.state != "open":
-        return f"{ticket.id}: was {ticket.arm!r}, and is {ticket.state}"
+        return f"{ticket.id}: {ticket.arm!r}, already {ticket_state(ticket)}"
     held = f"{ticket.reserved:,g} is reserved" if ticket.reserved else "nothing is reserved"
     by = ticket.expires_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{ticket.id}: pull {ticket.arm!r}; {held}, tell by {by}"
+    return f"{ticket.id}: pull {ticket.arm!r}; {held}, report by {by}"
+
+
+def ticket_state(ticket: tightrope.Ticket) -> str:
+    """A ticket's state in words: those of ``COUNTS``."""
+    return COUNTS.get(ticket.state, ticket.state)
 
 
 # Lines of the log.

@@ -124,7 +124,7 @@ def ask(
     expire_after SECONDS: time to wait for the report; default the campaign's
     """
     if count is not None and id is not None:
-        raise InputError(f"--count {count}: must be left out beside --id")
+        raise InputError(f"--count {count}: must not come with --id")
     out = sys.stdout
     with opened(at) as campaign:
         arms = None if eligible is None else [arm_of(campaign, text) for text in eligible]
@@ -203,7 +203,9 @@ def amend(
     if (id is None) == (bill is None):
         raise InputError("amend: must have either a ticket's ID or --bill FILE.csv")
     if bill is not None and (cost is not None or penalty):
-        raise InputError("--bill: must come without --cost and --penalty, which it has in columns")
+        raise InputError(
+            "--bill: must not come with --cost or --penalty, which are columns of the file"
+        )
     if id is not None and cost is None and not penalty:
         raise InputError("amend: must have --cost or --penalty beside the ticket's ID")
     if id is not None:
@@ -294,7 +296,7 @@ def quarantine(
         raise InputError(f"quarantine {action}: must be followed by a report's NUMBER")
     given = cost is not None or reward is not None or penalty
     if action != "correct" and (given or id is not None):
-        raise InputError(f"quarantine {action}: takes no outcome; correct NUMBER does")
+        raise InputError(f"quarantine {action}: takes no outcome; quarantine correct NUMBER does")
     with opened(at) as campaign:
         if action == "correct" and number is not None:
             campaign.correct(number, cost, reward, penalty_of(penalty), id=id)
