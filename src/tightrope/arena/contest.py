@@ -335,7 +335,7 @@ def matches_of(
 
 
 def without_long_runs(matches: Sequence[Match]) -> tuple[list[Match], list[str]]:
-    """The matches but for those whose runs are very long, and a sentence on each place left out.
+    """The matches without very long runs, and a sentence on each place that is left out.
 
     With all of ours, `arena-cheap` at 10^4 would take half of the time.
     """

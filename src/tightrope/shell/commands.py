@@ -266,15 +266,15 @@ METAVARS: Mapping[Any, str] = {float: "X", int: "N"}
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Fills the paragraphs of a description, and leaves examples as they are."""
+    """Fills paragraphs, leaves examples as they are, and breaks no name at a hyphen."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith(EXAMPLES):
             return text
-        paragraphs = text.split("\n\n")
-        return "\n\n".join(
-            super(HelpFormatter, self)._fill_text(x, width, indent) for x in paragraphs
-        )
+        return "\n\n".join("\n".join(self._split_lines(x, width)) for x in text.split("\n\n"))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 EXAMPLES = "examples:\n"

@@ -50,7 +50,7 @@ class Recorded:
         if self.uniform and self.propensity is not None:
             raise InputError("--uniform: must not come with --propensity")
         if self.row is not None and (self.uniform or self.propensity is not None):
-            raise InputError("--row: must not come with --uniform or --propensity")
+            raise InputError("--row: a table has every arm's outcome; must have no propensities")
         if self.row is not None and (self.drop_missing or self.without):
             option = "--drop-missing" if self.drop_missing else "--without"
             raise InputError(f"{option}: must not come with --row; a table has no gaps")
