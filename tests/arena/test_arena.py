@@ -582,7 +582,7 @@ def test_the_summary_has_the_first_six_of_the_standings():
         assert panel.curves[0].x.tolist() == [100.0, 10_000.0]
     assert kept.curves[0].y.tolist() == [100.0, 100.0]
     assert [one.y[-1] for one in regret.curves] == sorted(one.y[-1] for one in regret.curves)
-    assert len(draw([kept, regret]).axes) == 2
+    assert len(draw([kept, regret], columns=2).axes) == 2
 
 
 def test_policies_at_one_budget_stand_side_by_side():

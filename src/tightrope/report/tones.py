@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tightrope.names import in_table
 from tightrope.statistics import Estimate
 
 __all__ = ["ORDER", "breaking", "estimate_tone", "limits_tone", "red", "tone", "worst"]
@@ -51,7 +52,7 @@ def red(tones: Iterable[str]) -> list[str]:
 
 def breaking(policies: Iterable[str], tones: Sequence[str]) -> list[str]:
     """A note that names the policies with a bad tone, if there are any."""
-    bad = [name for name, one in zip(policies, tones, strict=True) if one == "bad"]
+    bad = [in_table(name) for name, one in zip(policies, tones, strict=True) if one == "bad"]
     named = list(dict.fromkeys(bad))
     more = f" and {len(named) - MOST_NAMES} more" * (len(named) > MOST_NAMES)
     return [f"breaks a limit (red): {', '.join(named[:MOST_NAMES])}{more}"] if named else []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tightrope.names import in_text
 from tightrope.report.model import Column, Table, names, print_table, texts
 
 __all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
@@ -53,7 +54,7 @@ def print_verdicts(verdicts: Sequence[Verdict], file: object) -> None:
         print_table(Table(columns))
     counts = Counter(one.verdict for one in verdicts)
     told = "; ".join(f"{one}: {counts[one]}" for one in TONES if counts[one])
-    print(f"{len(verdicts)} claims of the paper ({told}): {file}")
+    print(in_text(f"{len(verdicts)} claims of the paper ({told}): {file}"))
 
 
 def _verdicts(heading: str, verdicts: Sequence[Verdict]) -> Column:

@@ -217,7 +217,9 @@ def _print_report(report: Reproduction) -> None:
         shown = list(last.values())[:MOST_ROWS]
         tightrope.print_rows(shown)
         table = files[f"{report.findings[0].experiment.name}.csv"]
-        print(f"{len(shown)} of {len(rows)} rows, at the largest budgets; all rows: {table}")
+        print_lines(
+            [f"{len(shown)} of {len(rows)} rows, at the largest budgets; all rows: {table}"]
+        )
     else:
         titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
         print_lines(aligned(titles))
