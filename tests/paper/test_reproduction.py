@@ -401,4 +401,3 @@ class TestAll:
         assert "stationary" in out
         last = f"5 of 10 rows, at the largest budgets; all rows: {tmp_path / 'other.csv'}"
         assert last in out.splitlines()
-        assert out.count("lyon:delta0=15") == 1

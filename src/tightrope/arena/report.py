@@ -45,7 +45,7 @@ SUMMARY_LEAD = (
 CHART_LEAD = (
     "Regret as a share of OPT(B); lower is better. Choose a problem, and the policies to show. A"
     " hollow point means that the policy is not shown to keep the limit there. Breaking the limit"
-    " pays, so such a regret may be negative. The axis is logarithmic beyond ±1 %. The dashed black"
+    " pays, so such a regret may be negative. The axis is logarithmic beyond ±1 %. The thin dashed"
     " line is C log B, the limit of learning: for large budgets no consistent policy that keeps the"
     " limit has a smaller regret."
 )

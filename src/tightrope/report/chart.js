@@ -25,7 +25,7 @@ const draw = () => {
       : Math.log(budget / budgets[0]) / Math.log(budgets.at(-1) / budgets[0]);
     return LEFT + 12 + part * (WIDTH - LEFT - RIGHT - 24);
   };
-  const heights = [-0.02, 0.03, ...visible.map((point) => point[2]), ...learning.map((point) => point[1])].map(bent);
+  const heights = [-0.02, 0.03, ...visible.map((point) => point[2])].map(bent);
   const margin = 0.06 * (Math.max(...heights) - Math.min(...heights));
   const low = Math.min(...heights) - margin, high = Math.max(...heights) + margin;
   const up = (share) => TOP + ((high - bent(share)) / (high - low)) * (HEIGHT - TOP - BOTTOM);
@@ -41,8 +41,9 @@ const draw = () => {
   svg.append(element("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, below));
   svg.append(element("text", { x: 14, y: HEIGHT / 2, transform: `rotate(-90 14 ${HEIGHT / 2})`, "text-anchor": "middle" }, "regret / OPT(B)"));
   const path = (some) => some.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
-  if (!alone && learning.length) {
-    const line = learning.map(([budget, share]) => [across(0, budget), up(share)]);
+  if (!alone) {
+    const seen = learning.filter(([, share]) => bent(share) <= high);
+    const line = seen.map(([budget, share]) => [across(0, budget), up(share)]);
     svg.append(element("path", { d: path(line), class: "learning" }));
   }
   for (const at of shown) {

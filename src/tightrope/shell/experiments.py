@@ -213,7 +213,8 @@ def _print_report(report: Reproduction) -> None:
     files = {path.name: path for path in report.files}
     if len(report.findings) == 1:
         (rows,) = (one.evidence.rows for one in report.findings)
-        last = {(row.problem, row.policy): row for row in rows}  # the largest budget of each
+        by_budget = sorted(rows, key=lambda row: row.budget)
+        last = {(row.problem, row.policy): row for row in by_budget}
         shown = list(last.values())[:MOST_ROWS]
         tightrope.print_rows(shown)
         table = files[f"{report.findings[0].experiment.name}.csv"]
