@@ -75,7 +75,7 @@ def test_without_rows_it_is_the_usual_standard_error(paper):
     usual = simulate(paper, LyOn(), budgets=[50, 100], runs=300, seed=4).rows()
     assert found.draws == 0
     assert found.notes == [
-        "The arms have distributions, not rows: all errors come from the simulation."
+        "The arms have distributions, not rows: the errors are those of the simulation."
     ]
     for row, other in zip(found.rows, usual, strict=True):
         pairs = [(row.reward_rate, other.reward_rate), (row.violation[0], other.violation[0])]

@@ -202,12 +202,9 @@ def test_a_logs_plan_includes_what_it_leaves_open(paper):
     assert found.worth[0].optimum.log > 0.0 == alone.worth[0].optimum.log
     assert found.worth[0].limits[0].multiplier.log > 0.0
     assert found.notes[0] == (
-        "The part of the log comes from 40 draws of the Bayesian bootstrap over rows."
+        "The log's part of the errors is from 40 draws of the Bayesian bootstrap over rows."
     )
-    assert (
-        alone.notes[0]
-        == "The log is taken as the truth (no draws): all errors come from the simulation."
-    )
+    assert alone.notes[0] == "No draws were requested: the errors are those of the simulation."
 
 
 # --- the page and the shell -------------------------------------------------------------------
@@ -312,7 +309,9 @@ def test_promises_need_a_limit_that_can_move():
         plan(many, LYON, budgets=9, promise=0.1)
     hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="cannot be promised anew, because it ends the run"):
+    with pytest.raises(
+        InputError, match="cannot be changed for a promise, because it ends the run"
+    ):
         plan(hard, LYON, budgets=9, promise=0.1)
 
 
