@@ -44,16 +44,15 @@ def summary_panels(rows: Sequence[ArenaRow], budget: float) -> list[Panel]:
     axis: dict[str, Any] = {"x_label": BUDGET, "x_log": True, "x_ticks": 5 if wide else None}
     if len(budgets) == 1:
         axis = {"x_label": "", "x_names": labels}
-    kept, regret = (
-        curves(lambda one: 100.0 * one.keeps / one.problems),
-        curves(lambda one: one.regret_share),
-    )
-    title, y_label = "Problems on which the limit is kept", "% of the problems"
+    kept = curves(lambda one: 100.0 * one.keeps / one.problems)
+    regret = curves(lambda one: one.regret_share)
+    shares = [float(y) for one in regret for y in one.y]
+    ends = min([-0.2 * STRAIGHT, *shares]), max([3.0 * STRAIGHT, *shares])
+    first, second = "Problems on which the limit is kept", "Median regret where it is kept"
+    room: dict[str, Any] = {"y_share": STRAIGHT, "y_limits": (1.4 * ends[0], 1.4 * ends[1])}
     return [
-        Panel(title, y_label, kept, y_limits=(0.0, 103.0), **axis),
-        Panel(
-            "Median regret where it is kept", "regret / OPT(B)", regret, y_share=STRAIGHT, **axis
-        ),
+        Panel(first, "% of the problems", kept, y_limits=(0.0, 103.0), **axis),
+        Panel(second, "regret / OPT(B)", regret, **room, **axis),
     ]
 
 

@@ -3,7 +3,7 @@
 const chart = JSON.parse(document.getElementById("chart-data").textContent);
 const place = document.getElementById("chart"), problem = document.getElementById("chart-problem");
 const boxes = [...document.querySelectorAll("#chart-policies input")];
-const WIDTH = 760, HEIGHT = 380, LEFT = 70, RIGHT = 16, TOP = 12, BOTTOM = 46, STRAIGHT = 0.01;
+const HEIGHT = 380, LEFT = 70, RIGHT = 16, TOP = 12, BOTTOM = 46, STRAIGHT = 0.01;
 
 const element = (name, attributes, text) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -15,6 +15,7 @@ const bent = (share) => Math.sign(share) * Math.log10(1 + Math.abs(share) / STRA
 const percent = (share) => `${(100 * share).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
 
 const draw = () => {
+  const WIDTH = Math.max(300, Math.min(760, place.clientWidth - 24));
   const { points, learning } = chart.problems[problem.value];
   const shown = boxes.map((box, at) => (box.checked ? at : -1)).filter((at) => at >= 0);
   const visible = points.filter(([policy]) => shown.includes(policy));
@@ -60,5 +61,6 @@ const draw = () => {
   place.replaceChildren(svg);
 };
 for (const one of [problem, ...boxes]) one.addEventListener("change", draw);
+window.addEventListener("resize", draw);
 document.getElementById("problem").hidden = false;
 draw();
