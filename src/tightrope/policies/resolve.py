@@ -71,7 +71,7 @@ __all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
-# Chosen by measurement over many problems; docs/resolve-algorithm.md has the comparisons.
+# Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.
 CALM = 1.0  # deviations from too late, without a requested risk
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random

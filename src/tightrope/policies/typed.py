@@ -34,9 +34,8 @@ from tightrope.policies.parts.beliefs import (
     draw_for_one,
     mean_of,
 )
-from tightrope.policies.parts.pooling import ARMS, Pool, learn_row, pool_all, share_of
+from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all, share_of
 from tightrope.policies.parts.rescue import (
-    LOST,
     Outlook,
     be_hopeful,
     cost_ahead,
@@ -48,10 +47,8 @@ from tightrope.policies.parts.rescue import (
     safe_rate,
     size_of,
     skewness,
-    take_care,
 )
 from tightrope.policies.resolve import (
-    CALM,
     LEAST_LIMIT,
     LEFT,
     LOOKS,
@@ -71,8 +68,11 @@ STEPS = 1  # halvings of the interval that a price is in; two prices are mixed i
 WIDTH = 1.5  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
 TAIL = 1.4  # times an arm's usual penalty, over all types: types have larger ones
-RATE, NOISE, UNSURE, LARGEST = range(4)  # of the safest arms: an ``Outlook``, and the usual size
-OUTLOOK = 4
+HOPED = 0.1  # of what is left of an allowance: the largest penalty of a row that is hoped for
+SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
+# Of the safest arms: an ``Outlook``, the usual size, and what is above the limit, relative to it.
+RATE, NOISE, UNSURE, LARGEST, EXCESS = range(5)
+OUTLOOK = 5
 
 
 class TypedScratch(NamedTuple):
@@ -80,7 +80,7 @@ class TypedScratch(NamedTuple):
 
     budget: Annotated[Array, 1]  # at the start
     promised: Annotated[Array, "M"]  # the penalty rates to keep
-    outlook: Annotated[Array, "M", 4]  # see above
+    outlook: Annotated[Array, "M", 5]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
     mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
@@ -95,7 +95,7 @@ class TypedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = TypedScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool")
-    carried: ClassVar[tuple[str, ...]] = ("price",)
+    carried: ClassVar[tuple[str, ...]] = ("price", "pool.weights")
 
     def for_task(self, known: Known) -> Policy:
         """Itself."""
@@ -148,7 +148,7 @@ class TypedResolve(Resolve):
             draw_for_many(constants, state, arms, words[0], noise)
         standing = _promise(constants, state, scratch, count)
         if standing < 0.0:
-            return _least(constants, state, scratch, kind, count, noise, standing)
+            return _least(constants, state, scratch, kind, count)
         _find_prices(constants, state, scratch, count, words)
         row = _best(scratch, kind, count, len(state.limits))
         if not _bearable(constants, state, scratch, row):
@@ -193,13 +193,27 @@ def _promise(constants: Constants, state: State, scratch: TypedScratch, count: i
     standing, ahead = math.inf, cost_ahead(state, arms)
     for m in range(limited):
         _look_ahead(state, scratch, m, ahead, count)
+        if limited > 1:  # the weights tend to those of the limits that are hardest to keep
+            scratch.pool.weights[m] *= math.exp(SHIFT * scratch.outlook[OUTLOOK * m + EXCESS])
         reserve = skewness(constants, scratch.outlook[OUTLOOK * m + LARGEST])
         reserve += pending(constants, state, arms, m)
         outlook = _outlook(scratch, m)
         safe = safe_rate(constants, outlook, reserve, state.remaining[1 + m], ahead)
         scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
         standing = min(standing, safe)
+    if limited > 1:
+        _normalise(scratch.pool.weights)
     return standing
+
+
+def _normalise(weights: Array) -> None:
+    """Weights that add up to 1, none of them far below the others."""
+    total = 0.0
+    for m in range(len(weights)):
+        weights[m] = max(weights[m], LEAST_WEIGHT)
+        total += weights[m]
+    for m in range(len(weights)):
+        weights[m] /= total
 
 
 def _outlook(scratch: TypedScratch, m: int) -> Outlook:
@@ -211,7 +225,7 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
     """What the safest arms of all types do to limit m: the variance between types is noise."""
     arms, pool, limited = scratch.arms, scratch.pool, len(state.limits)
     requests, types = pool.requests[0], len(arms.cost) // count
-    cost = penalty = square = noise = unsure = mixed = large = 0.0
+    cost = penalty = square = noise = unsure = mixed = large = above = 0.0
     for kind in range(types):
         if pool.seen[kind * count] > 0.0 or requests == 0.0:
             row, share = int(scratch.pool.safest[kind * count]), share_of(pool, kind, count)
@@ -225,12 +239,15 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
             known = known_cost(arms.more[MORE * at + KNOWN], ahead * share, count)
             unsure += paid * paid * arms.spread[at] / known
             large = max(large, arms.more[MORE * at + SIZE])
+            if limited > 1:
+                above += share * excess_over(state, arms, row, m, arms.rate[at])
     rate, first = penalty / cost, OUTLOOK * m
     between = max(square - 2.0 * rate * mixed + rate * rate * cost, 0.0)
     scratch.outlook[first + RATE] = rate
     scratch.outlook[first + NOISE] = (noise + between) / cost
     scratch.outlook[first + UNSURE] = (unsure + between / (requests + 1.0)) / (cost * cost)
     scratch.outlook[first + LARGEST] = large
+    scratch.outlook[first + EXCESS] = min(max(above, -1.0), 1.0)
 
 
 def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: int) -> bool:
@@ -248,31 +265,22 @@ def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: in
     return True
 
 
-def _least(
-    constants: Constants,
-    state: State,
-    scratch: TypedScratch,
-    kind: int,
-    count: int,
-    noise: float,
-    standing: float,
-) -> int:
-    """Where it is late, the safest row; where it is too late, that with the least penalties.
+def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int) -> int:
+    """Where it is late: the row with the least hopeful penalties.
 
-    These are hopeful ones if a risk is asked for.
+    A row of which one large penalty could take much of what is left is not hoped for.
     """
-    arms, limited, found, least = scratch.arms, len(state.limits), kind * count, math.inf
-    if constants[0] > CALM:
-        if standing > LOST:
-            return int(scratch.pool.safest[kind * count])
-        be_hopeful(arms, cost_ahead(state, arms), limited)
-    else:
-        take_care(arms.penalty, arms.cautious, 1.0 - noise)
+    arms, limited = scratch.arms, len(state.limits)
+    found, least = int(scratch.pool.safest[kind * count]), math.inf
+    be_hopeful(arms, cost_ahead(state, arms), limited)
     for row in range(kind * count, (kind + 1) * count):
-        above = 0.0
+        above, fits = -math.inf, True
         for m in range(limited):
-            above = max(above, arms.penalty[row * limited + m] / state.limits[m])
-        if above < least:
+            above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
+            large = large_penalty(constants, TAIL * size_of(state, arms, row, m))
+            if state.remaining[1 + m] > 0.0 and large > HOPED * state.remaining[1 + m]:
+                fits = False
+        if above < least and fits:
             found, least = row, above
     return found
 

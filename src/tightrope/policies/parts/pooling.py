@@ -30,7 +30,7 @@ from tightrope.policies.parts.beliefs import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["ARMS", "Pool", "learn_row", "pool_all", "share_of"]
+__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all", "share_of"]
 
 ARMS = 3  # the place of K in the policy's constants
 
@@ -57,6 +57,7 @@ class Pool(NamedTuple):
     seen: Annotated[Array, "K"]  # requests of the row's type
     safest: Annotated[Array, "K"]  # the safest row of the row's type
     requests: Annotated[Array, 1]  # of all types
+    weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
 
 
 def share_of(pool: Pool, kind: int, arms: int) -> float:
@@ -69,6 +70,9 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None
     """Compute all that is believed, from the totals of the state."""
     count, channels = int(constants[ARMS]), len(state.remaining) + 1
     types = len(state.pulls) // count
+    for m in range(len(state.limits)):
+        if pool.weights[m] == 0.0:
+            pool.weights[m] = 1.0 / len(state.limits)
     for kind in range(types):
         _count_type(state, pool, kind, count)
         if pool.factor[kind * count * channels] == 0.0:
@@ -112,14 +116,23 @@ def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: i
         _find_safest(state, arms, pool, steps % types, count)
 
 
+def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
+    """By how much a row's net penalty rate exceeds limit m, over what the limit allows a pull."""
+    cost, base = mean_of(arms.cost_scale[row]), state.bases[m]
+    per_pull = cost if base == 0.0 else base
+    if base < 0.0:
+        per_pull = max(-base * mean_of(arms.reward_scale[row]), LEAST)
+    return (rate - state.limits[m]) * cost / (state.limits[m] * per_pull)  # type: ignore[no-any-return]
+
+
 def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int) -> None:
-    """The row of a type whose cautious penalties are least, each relative to its limit."""
+    """The row of a type whose cautious penalties, relative to their limits, are least together."""
     limited, found, least = len(state.limits), kind * count, math.inf
     for row in range(kind * count, (kind + 1) * count):
         above = 0.0
         for m in range(limited):
-            above += arms.cautious[row * limited + m] / state.limits[m] - 1.0
-        above *= mean_of(arms.cost_scale[row])
+            rate = arms.cautious[row * limited + m]
+            above += pool.weights[m] * excess_over(state, arms, row, m, rate)
         if above < least:
             found, least = row, above
     for row in range(kind * count, (kind + 1) * count):
@@ -179,13 +192,13 @@ def _find_leans(
     state: State, pool: Pool, channel: int, count: int, types: int, channels: int
 ) -> None:
     """How many pulls a_k f_x is worth in a row, and 1 in a type's factor, by moments."""
-    apart = pulls = rows = arms_seen = types_seen = 0.0
+    apart = rows = arms_seen = types_seen = 0.0
     noise = total = 0.0  # of V / a_k, over all pulls
     for arm in range(count):
         mean, within = _mean_of_arm(pool, arm * channels + channel), 0.0
         within = _within(state, pool, arm, channel, count, types, channels)
         if mean > 0.0 and within > 0.0:
-            each, n_arm = 0.0, pool.pulls[arm]
+            n_arm = pool.pulls[arm]
             for kind in range(types):
                 row = kind * count + arm
                 n = state.pulls[row]
@@ -193,20 +206,21 @@ def _find_leans(
                     at = row * channels + channel
                     away = state.totals[at] / n - mean * pool.factor[at]
                     apart += n * away * away / within
-                    each += n * n
                     rows += 1.0
             arms_seen += 1.0
-            pulls += n_arm - each / n_arm
             noise += n_arm * within / (mean * mean)
             total += n_arm
     common = each_type = 0.0
+    pulls = 0.0  # of other arms than the one that a type has most of
     for kind in range(types):
-        n = ratios = 0.0
+        n = ratios = most = 0.0
         for arm in range(count):
+            most = max(most, state.pulls[kind * count + arm])
             mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
             if mean > 0.0:
                 n += state.pulls[row]
                 ratios += state.totals[row * channels + channel] / mean
+        pulls += max(n - most, 0.0)
         if n > 0.0:
             common += n * (ratios / n - 1.0) * (ratios / n - 1.0)
             each_type += n * n
@@ -286,12 +300,12 @@ def _mean_of_row(
     there = (state.squares[at] + tau * second) / weight
     lean = tau / weight
     variance = max(there - here * here, LEAST * size * size)
-    unsure = OWN * variance / (weight + 1.0)
-    unsure += lean * lean * max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
-    if channel >= 2:
-        unsure *= PENALTY
-    scale, width = shape_of(variance / unsure - 1.0, here, there, size)
-    return scale, width, size, variance / unsure
+    ours = variance / (weight + 1.0)
+    arms_part = max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
+    arms_part *= lean * lean
+    drawn = (OWN * ours + arms_part) * (PENALTY if channel >= 2 else 1.0)
+    scale, width = shape_of(variance / drawn - 1.0, here, there, size)
+    return scale, width, size, variance / (ours + arms_part)
 
 
 def _believe_penalty(
