@@ -40,8 +40,9 @@ from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
     from tightrope.service.app import App
+    from tightrope.service.desk import Service
 
-__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change"]
+__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change", "made_campaign"]
 
 MOST_EVENTS = 10_000  # of one answer
 MOST_BYTES = 16 << 20  # of the events of one answer; the last one may go beyond
@@ -216,7 +217,8 @@ async def create(asked: CampaignCall) -> Answer:
     """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
     from tightrope.live.creation import notices_of
 
-    task = await asked.app.service.read(_made, asked)
+    service, who = asked.app.service, asked.grant.name
+    task = await service.read(made_campaign, service, asked.name, who, asked.body)
     if task is None:
         return await answer_status(asked)
     settings, controller = await asked.look(lambda core: (core.settings, core.controller))
@@ -225,19 +227,19 @@ async def create(asked: CampaignCall) -> Answer:
     return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
 
 
-def _made(asked: CampaignCall) -> Task | None:
+def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaign) -> Task | None:
     """Create a campaign, or see that the one of this name agrees; the task of a new one."""
     from tightrope.live import open_campaign
     from tightrope.problem.meaning import require_binding
 
-    service, given = asked.app.service, msgspec.structs.asdict(asked.body)
+    given = msgspec.structs.asdict(wanted)
     require_installed(given["policy"])
     task = Task.from_table(given.pop("task"))
-    new = asked.name not in service.names()
+    new = name not in service.names()
     if new:
         require_binding(task, task.limit_names)
     try:
-        open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
+        open_campaign(service.store, name, task=task, who=who, **given)
     except HaltedError:
         raise
     except InputError as error:

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
+from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
 from tightrope.live.stores import Store, open_store
@@ -364,6 +365,16 @@ class Service:
             look.close()
             raise TimeoutError("the service has ended") from None
         return waiter.result(seconds)
+
+    def opening(self, name: str) -> tuple[str, int, int]:
+        """What is done to open a campaign, and how many events were followed, of how many."""
+        found = self._committers.get(name)
+        followed = None if found is None or found.campaign is None else found.campaign.followed
+        if followed is None:
+            return "its last snapshot and its policy are loaded", 0, 0
+        head = self.store.head(name)
+        compiled = " while its policy is compiled" if Background.running else ""
+        return f"its log is read{compiled}", followed, head[0] if head else 0
 
     def names(self) -> list[str]:
         """The campaigns of the store."""

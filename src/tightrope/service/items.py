@@ -89,7 +89,7 @@ class ReportRequest(RequestItem):
         Form(
             "tell",
             "Report a ticket",
-            "A ticket that expired was charged in full. What is told now corrects that, once.",
+            "A ticket that expired was charged in full. This report corrects the charge, once.",
             "Report",
             "The report was taken.",
             roles=("report",),
@@ -120,17 +120,18 @@ class Void(RequestItem):
 
 
 class Amendment(RequestItem):
-    """Other money for a ticket that was told."""
+    """Another cost or other penalties for a ticket that was reported."""
 
     path = "amendments"
-    summary = "Other money for a ticket that was told"
+    summary = "Another cost or other penalties for a ticket that was reported"
     roles = ("report",)
     state = "told"
     forms = (
         Form(
             "amend",
             "Amend a ticket",
-            "Other money for a ticket that was told, from a bill. What was learned from it stays.",
+            "Corrects the cost or the penalties of a reported ticket, from a bill. The budget changes;"
+            " what the policy learned from the report does not.",
             "Amend",
             "The ticket was amended.",
             some_of=("cost", "penalty"),

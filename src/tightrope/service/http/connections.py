@@ -37,6 +37,7 @@ __all__ = ["HttpConnection"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FOREVER = float("inf")
+LINGER = 2.0  # seconds in which a client whose request was refused may go on sending
 HIGH_WATER = 1 << 18  # bytes of answers that a client has not read, before more are made
 
 
@@ -81,7 +82,8 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self.deadline = FOREVER
+        if not self._ended:
+            self.deadline = FOREVER
         if self._writable is not None:
             self._writable.set()
             self._writable = None
@@ -150,11 +152,28 @@ class HttpConnection(asyncio.Protocol):
             self._next()
 
     def _refuse(self, error: RefusalError) -> None:
-        """Answer what cannot be read on with, and close."""
-        self._busy = HttpRequest(b"", b"", [], b"", False, "1.1")
-        self._answered(refusal_of(error))
+        """Answer a request that cannot be read further, and close."""
+        self._busy = None
+        if not self._closed:
+            self._transport.write(written(refusal_of(error), keep=False))
+            self._linger()
         if error.status >= 500:
             self._server.failed(b"", b"", error.status, error)
+
+    def _linger(self) -> None:
+        """Close this side, and discard input until the client closes its own or takes too long.
+
+        A socket that is closed with unread input sends a reset, which can destroy an answer that
+        the client has not read yet. A TLS connection cannot be closed on one side.
+        """
+        if self._server.ending or not self._transport.can_write_eof():
+            self._close()
+            return
+        self._ended, self.deadline = True, time.monotonic() + LINGER
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self._transport.write_eof()
 
     def _close(self) -> None:
         self._ended = True
