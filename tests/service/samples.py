@@ -179,7 +179,7 @@ def crowd(store: MemoryStore, clock: SimulatedClock) -> None:
     )
     for part in range(30):
         clock.at += 60
-        told(changing, luck, 30, small, 1.0 if part < 20 else 8.0)
+        told(changing, luck, 30, small, 1.0 if part < 20 else 20.0)
 
     total = Task(list(small), {"bad": Limit(total=4)}, Scales(cost=1.0))
     broken = open_campaign(store, "broken", task=total, budget=100.0, policy=UniformRandom())

@@ -130,8 +130,8 @@ class Amendment(RequestItem):
         Form(
             "amend",
             "Amend a ticket",
-            "Corrects the cost or the penalties of a reported ticket, from a bill. The budget changes;"
-            " what the policy learned from the report does not.",
+            "Corrects the cost or the penalties of a reported ticket, as from a bill. The budget"
+            " changes; what the policy learned from the report does not.",
             "Amend",
             "The ticket was amended.",
             some_of=("cost", "penalty"),

@@ -152,7 +152,7 @@ def _limit_fields(view: View, known: Mapping[str, Any], how: FieldInput) -> list
     fields = []
     for m, name in enumerate(view.task.limit_names):
         words, place = RateWords(view.task, m), f"limit-{m}"
-        label = f"{name} ({words.bound} {words.per or 'of pulls'})"
+        label = f"{name}, {words.bound} ({words.per or 'share of pulls'})"
         fields.append(FormField(place, label, known.get(place, words.now), hint=how.hint))
     return fields
 

@@ -99,7 +99,7 @@ def best_arm(view: View) -> BestArm:
     """The arm with the largest share of the best mixture, and its shares."""
     mixture = best_of(view)
     if mixture is None:
-        return BestArm(NOTHING, best_text(view))
+        return BestArm("none" if view.status["told"] else NOTHING, best_text(view))
     k = ranking(view)[0]
     recent = percent(_recent(view)[k])
     only = mixture[1][k] >= 1.0 - LEAST_SHARE

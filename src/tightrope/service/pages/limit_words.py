@@ -18,6 +18,7 @@ SURE = 0.05  # a chance of breaking a limit that is taken for small
 NEAR = 0.02  # above a limit, of it, where a policy that uses all of it may be at any time
 TONES = ("bad", "warn", "open", "good", "quiet")  # the worst first
 NO_BOUND = "no bound yet"
+EARLY = 30  # reports before which the rate says little, and an estimate is mostly its prior
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,15 @@ def chance_words(one: LimitOutlook, forward: int) -> str:
 
 def estimated(share: float, forward: int) -> str:
     """The share of forward runs that end above a limit; none of n is below 3 / n (95 %)."""
-    return f"below {percent(min(3.0 / forward, 1.0))}" if not share else f"about {percent(share)}"
+    least = min(3.0 / forward, 1.0)
+    if share in (0.0, 1.0):
+        return f"below {percent(least)}" if not share else f"above {percent(1.0 - least)}"
+    return f"about {percent(share)}"
 
 
-def limit_standing(one: LimitOutlook, words: RateWords, over: bool, forward: int) -> Badge:
-    """Whether a limit is kept, in a word or two, and how sure that is.
-
-    ``over``: nothing more is decided. ``forward``: of how many runs the estimate is.
-    """
+def limit_standing(view: View, one: LimitOutlook, words: RateWords) -> Badge:
+    """Whether a limit is kept, in a word or two, and how sure that is."""
+    over, forward = is_over(view), view.outlook.forward
     above = one.rate is not None and one.rate > one.limit
     total = words.kind.total is not None
     text = f"{words.against(one.rate)}{', projected' * (total and not over)}."
@@ -68,14 +70,19 @@ def limit_standing(one: LimitOutlook, words: RateWords, over: bool, forward: int
         return Badge("open", "No reports yet", f"{words.name}: {words.allowed}.")
     if over:
         return Badge("good", "Within the limit", text)
+    if view.status["told"] < EARLY and not one.promised:
+        more = f"Chances are shown after {EARLY} reports."
+        return Badge("open", "Too early to tell", f"{text} {more}")
     return _running(one, f"{text} {chance_words(one, forward)}".strip(), above)
 
 
 def _running(one: LimitOutlook, text: str, above: bool) -> Badge:
     """The standing of a limit that can still be kept or broken."""
+    if one.promised:
+        return Badge("good", "Within the promise" if above else "Within the limit", text)
     if above and one.rate is not None and one.rate > one.limit * (1.0 + NEAR):
-        return Badge("warn", "Above the limit", text)
-    likely = 0.0 if one.estimate is None or one.promised else one.estimate
+        return Badge("warn", "Above the limit so far", text)
+    likely = one.estimate or 0.0
     if likely > 0.5:
         return Badge("warn", "Likely to end above the limit", text)
     word = "At the limit" if above else "Within the limit"
@@ -86,12 +93,12 @@ class LimitFacts:
     """One limit, as text."""
 
     def __init__(self, view: View, m: int, one: LimitOutlook, unit: str = "") -> None:
-        task, outlook = view.task, view.outlook
+        task = view.task
         totals = Totals([view.points[-1]], task.arm_count)
         low, high = (float(bound[0]) for bound in rate_band(task, totals, m))
         self.words = words = RateWords(task, m, unit)
         self.index, self.name, self.limit = m, one.name, words.allowed
-        self.standing = limit_standing(one, words, is_over(view), outlook.forward)
+        self.standing = limit_standing(view, one, words)
         self.running = float(totals.rate(task, m)[0])
         self.rate = words(self.running)
         self.band = f"{words(low)} to {words(high)}"
@@ -101,8 +108,10 @@ class LimitFacts:
 
     def _expected(self, view: View, one: LimitOutlook) -> tuple[str, str]:
         """The rate at the end with its interval, and the chance of ending above the limit."""
-        if is_over(view) or one.estimate is None or one.expected is None:
-            return ("", "") if is_over(view) else (self.words(one.rate), "")
+        if is_over(view) or view.status["told"] < EARLY:
+            return "", ""
+        if one.estimate is None or one.expected is None:
+            return self.words(one.rate), ""
         low, middle, high = map(self.words, one.expected)
         text = middle if low == high else f"{middle} ({low} to {high})"
         return text, estimated(one.estimate, view.outlook.forward)

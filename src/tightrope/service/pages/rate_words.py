@@ -21,9 +21,9 @@ class RateWords:
         self.name, self.kind, self._unit = task.limit_names[m], task.limit_kinds[m], unit
         limit = float(task.limit_values[m])
         grows = self.name in cast(Named[float], task.scales.grow)
-        per_pull = self.kind.unit.channel == "pull" and self.kind.of is None and not grows
-        one_each = per_pull and task.scales.penalties[m] == 1.0
-        self.is_share = isinstance(self.kind, Share) or one_each
+        unit_of, own = self.kind.unit, self.kind.of is None and not grows
+        each = unit_of.channel == "pull" and unit_of.size == task.scales.penalties[m] == 1.0
+        self.is_share = isinstance(self.kind, Share) or (own and each)
         self.is_money = self.kind.of == "cost" and not self.is_share
         self._digits = max(1, -floor(log10(limit)) - 1) if 0.0 < limit < 1.0 else 1
         self._money = Money(limit, unit)
@@ -39,7 +39,7 @@ class RateWords:
             return number(None)
         if self.is_share:
             return percent(min(rate, 1.0), self._digits)
-        return self._money(rate) if self.is_money else number(rate)
+        return self._money(rate) if self.is_money else number(rate, 3)
 
     @property
     def per(self) -> str:

@@ -10,7 +10,7 @@ from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_ove
 
 __all__ = ["alerts_of", "promise_of", "risk_words", "state_of"]
 
-MOST_NAMED = 3  # limits of a headline
+MOST_NAMED = 3  # limits of a headline, arms of a banner
 WHY_PAUSED = {
     "overrun": "A report or an amendment was above what was reserved for its ticket. Look at it"
     " below, then resume.",
@@ -106,12 +106,11 @@ def _halts(view: View) -> list[Badge]:
 
 def _changes(view: View) -> list[Badge]:
     """Arms that changed, and declarations that turned out wrong."""
-    found = []
-    for arm, at in view.outlook.changed:
-        text = (
-            f"{arm} behaves differently since pull {count(at)}."
-            " The policy has dropped what it learned of it before."
-        )
+    found, changed = list[Badge](), view.outlook.changed
+    if changed:
+        named = [f"{arm} behaves differently since pull {count(at)}" for arm, at in changed]
+        more = f" and {len(named) - MOST_NAMED} more arms" if len(named) > MOST_NAMED else ""
+        text = f"{'; '.join(named[:MOST_NAMED])}{more}. The policy has dropped older outcomes."
         found.append(Badge("warn", "Change detected", text))
     for one in view.outlook.refuted:
         found.append(Badge("warn", "A declaration is wrong", f"{one[:1].upper()}{one[1:]}."))
