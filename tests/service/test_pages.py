@@ -22,7 +22,6 @@ from tightrope.live.stores import open_store
 from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import UniformRandom
-from tightrope.service.desk import Service
 from tightrope.service.keys import KeyRing, made_key, write_keys
 
 pytestmark = pytest.mark.xdist_group("pages")
@@ -103,21 +102,23 @@ def test_a_page_does_not_wait_for_a_campaign_that_takes_long_to_open(small, monk
 
 def test_opening_says_what_is_done_and_how_far(small, monkeypatch):
     url, store, _ = small
-    monkeypatch.setattr(Service, "opening", lambda self, name: ("its log is read", 1200, 5000))
     task = Task(["a", "b"], {"bad": Limit(0.3)})
-    open_campaign(store, "slow", task=task, budget=50, policy=UniformRandom())
-    stop, saved = threading.Event(), store.saved
+    slow = open_campaign(store, "slow", task=task, budget=50, policy=UniformRandom())
+    pull(slow, random.Random(1), 20)
+    stop, read = threading.Event(), store.read
 
-    def waiting(name, upto=None):
-        if name == "slow":
+    def waiting(name, after=0, *more, **named):
+        if name == "slow" and after >= 1:  # the campaign's first event can be read
             assert stop.wait(30)
-        return saved(name, upto)
+        return read(name, after, *more, **named)
 
-    monkeypatch.setattr(store, "saved", waiting)
-    page = get(url + "/campaigns/slow").text
-    assert "its log is read: 1,200 of 5,000 events" in page
-    assert '<progress aria-label="Events read" value="1200" max="5000">' in page
-    assert "its log is read: 1,200 of 5,000 events" in get(url + "/").text
+    monkeypatch.setattr(store, "read", waiting)
+    until, wanted = time.monotonic() + 20, "its log is read"
+    while wanted not in (page := get(url + "/campaigns/slow").text):
+        assert time.monotonic() < until, page
+    assert re.search(r"its log is read[a-z ]*: 1 of 41 events, [\d.]+ s so far", page)
+    assert '<progress aria-label="Events read" value="1" max="41">' in page
+    assert "of 41 events" in get(url + "/").text
     stop.set()
     opened_all(url, store)
 

@@ -284,12 +284,6 @@ class Campaign(TurnTaker):
 
         return act
 
-    @property
-    def followed(self) -> int | None:
-        """The last event that was followed here; None while the last snapshot is loaded."""
-        core = self._follower.core
-        return None if core is None else core.ledger.seq
-
     def refreshed(self) -> Core:
         """The state after all events that are committed now."""
         with self._desk:

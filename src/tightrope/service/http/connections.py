@@ -37,7 +37,7 @@ __all__ = ["HttpConnection"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FOREVER = float("inf")
-LINGER = 2.0  # seconds in which a client whose request was refused may go on sending
+LINGER, MOST_DISCARDED = 2.0, 1 << 20  # seconds and bytes that may come after a refused request
 HIGH_WATER = 1 << 18  # bytes of answers that a client has not read, before more are made
 
 
@@ -51,6 +51,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._busy: HttpRequest | None = None  # the request that is answered
         self._paused = self._closed = self._ended = self._in_next = False
+        self._discarded = 0  # bytes that came after a refused request
         self._time = 0.0  # that is allowed for what is waited for: a request, or its first byte
         self.deadline = FOREVER
         self._writable: asyncio.Event | None = None
@@ -93,6 +94,9 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what has come, unless a request is being answered."""
         if self._ended:
+            self._discarded += len(data)
+            if self._discarded > MOST_DISCARDED:
+                self._transport.abort()
             return
         self._reader.feed(data)
         if self._busy is None and self._writable is None:
@@ -161,7 +165,7 @@ class HttpConnection(asyncio.Protocol):
             self._server.failed(b"", b"", error.status, error)
 
     def _linger(self) -> None:
-        """Close this side, and discard input until the client closes its own or takes too long.
+        """Close this side, and discard input until the client closes its own or sends too much.
 
         A socket that is closed with unread input sends a reset, which can destroy an answer that
         the client has not read yet. A TLS connection cannot be closed on one side.
