@@ -113,6 +113,7 @@ def test_opening_says_what_is_done_and_how_far(small, monkeypatch):
         return read(name, after, *more, **named)
 
     monkeypatch.setattr(store, "read", waiting)
+    monkeypatch.setattr(store, "head", lambda name: (41, b"") if name == "slow" else None)
     until, wanted = time.monotonic() + 20, "its log is read"
     while wanted not in (page := get(url + "/campaigns/slow").text):
         assert time.monotonic() < until, page
