@@ -878,6 +878,38 @@ def test_a_service_that_is_away_is_said(browser):
     context.close()
 
 
+def test_the_list_is_searched_in_place_and_stays_so(shown, page):
+    opened(page, shown[0] + "/")
+    page.get_by_label("Search").fill("router")
+    page.wait_for_function("() => document.querySelectorAll('.campaigns tbody tr').length === 2")
+    assert page.url.endswith("/?q=router")
+    with page.expect_response(re.compile("/now")):  # it is refreshed
+        pass
+    page.get_by_label("State").select_option("paused")
+    page.wait_for_function("() => document.querySelectorAll('.campaigns tbody tr').length === 1")
+    assert "1 shown" in page.locator(".summary").inner_text()
+    page.reload()
+    assert page.locator(".campaigns tbody tr").count() == 1
+
+
+def test_a_campaign_is_created_in_a_dialog(small, page):
+    url, store, _ = small
+    opened(page, url + "/")
+    page.get_by_role("button", name="New campaign").click()
+    dialog = page.get_by_role("dialog")
+    for label, text in (("Name", "fresh"), ("Arms", "a\nb"), ("Limits", "bad: 5%"),
+                        ("Budget", "50"), ("Largest cost of a pull", "none")):  # fmt: skip
+        dialog.get_by_label(label, exact=True).fill(text)
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("alert").wait_for()
+    assert "cost = 'none': must be a number" in dialog.get_by_role("alert").inner_text()
+    dialog.get_by_label("Largest cost of a pull").fill("0.5")
+    dialog.get_by_role("button", name="Create").click()
+    page.wait_for_selector("text=The campaign was created")
+    assert "fresh" in store.names()
+    page.heard.errors[:] = [one for one in page.heard.errors if "422" not in one]
+
+
 def test_pages_work_without_script(shown, browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -62,6 +62,7 @@ PAGE = 50  # events of a page
 NEWEST = 12  # events beside a campaign
 ROWS = 40  # of the table of the curves
 AT_ONCE = 1000  # events that an export reads at once
+KINDS = {"asked": "decision", "told": "report"}  # of events, as a page calls them
 KEPT = FEW = 6  # quarantined reports, and others that went wrong, beside a campaign
 
 LISTED = 500  # campaigns of the list: the newest
@@ -428,7 +429,7 @@ class EventRow:
     """An event as a line of a table."""
 
     def __init__(self, row: EventLine, view: View, unit: str) -> None:
-        self.seq, self.at, self.kind = row.seq, row.at / 1e6, row.kind
+        self.seq, self.at, self.kind = row.seq, row.at / 1e6, KINDS.get(row.kind, row.kind)
         self.ticket, self.who = row.ticket, row.who
         self.text = words_of(row, view.task, Money(view.status["budget"], unit))[:300]
 
