@@ -1,4 +1,4 @@
-"""A log: which arm was pulled, row by row, what came of it, and how likely the choice was."""
+"""A log: for each row the pulled arm, its outcome, and the probability of the choice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Log:
     penalties: Sequence[str]  # names [M]
     chosen: npt.NDArray[np.int64]  # [n]: the number of the arm that was pulled, from 0
     outcomes: Floats  # [2 + M, n]: cost, reward, penalties
-    propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
+    propensity: Floats | None = None  # [n] in (0, 1]: the probability of the choice
 
     def __post_init__(self) -> None:
         rows = len(self.chosen)
@@ -63,7 +63,7 @@ class Log:
         return self.only([k for k, name in enumerate(self.arms) if name not in names])
 
     def only(self, arms: Sequence[int]) -> Log:
-        """The rows of some arms, which are numbered anew; itself if these are all."""
+        """The rows of some arms, which are renumbered; itself for all arms."""
         if len(arms) == len(self.arms):
             return self
         place = np.full(len(self.arms), -1)

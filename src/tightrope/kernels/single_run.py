@@ -46,10 +46,11 @@ class Ends(NamedTuple):
 
 
 def loop(target: Any, wrap: Any, draw: Any, own: Actions, shared: Common) -> Any:
-    """A function that plays a run from ``step`` on and returns its last step, phase and arm.
+    """A function that makes a run from ``step`` on and returns its last step, phase and arm.
 
     It stops when the budget is spent, at step ``until``, if ``stop[0]`` is set, or if the policy
-    chose an arm that does not exist; the returned arm is then that one, else -1 or the last pulled.
+    chose an arm that does not exist. The returned arm is then that arm, otherwise -1 or the last
+    one.
     """
     one, choose, sound = target.number(1), own.choose, own.sound
     take, settle, toss, goes_on = shared.take, shared.settle, shared.toss, shared.goes_on
@@ -105,8 +106,8 @@ def all_runs(play: Any, report: Any) -> Any:
 
     Input: the ``block`` to work in and its ``memory``, a ``fresh`` block as each run's initial
     state (if empty, the run in the block is continued), the generators' ``seeds`` and
-    ``policy_words`` [4, R], the laws, the starts of phases. Output: ``ends`` [R, columns of
-    :class:`Ends`], ``counts`` [R, K, 2].
+    ``policy_words`` [4, R], the distributions, the starts of phases. Output: ``ends`` [R, columns
+    of :class:`Ends`], ``counts`` [R, K, 2].
     """
 
     def runs(memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):

@@ -1,7 +1,7 @@
-"""What can be said now about the end of a live run: what is proved, projections, an estimate.
+"""The end of a live run: proved bounds, projections, an estimate.
 
-Everything is told in the user's units; what is computed is in normalised ones. Letters: K arms, M
-limits. ``docs/promises.md`` says what is proved, and how.
+Results are in the user's units; computations are normalised. Letters: K arms, M limits.
+``docs/promises.md`` has the proofs.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ LEAST_COST = 1e-9  # in place of one that is 0
 
 @dataclass(frozen=True)
 class LimitOutlook:
-    """What can be said about one limit.
+    """Bounds and projections for one limit.
 
-    ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
-    policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
-    ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget, or per what the
-    limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and
-    ``high`` are proved to enclose it whatever is pulled, but for the outlook's ``doubt``.
-    ``least``: where the limit looks infeasible, the smallest that some arm may keep, as far as is
-    known. ``estimate``: an estimate of the chance of ending above the limit, of which nothing is
-    proved (see ``live.estimate``); None where none was asked for, or there is none. ``expected``:
-    the 5 %, 50 % and 95 % quantiles of the rate at the end in the same forward runs.
+    ``chance``: a proved upper bound on the chance of ending above the limit with this policy; 1 if
+    nothing can be proved. ``chance_if_safe``: the bound if only the outlook's ``safest`` arm is
+    pulled from now on. ``rate``: the projected rate at the end, in the limit's unit, if the arms
+    keep their shares of the cost. ``low`` and ``high``: a proved interval for the rate at the end,
+    whatever is pulled; it fails with at most the chance ``doubt``. ``least``: if the limit looks
+    infeasible, the smallest limit that some arm may keep. ``estimate``: an estimate of the chance
+    of ending above the limit, which is not proved (see ``live.estimate``), or None. ``expected``:
+    the 5 %, 50 % and 95 % quantiles of the rate at the end in the same forward runs, or None.
     """
 
     name: str
@@ -56,19 +55,19 @@ class LimitOutlook:
     penalty: float  # so far
     chance: float
     chance_if_safe: float
-    promised: bool  # whether the risk that was asked for is promised now
+    promised: bool  # whether the requested risk is promised now
     rate: float | None  # None before the first cost
     low: float
     high: float  # may be infinite
     broken: bool  # already
-    infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
+    infeasible: bool  # no mixture keeps this limit with the others, except for the doubt
     least: float | None = None
     estimate: float | None = None
     expected: tuple[float, float, float] | None = None
 
     @property
     def standing(self) -> str:
-        """It in a word or two."""
+        """The state of the limit in one or two words."""
         if self.broken:
             return "broken"
         if self.promised:
@@ -80,16 +79,15 @@ class LimitOutlook:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What can be said now about the end of a run; see :class:`LimitOutlook` for each limit.
+    """Bounds and projections for the end of a run; see :class:`LimitOutlook` for each limit.
 
-    ``doubt``: the chance, at most, that any of the bounds on rates behind it is wrong. ``safest``:
-    the arm whose penalty rates are surest to be low; ``safe``: whether it, or a mixture, is known
-    to keep every limit in the long run. ``reward`` and ``pulls_left`` are projections, if the arms
-    go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
-    what they were, where the policy watches them (``watch``). ``refuted``: sentences about
-    declarations that the reports refute, but for the doubt; nothing here relies on those.
-    ``forward``: of how many forward runs the estimates are; 0 if there are none.
-    ``out_of_reach``: why the risk cannot be aimed at, if it cannot.
+    ``doubt``: the largest chance that one of the bounds on rates is wrong. ``safest``: the arm
+    whose penalty rates have the lowest upper bounds. ``safe``: whether this arm, or a mixture, is
+    known to keep every limit in the long run. ``reward`` and ``pulls_left``: projections if the
+    arms keep their shares of the cost; None before the first cost. ``changed``: arms that have
+    changed, if the policy watches them (``watch``). ``refuted``: sentences about declarations that
+    the reports refute, except for the doubt; no bound relies on them. ``forward``: the number of
+    forward runs of the estimates. ``out_of_reach``: why the risk is out of reach.
     """
 
     budget: float
@@ -99,12 +97,12 @@ class Outlook:
     reward: float | None  # at the end
     reward_so_far: float
     doubt: float
-    risk: float | None  # that was asked for
+    risk: float | None  # requested
     safest: str
     safe: bool
     limits: tuple[LimitOutlook, ...]
     in_flight: int = 0
-    changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
+    changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which the change was noticed
     refuted: tuple[str, ...] = ()
     forward: int = 0
     out_of_reach: str | None = None
@@ -117,7 +115,7 @@ class Outlook:
 
     @property
     def promise(self) -> str | None:
-        """What remains of the risk that was asked for, in one line; None if none was."""
+        """What remains of the requested risk, in one line; None if no risk was requested."""
         limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
         return promise_words(self.risk, limits, self.aimed)
 
@@ -127,7 +125,7 @@ class Outlook:
         shares: Sequence[float],
         rates: Sequence[tuple[float, float, float]],
     ) -> Outlook:
-        """The same with what so many forward runs came to; see ``live.estimate``."""
+        """The same outlook with the results of forward runs; see ``live.estimate``."""
         limits = tuple(
             replace(one, estimate=share, expected=rate)
             for one, share, rate in zip(self.limits, shares, rates, strict=True)
@@ -135,12 +133,12 @@ class Outlook:
         return replace(self, limits=limits, forward=runs)
 
     def facts(self) -> list[str]:
-        """It in sentences, but for the limits."""
+        """The outlook in sentences, without the limits."""
         left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
         told = [f"spent {self.spent:,.6g} of {self.budget:,.6g} in {self.pulls:,} pulls{left}"]
         if self.in_flight:
-            told.append(f"{self.in_flight:,} pulls in flight, which are not in what follows")
-        told += [f"arm {arm!r} is not what it was since pull {at:,}" for arm, at in self.changed]
+            told.append(f"{self.in_flight:,} pulls in flight, not included below")
+        told += [f"arm {arm!r} has changed since pull {at:,}" for arm, at in self.changed]
         told += self.refuted
         if self.reward is not None:
             told.append(f"reward {self.reward_so_far:,.6g}, projected {self.reward:,.6g}")
@@ -148,7 +146,7 @@ class Outlook:
             known = "is known to keep every limit" if self.safe else "is not known to be safe yet"
             told.append(f"safest arm {self.safest!r} {known}")
         if self.infeasible:
-            told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
+            told.append(f"no mixture of the arms keeps {self._lost()} (doubt: {self.doubt:.2g})")
         if self.risk is not None and not all(one.promised for one in self.limits):
             told.append(str(self.promise))
         if self.forward:
@@ -172,7 +170,7 @@ class Outlook:
 
 
 def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
-    """What can be said now; see :meth:`Controller.outlook`."""
+    """The outlook of a controller; see :meth:`Controller.outlook`."""
     if (
         isinstance(doubt, bool)
         or not isinstance(doubt, int | float)
@@ -228,7 +226,7 @@ def _aimed(policy: Policy) -> bool:
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:
-    """Why the risk cannot be aimed at, by what outcomes have been so far; None if it can."""
+    """Why the risk is out of reach, given the outcomes so far; None if it is not."""
     task, policy = controller.task, controller.policy
     if getattr(policy, "risk", None) is None:
         return None
@@ -247,7 +245,7 @@ def _out_of_reach(controller: Controller, totals: Any) -> str | None:
 
 
 def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
-    """What the reports say against what was declared of an arm and a limit."""
+    """A sentence on a declaration about an arm and a limit that the reports refute."""
     task = controller.task
     what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
     least = float(low[arm, m]) * rate_unit(controller, m)
@@ -278,10 +276,10 @@ def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
 def _rates(
     task: Task, totals: Any, amounts: Any, doubt: float
 ) -> tuple[Any, Any, list[tuple[int, int]]]:
-    """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``.
+    """Bounds on every arm's penalty rates, [K, M] each, all true except for half of ``doubt``.
 
-    Each is per what its limit is: all that the bounds need of it is that it lies in [0, 1]. Last
-    the arms and limits of which the reports refute what was declared; no bound relies on it there.
+    Rates are in the limit's unit; the bounds only need that its base lies in [0, 1]. Also returns
+    the arms and limits whose declarations the reports refute; no bound relies on those.
     """
     arms, limited = task.arm_count, task.penalty_count
     each = doubt / (4.0 * arms * max(limited, 1))
@@ -310,16 +308,16 @@ def _rates(
 
 
 def _safest(task: Task, high: Any, totals: Any) -> int:
-    """The arm whose largest rate, relative to its limit, is surest to be low."""
+    """The arm with the lowest upper bound on its largest rate, relative to the limit."""
     if not task.penalty_count:
         return int(np.argmax(totals[:, 0]))
     return int(np.argmin((high / task.normal_limits).max(axis=1)))
 
 
 def _impossible(task: Task, rates: Any) -> Sequence[bool]:
-    """Which limits no mixture of arms with these rates keeps beside the others, [M].
+    """The limits that no mixture of arms with these rates keeps with the others, [M].
 
-    Limits per different things are looked at one by one.
+    Limits with different bases are checked one by one.
     """
     limits = task.normal_limits
     if not len(limits):
@@ -341,7 +339,7 @@ def _keeps_all(task: Task, high: Any) -> bool:
 
 
 def _alike(task: Task) -> bool:
-    """Whether all limits are per the same thing."""
+    """Whether all limits have the same base."""
     return len({kind.unit.channel for kind in task.limit_kinds}) == 1
 
 
@@ -356,7 +354,7 @@ def _row(
 ) -> LimitOutlook:
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest.
 
-    ``sure``: whether nothing refutes what was declared, which the guard relies on.
+    ``sure``: whether the reports refute no declaration, which the guard relies on.
     """
     task, unit = controller.task, rate_unit(controller, m)
     lowest, highest, safest = ranges

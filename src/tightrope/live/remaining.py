@@ -15,11 +15,11 @@ from tightrope.policies.parts.guard import price_of
 __all__ = ["UNKNOWN", "Remaining", "RemainingOpen", "RemainingPerPull"]
 
 TILTS = np.geomspace(1e-3, 20.0, 60)
-UNKNOWN = 1e12  # in place of a rate that nothing is known about
+UNKNOWN = 1e12  # for an unknown rate
 
 
 class Remaining(NamedTuple):
-    """What is left for one limit, normalised."""
+    """What remains for one limit, normalised."""
 
     budget: float  # at the start
     left: float  # of it
@@ -30,7 +30,7 @@ class Remaining(NamedTuple):
 
     @property
     def rate(self) -> float | None:
-        """The penalty per unit of budget at the end, if the arms go on sharing as so far."""
+        """The penalty per unit of budget at the end, if the arms keep their shares."""
         used = self.budget - self.left
         if used <= 0.0:
             return None
@@ -38,16 +38,16 @@ class Remaining(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """Whether the run is."""
+        """Whether the run has ended."""
         return self.left < 0.0
 
     @property
     def broken(self) -> bool:
-        """Whether the limit is, by more than rounding."""
+        """Whether the limit is broken, by more than rounding."""
         return self.penalty > self.limit * self.budget * (1.0 + 1e-12)
 
     def chance(self, rate: float) -> float:
-        """A bound on the chance of ending above the limit by pulls of at most this rate."""
+        """A bound on the chance of ending above the limit with pulls of at most this rate."""
         if self.over or self.broken:
             return float(self.broken)
         prices = _prices(rate)
@@ -55,7 +55,7 @@ class Remaining(NamedTuple):
         return math.exp(min(float(exponents.min()), 0.0))
 
     def most(self, rate: float, doubt: float) -> float:
-        """The penalty rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        """An upper bound on the rate at the end with pulls of ``rate``, except for ``doubt``."""
         if self.over:
             return self.penalty / self.budget
         ends = (_prices(rate) * (self.left + 1.0) - math.log(doubt)) / TILTS
@@ -63,7 +63,7 @@ class Remaining(NamedTuple):
         return most if most < UNKNOWN else math.inf
 
     def least(self, rate: float, doubt: float) -> float:
-        """The penalty rate at the end is at least this, likewise."""
+        """A lower bound on the penalty rate at the end, likewise."""
         gains = np.log1p(-rate * np.expm1(-TILTS)) * max(self.left, 0.0)
         ends = (gains + math.log(doubt)) / TILTS
         more = 0.0 if self.over else max(float(ends.max()), 0.0)
@@ -71,7 +71,7 @@ class Remaining(NamedTuple):
 
 
 class RemainingOpen(Remaining):
-    """The same for a limit per pull or per reward, whose number at the end is not known.
+    """The same for a limit per pull or per reward, whose total at the end is not known.
 
     With tilts for which kappa(tilt) <= tilt c, exp(tilt (penalty - c base)) is a supermartingale
     whatever is pulled, so that by Ville's inequality it bounds the chance of ever coming back.
@@ -79,7 +79,7 @@ class RemainingOpen(Remaining):
 
     @property
     def ahead(self) -> float:
-        """At least so much of the base is ahead."""
+        """A lower bound on the base that is still ahead."""
         return 0.0
 
     def prices(self, rate: float) -> Any:
@@ -88,12 +88,12 @@ class RemainingOpen(Remaining):
 
     @property
     def rate(self) -> float | None:
-        """The penalty per pull or reward so far, and at the end if all goes on like this."""
+        """The penalty per pull or reward so far, which is also its projection."""
         return self.penalty / self.base if self.base > 0.0 else None
 
     @property
     def broken(self) -> bool:
-        """Whether the run ended above the limit; before its end that can change."""
+        """Whether the run ended above the limit; before the end this can change."""
         return self.over and self.penalty > self.limit * self.base * (1.0 + 1e-12)
 
     def chance(self, rate: float) -> float:
@@ -108,7 +108,7 @@ class RemainingOpen(Remaining):
         return math.exp(min(float(np.where(gains >= 0.0, exponents, 0.0).min()), 0.0))
 
     def most(self, rate: float, doubt: float) -> float:
-        """The rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        """An upper bound on the rate at the end, except for ``doubt``, with pulls of ``rate``."""
         if self.over:
             return self.rate or 0.0
         prices, low, high = self.prices(rate), 0.0, UNKNOWN
@@ -123,16 +123,16 @@ class RemainingOpen(Remaining):
         return high
 
     def least(self, rate: float, doubt: float) -> float:
-        """The rate at the end is at least this: nothing is proved before it."""
+        """A lower bound on the rate at the end; 0 while the run goes on."""
         return (self.rate or 0.0) if self.over else 0.0
 
 
 class RemainingPerPull(RemainingOpen):
-    """The same per pull: of what is left of the budget, a pull takes the largest cost at most."""
+    """The same per pull: a pull takes at most the largest cost from the remaining budget."""
 
     @property
     def ahead(self) -> float:
-        """At least so many pulls are ahead."""
+        """A lower bound on the number of pulls ahead."""
         return max(self.left - self.largest, 0.0) / self.largest
 
     def prices(self, rate: float) -> Any:
