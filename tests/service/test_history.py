@@ -453,7 +453,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
     for chart in charts:
         assert {len(one.values) for one in chart.series} == {len(view.points)}
     if variant == "impossible" and pulls == 40:
-        assert facts.promise.word in ("Cannot be kept", "Above the limit so far")
+        assert facts.promise.word in ("Cannot be kept", "Above the limit")
 
 
 def test_facts_of_every_sample():

@@ -81,7 +81,7 @@ def _running(one: LimitOutlook, text: str, above: bool) -> Badge:
     if one.promised:
         return Badge("good", "Within the promise" if above else "Within the limit", text)
     if above and one.rate is not None and one.rate > one.limit * (1.0 + NEAR):
-        return Badge("warn", "Above the limit so far", text)
+        return Badge("warn", "Above the limit", text)
     likely = one.estimate or 0.0
     if likely > 0.5:
         return Badge("warn", "Likely to end above the limit", text)
