@@ -217,7 +217,7 @@
     for (const one of chart.series.filter((some) => some.look === "limit")) {
       const value = one.values[count - 1];
       if (value == null) continue;
-      const y = u.valToPos(value, "y", true), x = count > 1 ? u.valToPos(curves.t[count - 1], "x", true) : u.bbox.left;
+      const y = Math.round(u.valToPos(value, "y", true)), x = count > 1 ? u.valToPos(curves.t[count - 1], "x", true) : u.bbox.left;
       c.save();
       c.strokeStyle = colour(tint(one));
       c.lineWidth = 1.5 * devicePixelRatio;
