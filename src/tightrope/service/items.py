@@ -50,10 +50,10 @@ class RequestItem(TurnAct):
 
 
 class DecisionRequest(RequestItem):
-    """Which arm now? The same ``id`` again gives the same ticket."""
+    """A decision: which arm to pull now. The same ``id`` again returns the same ticket."""
 
     path = "decisions"
-    summary = "Which arm to pull now"
+    summary = "Decide which arm to pull now"
     roles = ("decide",)
     answers = DecisionAnswer
     id: Annotated[str, TICKET] | None = None
@@ -79,10 +79,10 @@ class DecisionRequest(RequestItem):
 
 
 class ReportRequest(RequestItem):
-    """What came of a ticket."""
+    """The outcome of a ticket."""
 
     path = "reports"
-    summary = "What came of a ticket"
+    summary = "Report the outcome of a ticket"
     roles = ("report",)
     state = "told"
     forms = (
@@ -107,10 +107,10 @@ class ReportRequest(RequestItem):
 
 
 class Void(RequestItem):
-    """Nothing was done for this ticket."""
+    """A ticket whose arm was not pulled."""
 
     path = "voids"
-    summary = "Nothing was done for a ticket"
+    summary = "Void a ticket whose arm was not pulled"
     roles = ("decide", "report")
     state = "voided"
     id: Annotated[str, TICKET]
