@@ -621,7 +621,7 @@ def test_what_is_not_a_store_stays_as_it_is(world):
         ("--budget -5", ["budget", "-5"]),
         ("--budget ten", ["'ten'", "number"]),
         ("--policy lyonn", ["lyonn", "'lyon'"]),
-        ("--policy lyoff", ["lyoff", "laws"]),
+        ("--policy lyoff", ["lyoff", "distributions"]),
         ("--task nobody", ["nobody"]),
         ("--stop never", ["never", "hard"]),
         ("--release even", ["starts and ends"]),

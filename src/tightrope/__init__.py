@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tightrope.problem import Scales as Scales
     from tightrope.problem import Share as Share
     from tightrope.problem import Task as Task
+    from tightrope.problem import Types as Types
     from tightrope.problem.distributions import Bernoulli as Bernoulli
     from tightrope.problem.distributions import Beta as Beta
     from tightrope.problem.distributions import Constant as Constant
@@ -87,7 +88,7 @@ _LAZY = {
         "optimum.pi_star": "oracle",
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
-        "problem": "Arm Change Limit Phase Problem Scales Share Task",
+        "problem": "Arm Change Limit Phase Problem Scales Share Task Types",
         "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
         " TruncatedNormal TwoPoint Uniform",
         "problem.ready": "load_problem ready_names ready_problem",

@@ -434,7 +434,7 @@ def test_a_commit_that_failed_after_all_was_made(clock):
         campaign.ask("y")
     assert campaign.status()["asked"] == 1
     store.plan = ["after", "refuse"]
-    with pytest.raises(StoreError, match="repeat it with the same id"):
+    with pytest.raises(StoreError, match="Repeat it with the same id"):
         campaign.ask("z")
     assert campaign.ask("z").state == "open"
     assert campaign.status()["asked"] == 2

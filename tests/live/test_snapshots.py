@@ -246,7 +246,7 @@ def test_a_policy_of_ones_own_is_found_or_given(paper):
     content = saved.split(b"\n", 2)[2]
     unknown = snapshots.sealed(content.replace(__name__.encode(), b"elsewhere"))
     with pytest.raises(
-        InputError, match=r"^snapshot: its policy elsewhere\..*Mine is not known he"
+        InputError, match=r"^snapshot: its policy elsewhere\..*Mine is not imported he"
     ):
         Controller.restore(unknown)
     assert Controller.restore(unknown, Mine(2.0)) == controller

@@ -304,7 +304,7 @@ class TestErrors:
 
     def test_an_answer_that_is_no_json_is_said(self):
         client, _ = scripted(httpx.Response(200, text="<html>"))
-        with pytest.raises(UnreachableError, match="no JSON"):
+        with pytest.raises(UnreachableError, match="not JSON"):
             client.status("november")
 
     @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ def plan(
 
     Each parameter is an independent question.
 
+    There are many parameters because each is an independent choice.
+
     >>> from tightrope import LyOn, ready_problem
     >>> found = plan(ready_problem("paper"), LyOn(), budgets=100, runs=50, fan=False)
     >>> found.worth[0].budget_unit.mean.__round__(6)

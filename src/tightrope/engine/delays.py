@@ -38,11 +38,11 @@ class Delays:
         """One more than the longest delay."""
         return 1 + max(self.table)
 
-    def rules(self, problem: Problem) -> Rules:
-        """The delays in the form that kernels read."""
+    def rules(self, problem: Problem, rows: int) -> Rules:
+        """For kernels; ``rows``: how many a policy chooses among, the arms if it uses no types."""
         table = np.resize(np.array(self.table, np.float64), DELAYS)
         return Rules(
-            table, np.int64(self.lost * 2.0**32), np.int64(self.slots), stand_ins_of(problem)
+            table, np.int64(self.lost * 2.0**32), np.int64(self.slots), stand_ins_of(problem, rows)
         )
 
 
@@ -81,12 +81,10 @@ def _quantiles(law: Law) -> Any:
     return values[order][np.minimum(at, len(values) - 1)]
 
 
-def stand_ins_of(problem: Problem) -> Any:
-    """Each arm's number, or that of its stand-in, in every phase [J * K]."""
-    rows = []
+def stand_ins_of(problem: Problem, rows: int) -> Any:
+    """Each row's number, or that of its stand-in, in every phase [J * K]."""
+    found = []
     for away in problem.absences:
-        there = [k for k in range(problem.arm_count) if k not in away]
-        rows.append(
-            [k if k not in away else there[k % len(there)] for k in range(problem.arm_count)]
-        )
-    return np.array(rows, np.float64).ravel()
+        there = [k for k in range(rows) if k not in away]
+        found.append([k if k not in away else there[k % len(there)] for k in range(rows)])
+    return np.array(found, np.float64).ravel()

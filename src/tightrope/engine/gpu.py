@@ -327,7 +327,7 @@ class ThreadPlan(_DevicePlan):
                 give(np.zeros(1, np.uint8)),
             )
             if job.moving:
-                rules = job.delays.rules(job.problem)
+                rules = job.delays.rules(job.problem, job.arm_count)
                 tables = {name: give(getattr(rules, name)) for name in ("delays", "stand_ins")}
                 game += (rules._replace(**tables), give(seed_words(job.seed, LATE, runs)[0]))
                 state = self._single.fresh

@@ -17,7 +17,7 @@ from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.problem import Problem
+from tightrope.problem import Known, Problem
 
 __all__ = ["EXACT_IN_SINGLE", "Job"]
 
@@ -60,9 +60,19 @@ class Job:
         return replace(self, engine=engine, backend=backend or engine)
 
     @property
+    def aware(self) -> bool:
+        """Whether requests have types and the policy uses them: its arms are then rows."""
+        return self.policy.contextual and self.problem.contexts is not None
+
+    @property
+    def known(self) -> Known:
+        """What a run's state is made for: the problem, or its task over rows."""
+        return self.problem.stated.over_rows if self.aware else self.problem
+
+    @property
     def arm_count(self) -> int:
-        """K, the number of arms."""
-        return self.problem.arm_count
+        """K, the number of arms; or of rows."""
+        return self.known.arm_count
 
     @property
     def penalty_count(self) -> int:
@@ -72,7 +82,10 @@ class Job:
     @cached_property
     def bernoulli(self) -> bool:
         """Whether every outcome is 0 or 1, in every phase."""
-        return all(phase.problem.bernoulli() is not None for phase in self.problem.phases)
+        parts = [phase.problem for phase in self.problem.phases]
+        if self.problem.contexts is not None:
+            parts = list(self.problem.by_type)
+        return all(one.bernoulli() is not None for one in parts)
 
     @property
     def steps(self) -> float:
@@ -89,6 +102,7 @@ class Job:
         """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
         changes = self.problem.changes or self.problem.hard or self.moving
+        changes = changes or self.problem.contexts is not None
         return plain and not changes and not self.alone
 
     @property

@@ -149,6 +149,8 @@ def simulate(
     After Ctrl-C the finished runs are returned with ``complete=False``; if there are none,
     KeyboardInterrupt is raised.
 
+    There are many parameters because each is an independent choice.
+
     >>> from tightrope import LyOff, LyOn, ready_problem, simulate
     >>> problem = ready_problem("paper")
     >>> results = simulate(problem, [LyOff(), LyOn()], budgets=1000, runs=200, seed=1)

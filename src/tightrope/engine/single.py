@@ -19,7 +19,7 @@ from tightrope.compiled.functions import FAILED
 from tightrope.engine.arguments import thread_count
 from tightrope.engine.backend import first_seconds
 from tightrope.engine.job import Job
-from tightrope.engine.laws import phase_laws
+from tightrope.engine.laws import phase_laws, type_mix
 from tightrope.engine.python import repeat
 from tightrope.errors import PolicyError
 from tightrope.kernels.moving import flight_numbers
@@ -82,7 +82,7 @@ class SingleRunPlan:
             job.arm_count,
             job.setup,
             job.budget,
-            job.problem,
+            job.known,
             last=job.last_spent,
             sizes=self.sizes,
         )
@@ -163,7 +163,7 @@ class SingleRun:
             self._beside = (
                 plan.fresh.copy().block,
                 np.zeros(flight_numbers(job.arm_count, channels, slots)),
-                job.delays.rules(job.problem),
+                job.delays.rules(job.problem, job.arm_count),
                 seed_words(job.seed, LATE, runs)[0],
             )
 
@@ -181,6 +181,7 @@ class SingleRun:
             *self._seeds,
             plan.law,
             plan.job.problem.phase_starts(plan.job.budget),
+            type_mix(plan.job.problem),
             self._ends,
             self._counts if count else self._counts[:, :0],
             until,
@@ -224,7 +225,7 @@ class SingleRun:
         before.advance(max(step - 1, 0), stop)
         law = phase_laws(job.problem, cells=True)
         starts = job.problem.phase_starts(job.budget)
-        play_plainly(job.policy, before.state, law, starts, step + 1)
+        play_plainly(job.policy, before.state, law, starts, type_mix(job.problem), step + 1)
 
     @property
     def step(self) -> int:
@@ -240,5 +241,7 @@ class SingleRun:
 
     def read(self) -> Runs:
         """The runs' totals so far."""
-        counts = self._counts.transpose(0, 2, 1)
-        return runs_of(self._ends.T, counts, self._columns, self.plan.job.penalty_count)
+        counts, job = self._counts.transpose(0, 2, 1), self.plan.job
+        if job.aware and counts.size:  # rows are type * K + arm
+            counts = counts.reshape(*counts.shape[:2], -1, job.problem.arm_count).sum(axis=2)
+        return runs_of(self._ends.T, counts, self._columns, job.penalty_count)

@@ -25,7 +25,7 @@ from tightrope.runs import Runs
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
 ROUNDS = 4  # in which every job gets its share of runs
-WAITING = 30.0  # estimated seconds of queued work per thread while kernels are compiled
+WAITING = 300.0  # estimated seconds of queued work per thread while kernels are compiled
 
 
 @dataclass(frozen=True, eq=False)

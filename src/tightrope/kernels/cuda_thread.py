@@ -206,9 +206,9 @@ def build_thread(
     play: Any
     if moving:
         view = views(target, part, own.learn, shared)
-        play = moving_loop(target, part, part, draw, own, shared, view)
+        play = moving_loop(target, part, part, draw, own, shared, view, typed=False)
     else:
-        play = loop(target, part, draw, own, shared)
+        play = loop(target, part, draw, own, shared, typed=False)
     report = _report(penalties, part, uses.book)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
     random = spec.words
@@ -235,7 +235,7 @@ def build_thread(
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory, law, starts, int64(arms), explore, int64(0), int64(0), until, stop
+                memory, law, starts, starts, int64(arms), explore, int64(0), int64(0), until, stop
             )
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
@@ -258,8 +258,8 @@ def build_thread(
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory, seen, mine.flights, rules, law, starts, int64(arms), explore, int64(0),
-                int64(0), until, stop,
+                memory, seen, mine.flights, rules, law, starts, starts, int64(arms), explore,
+                int64(0), int64(0), until, stop,
             )  # fmt: skip
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 

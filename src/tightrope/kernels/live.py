@@ -104,7 +104,7 @@ def asking_beside(own: Any, shared: Any, views: Any, part: Any) -> Any:
         asked = count(memory)
         seen.counts[WRONG] = 0
         toss(memory, asked)
-        for word in range(memory.random):
+        for word in range(len(memory.pair)):
             seen.pair[word] = memory.pair[word]
         look(memory, seen, flight, stand_ins, counts[STEP] >= counts[EXPLORE])
         if not sound(seen):

@@ -14,7 +14,7 @@ from numba import int64
 
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, EXPLORE, PHASE, STEP, WRONG, WRONG_ARM
-from tightrope.kernels.single_run import CHECK_EVERY
+from tightrope.kernels.single_run import CHECK_EVERY, next_type
 from tightrope.policies.choice import hashed
 
 __all__ = ["DELAYS", "Rules", "all_moving_runs", "flight_numbers", "moving_loop"]
@@ -37,7 +37,14 @@ def flight_numbers(arms: int, channels: int, slots: int) -> int:
 
 
 def moving_loop(
-    target: Any, part: Any, wrap: Any, draw: Any, own: Any, shared: Any, view: Any
+    target: Any,
+    part: Any,
+    wrap: Any,
+    draw: Any,
+    own: Any,
+    shared: Any,
+    view: Any,
+    typed: bool = True,
 ) -> Any:
     """A function like that of ``single_run.loop``, over a memory, its view and ``flights``.
 
@@ -49,7 +56,7 @@ def moving_loop(
     one, choose, sound = target.number(1), own.choose, own.sound
     look, keep, unexplored = view
     report, count_in, goes_on = shared.report, shared.count, shared.goes_on
-    move, chance, toss = shared.move, part(hashed), shared.toss
+    move, chance, toss, kind_of = shared.move, part(hashed), shared.toss, next_type(part)
 
     def deliver(memory, flights, count, slots, step, explore):
         """Report the outcomes that are due before this step."""
@@ -86,7 +93,9 @@ def moving_loop(
 
     tell, note = part(deliver), part(send)
 
-    def play(memory, seen, flights, rules, law, starts, count, explore, step, phase, until, stop):
+    def play(
+        memory, seen, flights, rules, law, starts, mix, count, explore, step, phase, until, stop
+    ):
         run, going, arm = memory.run, goes_on(memory), int64(0)
         channels = 2 + memory.penalties
         flight = flights[1 : 1 + count]
@@ -98,6 +107,9 @@ def moving_loop(
             for word in range(memory.random):
                 seen.pair[word] = memory.pair[word]
             stand_ins = rules.stand_ins[phase * count : (phase + 1) * count]
+            before = phase
+            if typed and len(mix) > 0:
+                before = kind_of(memory, seen, mix, step)
             look(memory, seen, flight, stand_ins, memory.state.steps[0] >= explore)
             arm = int64(unexplored(seen.state, stand_ins, explore / count))
             if arm < 0:
@@ -106,7 +118,7 @@ def moving_loop(
                     break
                 keep(memory, seen, stand_ins)
                 arm = int64(stand_ins[arm])
-            first, weyl = (phase * count + arm) * channels, step * (channels * WEYL)
+            first, weyl = (before * count + arm) * channels, step * (channels * WEYL)
             draw(run.outcome, 0, 1, memory.words, 0, 1, weyl, law, arm, first, one, channels)
             count_in(memory, arm)
             run.spent[0] += run.outcome[0]
@@ -125,7 +137,7 @@ def all_moving_runs(play: Any, report: Any) -> Any:
 
     def runs(
         memory, seen, block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law,
-        starts, ends, counts, until, stop,
+        starts, mix, ends, counts, until, stop,
     ):  # fmt: skip
         numbers = memory.counts
         for run in range(len(ends)):
@@ -140,7 +152,7 @@ def all_moving_runs(play: Any, report: Any) -> Any:
                 for at in range(4):
                     memory.words[at], memory.words[4 + at] = seeds[at, run], policy_words[at, run]
             step, phase, arm = play(
-                memory, seen, flights, rules, law, starts, count, numbers[EXPLORE],
+                memory, seen, flights, rules, law, starts, mix, count, numbers[EXPLORE],
                 numbers[STEP], numbers[PHASE], until, stop,
             )  # fmt: skip
             numbers[STEP], numbers[PHASE] = step, phase

@@ -128,11 +128,11 @@ def single_run() -> Any:
     play = loop(target, _wrap, target.draw_cells(), own, shared)
     runs = _wrap(all_runs(play, report_writer(_wrap)))
 
-    def run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop, policy):
+    def run(block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop, policy):
         """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data, policy)
         return runs(
-            memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop
+            memory, block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop
         )
 
     return compile_kernel(run)
@@ -152,15 +152,15 @@ def moving_run() -> Any:
     runs = _wrap(all_moving_runs(play, report_writer(_wrap)))
 
     def run_late(
-        block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law, starts, ends,
-        counts, until, stop, policy,
+        block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law, starts, mix,
+        ends, counts, until, stop, policy,
     ):  # fmt: skip
         """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data, policy)
         seen = memory_at(seen_block.ctypes.data, policy)
         return runs(
             memory, seen, block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law,
-            starts, ends, counts, until, stop,
+            starts, mix, ends, counts, until, stop,
         )  # fmt: skip
 
     return compile_kernel(run_late)

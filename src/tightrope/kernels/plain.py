@@ -92,11 +92,13 @@ class PlainCalls:
             return self._beside(self._memory, seen, flight, stand_ins)
 
 
-def play_plainly(policy: Policy, state: RunState, law: Any, starts: Any, until: int) -> Any:
-    """Continue a run to step ``until``, like ``single_run.loop``; ``law``: tables of cells."""
+def play_plainly(
+    policy: Policy, state: RunState, law: Any, starts: Any, mix: Any, until: int
+) -> Any:
+    """Go on with a run up to step ``until``, as ``single_run.loop``; the law in tables of cells."""
     target, own, shared = _parts(policy, state.spec)
     play = loop(target, _as_it_is, target.draw_cells(), own, shared)
     counts, memory = state["counts"], plain_memory(state)
     return play(
-        memory, law, starts, len(state["totals"]), 0, int(counts[STEP]), 0, until, np.zeros(1)
+        memory, law, starts, mix, len(state["totals"]), 0, int(counts[STEP]), 0, until, np.zeros(1)
     )

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from tightrope.errors import InputError
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
+from tightrope.policies.choice import WORDS as POLICY_WORDS
 from tightrope.policies.choice import carried_fields
 from tightrope.policies.faults import failed
 from tightrope.policies.parts.watch import BLOCK as BLOCK_LENGTH
@@ -175,7 +176,7 @@ class RunState:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
         penalties, limited = max(known.penalty_count, 1), known.penalty_count
         limited = limited if spec.method == CHOICE else penalties
-        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes())
+        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), known.types > 0)
         block = _block(spec, shapes)
         for field, values in _starts(spec, arms, penalties, limited).items():
             _array_in(block, spec, field)[:] = values
@@ -318,10 +319,11 @@ def _shapes(
     limited: int,
     setup: Setup,
     sizes: Sizes,
+    typed: bool,
 ) -> dict[Field, tuple[int, int]]:
     """Rows and columns of the fields that are used; those of one dimension have one row.
 
-    ``limited``: the number of limits in the ``State``.
+    ``limited``: the number of limits in the ``State``; ``typed``: whether a decision has a type.
     """
     rooms = sizes.rooms(arms) if spec.method == SIEVE else []
     places, constants = sum(rooms, _whole_blocks(arms)), len(setup.constants) + 1
@@ -333,7 +335,7 @@ def _shapes(
         Field.ROUNDED: (1, constants),
         Field.COUNTS: (1, COUNTS),
         Field.WORDS: (1, 8),
-        Field.PAIR: (1, 2),
+        Field.PAIR: (1, POLICY_WORDS + typed),
     }
     if spec.indexed:
         shapes |= {Field.PLACES: (2 * (1 + penalties) + 1, places), Field.BEST: (2, BLOCK)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any
 
@@ -19,6 +19,7 @@ class Beside:
     retired: set[int]  # arms
     regular: bool  # whether all arms can be pulled and no pull is in flight
     cut: int = 0  # outcomes above the cap of a scale
+    types: list[str] = field(default_factory=list)  # of requests, where they are added as they come
 
     @classmethod
     def nothing(cls, arms: int) -> Beside:
@@ -31,14 +32,16 @@ class Beside:
         return int(sum(self.flight)) + (not self.regular)
 
     def copy(self) -> Beside:
-        """A copy."""
-        return replace(self, flight=array("d", self.flight), retired=set(self.retired))
+        """Another one."""
+        flight, retired = array("d", self.flight), set(self.retired)
+        return replace(self, flight=flight, retired=retired, types=list(self.types))
 
     def table(self) -> dict[str, Any]:
         """As a table of plain values."""
         flight = {str(k): int(count) for k, count in enumerate(self.flight) if count}
         listed = {"flight": flight, "retired": sorted(self.retired)}
-        return {**listed, "regular": self.regular, "cut": self.cut}
+        types = {"types": self.types} if self.types else {}
+        return {**listed, "regular": self.regular, "cut": self.cut, **types}
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], arms: int) -> Beside:
@@ -47,6 +50,7 @@ class Beside:
         for arm, count in table.get("flight", {}).items():
             made.flight[index(int(arm))] = float(count)
         made.retired.update(map(index, table.get("retired", [])))
+        made.types.extend(map(str, table.get("types", [])))
         made.regular, made.cut = bool(table.get("regular", True)), index(table.get("cut", 0))
         return made
 

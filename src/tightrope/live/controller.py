@@ -24,6 +24,7 @@ from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
+from tightrope.live.past import PastData, learn_past, rows_of_past
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import wrong_arm
@@ -59,6 +60,19 @@ class Controller(MovingRun):
     ``ask(eligible=...)`` for one decision. A controller is not thread-safe.
     """
 
+    def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
+        """One for requests with types, where the task has contexts."""
+        stated = getattr(task, "stated", None)
+        if stated is None or stated.whole.contexts is None:
+            return object.__new__(cls)
+        from tightrope.live.typed import TypedController
+
+        return object.__new__(TypedController)
+
+    @classmethod
+    def _made_for(cls, task: Any) -> Any:
+        return cls.__new__(cls, task)
+
     @also_called("budgets", "budget")
     def __init__(
         self,
@@ -68,11 +82,14 @@ class Controller(MovingRun):
         *,
         seed: int = 0,
         background: bool = False,
+        learn_from: PastData | None = None,
+        weight: float = 0.3,
     ) -> None:
         """``budget`` is in the task's cost units; ``seed`` is for randomised policies.
 
-        A learning policy sees only the task of a problem; a policy that knows the distributions
-        needs a problem. ``background``: see :meth:`restore`.
+        Of a problem a learning policy sees the task alone; one that knows the laws needs a problem.
+        ``background``: see :meth:`restore`. ``learn_from``: a ``Log`` or a ``FullTable`` of the
+        same arms, whose rows count as ``weight`` pulls each in what is learned.
         """
         self._background = background
         if not isinstance(task, Task | Problem):
@@ -81,11 +98,24 @@ class Controller(MovingRun):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         task.normal_budget(budget)
         seed, policy = seed_number(seed), policy.for_task(task)
-        state = new_state(task, policy, budget)
+        known = task.stated.over_rows if policy.contextual else task
+        state = new_state(known, policy, budget)
         if isinstance(task, Problem):
             warn_infeasible(task, [float(budget)])
         state["words"][4:] = seed_words(seed, POLICY, np.array([0]))[:, 0]
-        self._hold(task.task, policy, float(budget), state)
+        held = known.task if policy.contextual else task.task
+        self._hold(held, policy, float(budget), state)
+        if learn_from is not None:
+            self._learn_past(learn_from, weight)
+
+    def _learn_past(self, past: PastData, weight: float) -> None:
+        self._remember()
+        rows = self._past_rows(past)
+        learn_past(self._state, self.policy, self.task, past, rows, weight)
+
+    def _past_rows(self, past: PastData) -> npt.NDArray[np.int64]:
+        """The row of every line of a log: its arm."""
+        return rows_of_past(past, self.task)[0]
 
     def ask(self, eligible: Iterable[int | str] | None = None) -> int:
         """The number, from 0, of the arm to pull next. It is in flight until reported or voided.

@@ -78,6 +78,8 @@ def open_campaign(
     ``on_overrun``: the reaction to a report or an amendment above its reservation. "pause" stops
     decisions until ``resume``; "alert" goes on and counts it in the status.
 
+    There are many parameters because a campaign's settings are all given here.
+
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
     >>> task = Task(arms=["mail", "call"], limits={"complaints": "10% per pull"})
@@ -173,6 +175,8 @@ def _create(
     who: str | None,
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
+    if task.stated.contexts is not None:
+        raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
     controller = Controller(task, policy, budget, seed=seed, background=True)
     known = controller.task
     loose = uncapped(known)

@@ -111,14 +111,25 @@ class LiveRun:
         the policy in another thread; until then decisions run in plain Python, with the same
         results.
         """
-        made = cls.__new__(cls)
+        held = snapshots.unpack(saved, policy)
+        made = cls._made_for(held[0])
         made._background = background
-        made._hold(*snapshots.unpack(saved, policy))
+        made._hold(*held)
         return made
 
+    @classmethod
+    def _made_for(cls, task: Task) -> Self:
+        """An empty one, for what the task says."""
+        return cls.__new__(cls)
+
+    @property
+    def whole_task(self) -> Task:
+        """The task, over arms: see ``Task.over_rows``."""
+        return self.task.whole
+
     def copy(self) -> Self:
-        """An independent copy of the controller."""
-        made = type(self).__new__(type(self))
+        """Another controller that goes on from here on its own."""
+        made = self._made_for(self.task)
         made._background = self._background
         task, policy, budget, state, arm, beside = self._held()
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())

@@ -37,7 +37,7 @@ def pack(
     head = {
         "format": FORMAT,
         "version": __version__,
-        "task": task.to_toml(),
+        "task": task.whole.to_toml(),
         "policy": [kind.__module__, kind.__qualname__],
         "parameters": _parameters(policy),
         "budget": budget,
@@ -108,6 +108,8 @@ def _unpacked(
     found, (_, name) = policy or _policy(head), head["policy"]
     if type(found).__qualname__ != name:  # one made before a promise was possible continues
         found = found.for_task(task)
+    if found.contextual:
+        task = task.over_rows
     given = type(found).__qualname__
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:

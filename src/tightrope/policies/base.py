@@ -135,6 +135,7 @@ class Policy(ABC):
     contestants: ClassVar[tuple[str, ...]] = ()
     forgetful: ClassVar[tuple[str, ...]] = ()
     colour: ClassVar[str | None] = None
+    contextual: ClassVar[bool] = False  # whether it uses the types of requests, and chooses rows
 
     colours: ClassVar[dict[str, str]] = {}  # by policy name, for all policies that have one
 
@@ -247,6 +248,8 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
             raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
     elif isinstance(known, Problem):
         known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
+    if policy.contextual:
+        known = known.stated.over_rows if isinstance(known, Problem) else known.over_rows
     setup = _setup(policy, known, budget)
     _check_setup(policy, setup, known.penalty_count)
     if setup and any(known.net_bases):

@@ -71,7 +71,7 @@ __all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
-# Chosen by measurement over many problems; docs/resolve-algorithm.md has the comparisons.
+# Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.
 CALM = 1.0  # deviations from too late, without a requested risk
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
@@ -155,7 +155,14 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """The guarded policy, if there are a risk, a limit and a declared safe arm."""
+        """The form for requests with types, or the guarded policy, or itself.
+
+        The guard needs a risk, a limit and a declared safe arm.
+        """
+        if known.stated.contexts is not None:
+            from tightrope.policies.typed import TypedResolve
+
+            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)

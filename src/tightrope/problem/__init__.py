@@ -11,6 +11,7 @@ phase is a problem whose arms do not change.
 
 from tightrope.problem.arms import Arm, BernoulliArms
 from tightrope.problem.changes import Change
+from tightrope.problem.contexts import Types
 from tightrope.problem.known import MOST_PULLS, Known, check_budget
 from tightrope.problem.limits import Kind, Limit, Share
 from tightrope.problem.named import channel_names
@@ -35,6 +36,7 @@ __all__ = [
     "Share",
     "Tables",
     "Task",
+    "Types",
     "channel_names",
     "check_budget",
     "holds_task",

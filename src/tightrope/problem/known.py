@@ -69,6 +69,11 @@ class Known:
         """K, at least 1."""
         return len(self._known.arms)
 
+    @cached_property
+    def types(self) -> int:
+        """T: how many rows every arm has in a task over rows (see ``Task.over_rows``); else 0."""
+        return 0
+
     @property
     def penalty_count(self) -> int:
         """M, at least 0."""

@@ -14,7 +14,9 @@ import numpy.typing as npt
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.names import in_table, listed
 from tightrope.problem.arms import Arm, BernoulliArms, as_arms, in_order, odds_of, row_columns
+from tightrope.problem.by_type import ByType, arms_by_type
 from tightrope.problem.changes import Change, within
+from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.distributions import Bernoulli
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
@@ -40,7 +42,12 @@ NOTHING: Named[Any] = Named({})
 def require_unchanging(
     problem: Problem, needs: str, *, error: type[InputError] = ProblemError, instead: str = ""
 ) -> None:
-    """Raise ``error`` with "NEEDS arms that do not change; ..." if the arms change."""
+    """Raise ``error`` if the arms change; its message is "NEEDS arms that do not change; ...".
+
+    Likewise where outcomes depend on contexts.
+    """
+    if problem.contexts is not None:
+        raise error(f"{needs} arms without contexts; {problem.title} has types{instead}")
     if problem.changes:
         raise error(f"{needs} arms that do not change; {problem.title} changes{instead}")
 
@@ -63,7 +70,7 @@ class Phase(NamedTuple):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Problem(Known, FromLogs):
+class Problem(Known, FromLogs, ByType):
     """Arms with their distributions, and limits on the penalties.
 
     Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`. An arm's
@@ -72,7 +79,9 @@ class Problem(Known, FromLogs):
     first change. ``caveat``: a warning about the log that the arms come from, or "".
 
     A learning policy sees only ``task``. The declarations ``safe``, ``safe_rates`` and ``expected``
-    may be wrong; ``costs``, ``known`` and ``skip`` must be true.
+    may be wrong; ``costs``, ``known`` and ``skip`` must be true. ``contexts``: how often each type
+    of request comes, by type, in any unit; ``arms`` is then a mapping from types to lists of arms
+    with the same names.
 
     >>> from tightrope import Arm, Bernoulli, Problem
     >>> bold = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
@@ -95,11 +104,13 @@ class Problem(Known, FromLogs):
     known: Named[Named[float]]
     skip: str | None
     caveat: str
+    contexts: Named[float] | None  # shares that add up to 1
+    further: tuple[Sequence[Arm], ...]  # the arms of the types after the first
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
         self,
-        arms: Sequence[Arm],
+        arms: Sequence[Arm] | Mapping[str, Sequence[Arm]],
         limit: float
         | str
         | Kind
@@ -119,13 +130,18 @@ class Problem(Known, FromLogs):
         skip: str | int | None = None,
         absent: Sequence[str] = (),
         caveat: str = "",
+        contexts: Mapping[str, float] | None = None,
+        further: Sequence[Sequence[Arm]] = (),
     ) -> None:
-        """The many parameters include those of a task, which are keyword arguments."""
+        """Takes many parameters because a task's are among them; those are by keyword."""
+        shares = None if contexts is None else Named(shares_of(contexts))
+        arms, further = arms_by_type(arms, further, shares)
         arms = as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
         declared |= {"costs": costs, "known": known, "skip": skip}
-        task = Task(names, limits, scales, name, limit=limit, **declared)
+        types = None if shares is None else Types(tuple(shares))
+        task = Task(names, limits, scales, name, limit=limit, contexts=types, **declared)
         self.__dict__.update(
             arms=in_order(arms, task),
             limit=task.limits,
@@ -135,12 +151,17 @@ class Problem(Known, FromLogs):
             absent=(),
             **{key: getattr(task, key) for key in declared},
             caveat=caveat,
+            contexts=shares,
+            further=(),
             _known=task,
         )
         if not isinstance(caveat, str):
             raise ProblemError(f"caveat = {shown(caveat)}: must be a text")
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
+        if shares is not None and (changes or absent):
+            raise ProblemError("contexts: must be none where arms change")
+        self.__dict__["further"] = tuple(self._for_type(some) for some in further)
         self.__dict__["absent"] = self._absent(absent)
         self.__dict__["changes"] = self._in_turn(tuple(changes))
         if self.absent and not self.changes:
@@ -165,7 +186,7 @@ class Problem(Known, FromLogs):
         if isinstance(self.arms, BernoulliArms):
             smallest = float(self.arms.odds[:, 0].min())
         else:
-            smallest = min(arm.cost.mean for arm in self.arms)
+            smallest = min(arm.cost.mean for arms in (self.arms, *self.further) for arm in arms)
         return replace(self._known, smallest_cost=smallest, slack=told)
 
     def _in_turn(self, changes: Sequence[object]) -> tuple[Change, ...]:
@@ -205,8 +226,8 @@ class Problem(Known, FromLogs):
 
     @property
     def arms_by_phase(self) -> tuple[Sequence[Arm], ...]:
-        """The arms as declared, at the start and after every change, [J]."""
-        return (self.arms, *(change.arms for change in self.changes))
+        """The arms as declared, at the start and after every change, [J]; or of every type [T]."""
+        return (self.arms, *self.further, *(change.arms for change in self.changes))
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
@@ -289,8 +310,11 @@ class Problem(Known, FromLogs):
     def moments(self) -> Moments:
         """The arms' means and rates, normalised, for the oracle and informed policies.
 
-        If the arms change, these are the moments of the arms at the start; see ``phases``.
+        If the arms change, these are the moments of the arms at the start; see ``phases``. With
+        contexts they are means over the types.
         """
+        if self.contexts is not None:
+            return self._mean_moments()
         if self.told_odds is not None:
             return self.moments_of(self.told_odds)
         return self.moments_of([[law.mean for law in arm.marginals()] for arm in self.arms])
@@ -374,6 +398,8 @@ class Problem(Known, FromLogs):
             f"{self.arm_count:,} arm{'s' * (self.arm_count != 1)}: {listed(self.names)}",
             f"limits: {listed(limits) or 'none'}",
         ]
+        if self.contexts is not None:
+            parts.append(f"types: {listed(list(self.contexts))}")
         if self.changes:
             parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
         return f"Problem({'; '.join(parts)})"

@@ -12,6 +12,7 @@ from tightrope.errors import ProblemError
 from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
+from tightrope.problem.contexts import shares_of
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
@@ -129,20 +130,55 @@ def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> l
 
 
 def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
+    laws = _arm_table(arm, task, counts)
+    named = entries_text(laws.pop("penalties", {}))
+    lines = "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
+    return entries_text({"name": arm.name} | laws) + lines
+
+
+def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
+    """An arm's distributions or rows as TOML entries."""
     columns = row_columns(arm)
     if columns and counts:
-        return entries_text({"name": arm.name, "rows": len(columns[0].values)})
+        return {"rows": len(columns[0].values)}
     if columns:
         rows = np.column_stack([column.values for column in columns]).tolist()
         weighted = columns[0].weights is not None
-        weights = columns[0].chances.tolist() if weighted else None
-        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
-    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
+        return {"rows": rows, "weights": columns[0].chances.tolist() if weighted else None}
+    laws = {"cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
     penalties = [penalty.to_toml() for penalty in arm.penalties]
     if not task.has_named_limits:
-        return entries_text(laws | {"penalty": alone(penalties)})
-    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
-    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
+        return laws | {"penalty": alone(penalties)}
+    return laws | {"penalties": dict(zip(task.told_names, penalties, strict=True))}
+
+
+def _typed_texts(problem: Problem, *, counts: bool) -> list[str]:
+    """The arms of a problem with types: a table for each type."""
+    tables: list[dict[str, Any]] = [
+        {name: _arm_table(arms[k], problem.stated, counts) for name, arms in problem.typed.items()}
+        for k in range(problem.arm_count)
+    ]
+    named = zip(problem.names, tables, strict=True)
+    return [f"\n[[arms]]\n{entries_text({'name': name, **table})}" for name, table in named]
+
+
+def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[str, Any]:
+    """The arms of each type: an arm's own entries, and those of its table for that type."""
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
+    found: dict[str, list[Arm]] = {name: [] for name in types}
+    for k, table in enumerate(tables, start=1):
+        title = f"arm {table.get('name', k)!r}"
+        with at(title):
+            known_keys(table, (*ARM_KEYS, *types))
+        own = {key: value for key, value in table.items() if key in ARM_KEYS}
+        for name, arms in found.items():
+            there = table.get(name, {})
+            if not isinstance(there, dict) or not (there or set(own) > {"name"}):
+                raise ProblemError(f"{title}: must have a table for the type {name!r}")
+            with within(f"{title}, type {name!r}"):
+                arms.append(_read_arm(own | there, k, laws))
+    return {name: tuple(arms) for name, arms in found.items()}
 
 
 def read_problem(
@@ -172,8 +208,13 @@ def read_problem(
     )
     said, reader = _reader(table, rows)
     laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
+    arms: Any
+    if (contexts := head.get("contexts")) is None:
+        arms = read_arms(table.get("arms", []), "arms", laws)
+    else:
+        arms = _read_typed(table.get("arms", []), tuple(shares_of(contexts)), laws)
     arguments: dict[str, Any] = {
-        "arms": read_arms(table.get("arms", []), "arms", laws),
+        "arms": arms,
         "changes": tuple(_read_changes(table.get("changes", []), laws)),
         "absent": table.get("absent", ()),
         "caveat": table.get("caveat", ""),
@@ -224,6 +265,9 @@ def problem_text(problem: Problem, file: str | None = None) -> str:
     if file is not None:
         weighted = any(one[0].weights is not None for one in problem.observed_columns())
         head["rows"] = FileOfRows(problem.rows_digest, file, weighted).table()
+    if problem.typed:
+        head["contexts"] = dict(problem.shares)
+        return "".join([entries_text(head), *_typed_texts(problem, counts=counts)]).lstrip()
     texts = [entries_text(head), *arm_texts(problem.arms, "arms", task, counts=counts)]
     for change in problem.changes:
         entries = {"at": change.at, "absent": list(change.absent)}

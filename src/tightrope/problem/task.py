@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tightrope.errors import ProblemError
+from tightrope.problem.contexts import Types, as_types, row_names, types_table
 from tightrope.problem.declared import (
     costs_of,
     expected_of,
@@ -30,7 +31,7 @@ from tightrope.showing import html_of
 __all__ = ["FACT_KEYS", "HEAD_KEYS", "Task", "holds_task", "read_head"]
 
 # of a task's TOML and of a problem's
-DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip")
+DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip", "contexts")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 _ROUNDING = 1.0 + 1e-12  # a computed mean may exceed the largest value by this
@@ -61,6 +62,9 @@ class Task(Known):
     arm: a price list. ``skip``: an arm that declines the request; it earns no reward and incurs no
     penalty.
 
+    ``contexts``: the types of requests that a policy sees before it chooses, as :class:`Types` or a
+    list of their names.
+
     >>> task = Task(["haiku", "opus"], {"bad": "5% per pull", "dollars": "0.004 per pull"},
     ...             Scales(penalty={"dollars": 0.05}))
     >>> task.channels
@@ -82,6 +86,7 @@ class Task(Known):
     costs: float | Mapping[str, float] | None = None  # kept as Named, in order, or None
     known: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
     skip: str | int | None = None  # kept as the name
+    contexts: Types | Sequence[str] | None = None  # kept as Types
 
     def __post_init__(self, limit: object) -> None:
         if isinstance(self.scales, str) and self.scales == "grow":
@@ -94,6 +99,7 @@ class Task(Known):
             value = getattr(self, field)
             if not isinstance(value, kind) or (field == "arms" and isinstance(value, str)):
                 raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
+        self.__dict__["contexts"] = as_types(self.contexts)
         if not isinstance(self.arms, NumberedNames):
             object.__setattr__(self, "arms", tuple(self.arms))
         check_names(self.arms)
@@ -279,6 +285,26 @@ class Task(Known):
         known = self.costs is not None or bool(self.known) or self.skip is not None
         return known or len(self.told) < self.penalty_count
 
+    @cached_property
+    def over_rows(self) -> Task:
+        """The same over rows, ``type * K + arm``: each is an arm of its own; itself without types.
+
+        What is known, expected or a weight of an arm is so for each of its rows.
+        """
+        types = cast(Types | None, self.contexts)
+        if types is None:
+            return self
+        made = self._with(arms=row_names(types, self.arms), contexts=None, safe=None)
+        for name in ("known_outcomes", "weights", "normal_expected"):
+            made.__dict__[name] = np.tile(getattr(self, name), (types.count, 1))
+        made.__dict__["types"], made.__dict__["whole"] = types.count, self
+        return made
+
+    @cached_property
+    def whole(self) -> Task:
+        """The task that this one is the rows of; else itself."""
+        return self
+
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
         """Raise a ``ProblemError`` that names the place if a reported penalty is missing."""
         if len(penalties) != len(self.told):
@@ -328,6 +354,7 @@ class Task(Known):
             "costs": _one_for_all(cast(Named[float] | None, self.costs)),
             "known": {name: dict(by_arm) for name, by_arm in self.known.items()},
             "skip": self.skip,
+            "contexts": types_table(cast(Types | None, self.contexts)),
         }
 
     _repr_html_ = html_of

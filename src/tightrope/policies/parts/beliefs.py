@@ -37,10 +37,14 @@ __all__ = [
     "SIZE",
     "Arms",
     "believe",
+    "certain",
     "draw_for_many",
     "draw_for_one",
+    "given_penalty",
     "learn",
     "mean_of",
+    "shape_of",
+    "size_of_sums",
 ]
 
 # Places in the policy's constants.
@@ -145,10 +149,10 @@ def _look_at_all(state: State, arms: Arms, limited: int) -> None:
         for row in rows(state):
             total += state.totals[row * channels + channel]
             square += state.squares[row * channels + channel]
-        arms.pooled[channel] = _size(total, square, 1.0)
+        arms.pooled[channel] = size_of_sums(total, square, 1.0)
 
 
-def _size(total: float, square: float, pooled: float) -> float:
+def size_of_sums(total: float, square: float, pooled: float) -> float:
     """The usual size of an outcome other than 0; ``pooled`` if there was none."""
     if total <= 0.0:
         return pooled
@@ -177,7 +181,7 @@ def _renewed(
     at, expected = first + channel, NOTHING
     if stated:
         if state.known[at] >= 0.0:
-            return _certain(state.known[at])
+            return certain(state.known[at])
         expected = state.expected[at]
         if channel == 0 and expected < 0.0:
             expected = _cost_beside_guesses(state, row)
@@ -220,12 +224,12 @@ def _renew_penalty(
     expected = given = NOTHING
     if stated:
         expected = state.expected[first + 2 + m]
-        given = _given(state, row, m, limited, mean_cost, reward)
+        given = given_penalty(state, row, m, limited, mean_cost, reward)
     scale, width, size = _usual_belief(pulls, total, square, pooled, expected)
     mean = mean_of(scale)
     if given >= 0.0:
         mean = given
-        scale, width = _certain(given)
+        scale, width = certain(given)
     arms.penalty_scale[at], arms.penalty_width[at] = scale, width
     base, limit, place = state.bases[m], state.limits[m], MORE * at
     rare, prior_cost = 0.0, usual_cost
@@ -255,13 +259,15 @@ def _renew_penalty(
     arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
 
 
-def _certain(mean: float) -> tuple[float, float]:
+def certain(mean: float) -> tuple[float, float]:
     """The belief about a mean that is known."""
     return (max(mean, LEAST_SIZE) if mean <= 0.5 else -max(1.0 - mean, 0.0)), 0.0
 
 
-def _given(state: State, row: int, m: int, limited: int, mean_cost: float, reward: float) -> float:
-    """A known mean penalty, or a share of the mean cost or reward; -1 if it is learned."""
+def given_penalty(
+    state: State, row: int, m: int, limited: int, mean_cost: float, reward: float
+) -> float:
+    """A mean penalty that is known, or a share of the mean cost or reward; -1 if it is learned."""
     weight = state.weights[row * limited + m]
     if weight < 0.0:
         return state.known[row * (2 + limited) + 2 + m]  # type: ignore[no-any-return]
@@ -293,12 +299,12 @@ def _usual_belief(
         mean = (total + 1.0) / weight
         second = mean
     else:
-        size = _size(total, square, pooled)
+        size = size_of_sums(total, square, pooled)
         if expected > 0.0:
             high, low = _guessed(expected)
             size = max((square + high * high + low * low) / (total + high + low), LEAST_SIZE)
         mean, second = _moments(weight, total, square, size, expected)
-    scale, width = _shape(weight, mean, second, size)
+    scale, width = shape_of(weight, mean, second, size)
     return scale, width, size
 
 
@@ -314,7 +320,7 @@ def _belief(
     """
     weight = pulls + prior
     mean, second = _moments(weight, total, square, size, expected)
-    return _shape(weight, mean, second, size)
+    return shape_of(weight, mean, second, size)
 
 
 def _moments(
@@ -337,7 +343,7 @@ def _guessed(expected: float) -> tuple[float, float]:
     return high, 2.0 * expected - high
 
 
-def _shape(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:
+def shape_of(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:
     """Scale and width of a belief with these moments.
 
     The shape is a gamma distribution's, seen from the nearer end of [0, 1], by its cube root, which
