@@ -578,7 +578,7 @@ def test_reports_are_settled(small):
         ("limits", {"limit-0": "few"}, "&#39;few&#39; must be a number or a percentage"),
         ("limits", {"limit-0": "30 %"}, "limits: is missing"),
         ("limits", {"limit-0": "400 %"}, "can never bind"),
-        ("add-arm", {"name": "opus"}, "is an arm already"),
+        ("add-arm", {"name": "opus"}, "an arm has this name already"),
         ("add-arm", {"name": ""}, "name: is missing"),
         ("pause", {"why": "x" * 501}, "must be at most 500"),
         ("tell", {"ticket": "nobody", "cost": "1"}, "is unknown"),
