@@ -137,7 +137,7 @@ def test_a_task_cannot_be_simulated(shell, tmp_path):
 def test_the_list_of_policies_says_who_knows_what(shell):
     known = {n: p["knows"] for n, p in json.loads(shell("policies", "--json")[1]).items()}
     assert (known["lyoff"], known["lyon"], known["resolve"]) == ("laws", "smallest cost", "")
-    assert "knows the laws" in shell("policies")[1]
+    assert "knows the distributions" in shell("policies")[1]
 
 
 def test_tables_for_people(shell):

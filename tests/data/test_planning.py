@@ -34,7 +34,7 @@ from tightrope.data.plans import QUANTILES
 from tightrope.data.searches import ATTEMPTS, FRESH, NEAR
 from tightrope.errors import InputError
 from tightrope.problem import Limit
-from tightrope.report.plan import page, panels
+from tightrope.report.plan import headline, page, panels, tables
 
 LYON = {"lyon": LyOn()}
 
@@ -246,7 +246,34 @@ def test_the_terminal_has_eighty_columns(shell, monkeypatch):
     status, text, _ = shell(*"plan paper --budget 30 --policy lyon --runs 10 --quiet".split())
     assert status == 0
     assert max(map(len, text.splitlines())) <= 80
-    assert "One more unit of budget is worth 1.3 of reward." in text
+    first = " ".join(text.partition("\n\n")[0].split())
+    assert first.startswith("With a budget of 30, ")
+    assert "in 90 % of runs) and ends above a limit in" in first
+    assert first.endswith("; the next unit of budget is worth 1.3 of reward.")
+
+
+def test_the_first_sentence_is_in_the_users_currency(paper):
+    found = plan(paper, LYON, budgets=[20, 40], runs=20, fan=False, unit="€")
+    first, second = headline(found)
+    assert first.startswith("With a budget of €20, ")
+    assert second.endswith("; the next €1 of budget is worth 1.3 of reward.")
+    for text in (str(found), page(found), found._repr_html_()):
+        assert first in " ".join(text.split())
+    assert found.summary()["unit"] == "€"
+    assert "€40" in tables(found)[0].columns[1].texts
+
+
+def test_policies_that_break_the_limit_are_red_and_last(paper):
+    found = plan(paper, ["lyon", "lyoff:delta0=15"], budgets=[200, 300], runs=60, fan=False)
+    reward, limits, *_ = tables(found)
+    names = ["lyoff:delta0=15 (knows the distributions)", "lyon (knows the smallest cost)"]
+    assert reward.columns[0].texts == names * 2
+    assert list(reward.columns[0].tones) == ["", "bad"] * 2
+    assert reward.notes == ["breaks a limit (red): lyon"]
+    assert list(limits.columns[2].tones) == ["good", "bad"] * 2
+    assert headline(found)[0].startswith("With a budget of 200, lyoff:delta0=15 earns ")
+    alone = plan(paper, "lyon", budgets=200, runs=60, fan=False)
+    assert "no policy keeps the limits; the nearest, lyon, earns" in headline(alone)[0]
 
 
 @pytest.mark.parametrize(

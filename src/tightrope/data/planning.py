@@ -26,7 +26,7 @@ from tightrope.data.draws import (
     split,
 )
 from tightrope.data.multipliers import worth
-from tightrope.data.plans import QUANTILES, Plan, PlanRow, Worth
+from tightrope.data.plans import OFTEN, QUANTILES, Plan, PlanRow, Worth
 from tightrope.data.searches import PROMISE_RUNS, Planner, guessed_budget, neat
 from tightrope.engine.arguments import Policies, budget_list, named_policies, require_problem
 from tightrope.engine.caveats import warn_infeasible
@@ -51,7 +51,6 @@ RUNS = 1000
 FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to this share
 FAN_SHARE = 4  # budgets added for the chart get a fourth of the runs
 EXPECTED_ROUNDS = 7  # for the progress bar
-OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 LEAST_RISK = 1e-4  # measurable in a reasonable number of runs
 
 
@@ -82,6 +81,7 @@ def plan(
     backend: str = "auto",
     progress: Progress = None,
     fan: bool = True,
+    unit: str = "",
 ) -> Plan:
     """What each policy earns with a budget, how often it breaks a limit, and the value of more.
 
@@ -90,7 +90,8 @@ def plan(
     ``earn``: also find the smallest budget that earns this reward with a ``chance`` between 0 and
     1. ``promise``: also find the tightest value of the limit ``limit_name`` that
     ``resolve:risk=PROMISE`` breaks with at most this chance, from 1e-4 on. ``fan``: also rows at
-    smaller budgets, for charts. Raises KeyboardInterrupt after Ctrl-C.
+    smaller budgets, for charts. ``unit``: of costs, such as $, in reports. Raises
+    KeyboardInterrupt after Ctrl-C.
 
     Each parameter is an independent question.
 
@@ -143,6 +144,7 @@ def plan(
         promises=tuple(promises),
         fan=tuple(fan_rows),
         notes=tuple(_notes(made, rows, values)),
+        unit=unit,
     )
 
 

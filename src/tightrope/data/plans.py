@@ -14,9 +14,10 @@ from tightrope.problem import Problem
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries
 
-__all__ = ["QUANTILES", "Earned", "LimitWorth", "Plan", "PlanRow", "Promise", "Worth"]
+__all__ = ["OFTEN", "QUANTILES", "Earned", "LimitWorth", "Plan", "PlanRow", "Promise", "Worth"]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,8 @@ class Plan:
     """The answers of :func:`plan`: rows per policy and budget, worth, searches, fan charts.
 
     ``fan``: rows at a grid of budgets, including the requested ones. ``draws``: of the bootstrap, 0
-    without rows. ``notes``: sentences about what the numbers include.
+    without rows. ``notes``: sentences about what the numbers include. ``unit``: of costs, such as
+    $, in reports.
     """
 
     problem: Problem
@@ -196,6 +198,7 @@ class Plan:
     promises: tuple[Promise, ...]
     fan: tuple[PlanRow, ...]
     notes: tuple[str, ...]
+    unit: str = ""
 
     def summary(self) -> dict[str, Any]:
         """Everything as a JSON-ready dictionary."""

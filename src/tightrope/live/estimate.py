@@ -25,22 +25,24 @@ from tightrope.kernels.native import moving_run, single_run
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import STEP, RunState
 from tightrope.kernels.single_run import Ends
+from tightrope.live.outlook import rate_unit
 from tightrope.problem import Task
 
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
 
-__all__ = ["FORWARD", "estimate_of"]
+__all__ = ["FORWARD", "EndRates", "estimate_of"]
 
 FORWARD, FEWEST = 200, 50  # forward runs, and the fewest for an estimate
 WORK = 200_000_000  # of all forward runs, at most: a second or two
+QUANTILES = (0.05, 0.5, 0.95)  # of the rates at the end
 LONGER = 3.0  # times the pulls that are expected to be left, at most, in a forward run
 
 Floats = npt.NDArray[np.float64]
 
 
-def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, list[float]] | None:
-    """The number of forward runs, and the share that ends above each limit [M].
+def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | None:
+    """How forward runs end: see :class:`EndRates`.
 
     None before the first cost, while the policy is not compiled, if it fails, and if it would take
     too long: a pull takes about (10 + K) M^2 units of ``WORK``.
@@ -53,7 +55,17 @@ def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, 
     ends = _forward(controller, runs, longest) if runs >= FEWEST else None
     if ends is None:
         return None
-    return runs, [float(np.mean(_above(task, ends, m))) for m in range(task.penalty_count)]
+    limits = range(task.penalty_count)
+    shares = [float(np.mean(_above(task, ends, m))) for m in limits]
+    return EndRates(runs, shares, [_rates(controller, ends, m) for m in limits])
+
+
+class EndRates(NamedTuple):
+    """How many forward runs there were, and how they ended."""
+
+    runs: int
+    shares: list[float]  # that end above each limit, [M]
+    rates: list[tuple[float, float, float]]  # quantiles (``QUANTILES``) of each limit's rate, [M]
 
 
 class _Forward(NamedTuple):
@@ -65,10 +77,22 @@ class _Forward(NamedTuple):
     penalty: Floats  # [R, M]
 
 
+def _bases(task: Task, ends: _Forward, m: int) -> Floats:
+    """What limit m is per, in each forward run."""
+    return task.limit_kinds[m].unit.pick(ends.cost, ends.pulls, ends.reward)
+
+
 def _above(task: Task, ends: _Forward, m: int) -> Any:
     """Which forward runs end above limit m."""
-    allowed = task.limit_kinds[m].unit.pick(ends.cost, ends.pulls, ends.reward)
-    return ends.penalty[:, m] > task.normal_limits[m] * allowed * (1.0 + 1e-12)
+    return ends.penalty[:, m] > task.normal_limits[m] * _bases(task, ends, m) * (1.0 + 1e-12)
+
+
+def _rates(controller: Controller, ends: _Forward, m: int) -> tuple[float, float, float]:
+    """Quantiles of limit m's rate at the end, in the user's units."""
+    bases = _bases(controller.task, ends, m)
+    rates = ends.penalty[:, m] / np.where(bases > 0.0, bases, np.inf)
+    low, middle, high = np.quantile(rates, QUANTILES) * rate_unit(controller, m)
+    return float(low), float(middle), float(high)
 
 
 def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None:

@@ -42,6 +42,12 @@ class Follower:
         self._began = inf  # the log's last event when it was first read to its end
         self._over: str | None = None  # why this process never reads it again
 
+    @property
+    def followed(self) -> int | None:
+        """The number of the last event that was followed; None while a snapshot is loaded."""
+        core = self.core
+        return None if core is None else core.ledger.seq
+
     def forget(self) -> None:
         """Discard the state: it may hold events that are not in the log."""
         self.core = None

@@ -6,23 +6,18 @@ Results are in the user's units; computations are normalised. Letters: K arms, M
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tightrope.errors import InputError
 from tightrope.live.promise import PromisedLimit, promise_words
+from tightrope.live.remaining import UNKNOWN, Remaining, RemainingOpen, RemainingPerPull
 from tightrope.policies.aim import Usual, aim_of, declared_usual
 from tightrope.policies.guarded import GuardedResolve
-from tightrope.policies.parts.guard import (
-    chance_allowed,
-    price_of,
-    rate_at_least,
-    rate_at_most,
-)
+from tightrope.policies.parts.guard import chance_allowed, rate_at_least, rate_at_most
 from tightrope.policies.parts.watch import CHANGES, HEAD, NOTICED
 from tightrope.problem.mixtures import conflict
 from tightrope.problem.values import shown
@@ -31,12 +26,11 @@ from tightrope.showing import html_of, text_of
 if TYPE_CHECKING:
     from tightrope.kernels.run_state import RunState
     from tightrope.live.controller import Controller
+    from tightrope.policies.base import Policy
     from tightrope.problem import Task
 
-__all__ = ["LimitOutlook", "Outlook", "outlook_of"]
+__all__ = ["LimitOutlook", "Outlook", "outlook_of", "rate_unit"]
 
-TILTS = np.geomspace(1e-3, 20.0, 60)
-UNKNOWN = 1e12  # for an unknown rate
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 LEAST_COST = 1e-9  # in place of one that is 0
@@ -52,7 +46,8 @@ class LimitOutlook:
     keep their shares of the cost. ``low`` and ``high``: a proved interval for the rate at the end,
     whatever is pulled; it fails with at most the chance ``doubt``. ``least``: if the limit looks
     infeasible, the smallest limit that some arm may keep. ``estimate``: an estimate of the chance
-    of ending above the limit, which is not proved (see ``live.estimate``), or None.
+    of ending above the limit, which is not proved (see ``live.estimate``), or None. ``expected``:
+    the 5 %, 50 % and 95 % quantiles of the rate at the end in the same forward runs, or None.
     """
 
     name: str
@@ -68,6 +63,7 @@ class LimitOutlook:
     infeasible: bool  # no mixture keeps this limit with the others, except for the doubt
     least: float | None = None
     estimate: float | None = None
+    expected: tuple[float, float, float] | None = None
 
     @property
     def standing(self) -> str:
@@ -110,6 +106,7 @@ class Outlook:
     refuted: tuple[str, ...] = ()
     forward: int = 0
     out_of_reach: str | None = None
+    aimed: bool = False  # the policy aims at the risk and proves nothing
 
     @property
     def infeasible(self) -> tuple[str, ...]:
@@ -120,12 +117,19 @@ class Outlook:
     def promise(self) -> str | None:
         """What remains of the requested risk, in one line; None if no risk was requested."""
         limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
-        return promise_words(self.risk, limits)
+        return promise_words(self.risk, limits, self.aimed)
 
-    def estimated(self, runs: int, shares: Sequence[float]) -> Outlook:
-        """The same outlook with the share of forward runs that ended above each limit [M]."""
-        rows = zip(self.limits, shares, strict=True)
-        limits = tuple(replace(one, estimate=share) for one, share in rows)
+    def estimated(
+        self,
+        runs: int,
+        shares: Sequence[float],
+        rates: Sequence[tuple[float, float, float]],
+    ) -> Outlook:
+        """The same outlook with the results of forward runs; see ``live.estimate``."""
+        limits = tuple(
+            replace(one, estimate=share, expected=rate)
+            for one, share, rate in zip(self.limits, shares, rates, strict=True)
+        )
         return replace(self, limits=limits, forward=runs)
 
     def facts(self) -> list[str]:
@@ -186,9 +190,9 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     rows = []
     lost = _impossible(task, low)
     for m in range(task.penalty_count):
-        rest = _Rest(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
+        rest = Remaining(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
         if not task.limit_kinds[m].per_cost:
-            kind = task.limit_kinds[m].unit.pick(_Open, _PerPull, _Open)
+            kind = task.limit_kinds[m].unit.pick(RemainingOpen, RemainingPerPull, RemainingOpen)
             rest = kind(*rest[:4], float(amounts[:, m].sum()), largest)
         ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
         sure = not any(m == one for _, one in refuted)
@@ -212,7 +216,13 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         changed=_changed(task, state),
         refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
         out_of_reach=_out_of_reach(controller, totals),
+        aimed=_aimed(controller.policy),
     )
+
+
+def _aimed(policy: Policy) -> bool:
+    """Whether a policy has a risk that it only aims at."""
+    return getattr(policy, "risk", None) is not None and not isinstance(policy, GuardedResolve)
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:
@@ -238,14 +248,14 @@ def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
     """A sentence on a declaration about an arm and a limit that the reports refute."""
     task = controller.task
     what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
-    least = float(low[arm, m]) * _unit(controller, m)
+    least = float(low[arm, m]) * rate_unit(controller, m)
     return (
         f"the reports of arm {task.names[arm]!r} refute {what}: its rate of"
         f" {task.limit_names[m]} is at least {least:.4g}"
     )
 
 
-def _unit(controller: Controller, m: int) -> float:
+def rate_unit(controller: Controller, m: int) -> float:
     """The user's unit of limit m's rate."""
     task = controller.task
     unit = task.scales.penalties[m] / float(task.base_scales[m])
@@ -261,132 +271,6 @@ def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
         (task.names[arm], int(heads[arm, NOTICED]))
         for arm in np.flatnonzero(heads[:, CHANGES]).tolist()
     )
-
-
-class _Rest(NamedTuple):
-    """What remains for one limit, normalised."""
-
-    budget: float  # at the start
-    left: float  # of it
-    limit: float
-    penalty: float  # so far
-    base: float = 0.0  # so far, of a limit per pull or per reward
-    largest: float = 1.0  # cost of a pull
-
-    @property
-    def rate(self) -> float | None:
-        """The penalty per unit of budget at the end, if the arms keep their shares."""
-        used = self.budget - self.left
-        if used <= 0.0:
-            return None
-        return self.penalty * (1.0 + max(self.left, 0.0) / used) / self.budget
-
-    @property
-    def over(self) -> bool:
-        """Whether the run has ended."""
-        return self.left < 0.0
-
-    @property
-    def broken(self) -> bool:
-        """Whether the limit is broken, by more than rounding."""
-        return self.penalty > self.limit * self.budget * (1.0 + 1e-12)
-
-    def chance(self, rate: float) -> float:
-        """A bound on the chance of ending above the limit with pulls of at most this rate."""
-        if self.over or self.broken:
-            return float(self.broken)
-        prices = _prices(rate)
-        exponents = prices * (self.left + 1.0) + TILTS * (self.penalty - self.limit * self.budget)
-        return math.exp(min(float(exponents.min()), 0.0))
-
-    def most(self, rate: float, doubt: float) -> float:
-        """An upper bound on the rate at the end with pulls of ``rate``, except for ``doubt``."""
-        if self.over:
-            return self.penalty / self.budget
-        ends = (_prices(rate) * (self.left + 1.0) - math.log(doubt)) / TILTS
-        most = (self.penalty + float(ends.min())) / self.budget
-        return most if most < UNKNOWN else math.inf
-
-    def least(self, rate: float, doubt: float) -> float:
-        """A lower bound on the penalty rate at the end, likewise."""
-        gains = np.log1p(-rate * np.expm1(-TILTS)) * max(self.left, 0.0)
-        ends = (gains + math.log(doubt)) / TILTS
-        more = 0.0 if self.over else max(float(ends.max()), 0.0)
-        return (self.penalty + more) / self.budget
-
-
-class _Open(_Rest):
-    """The same for a limit per pull or per reward, whose total at the end is not known.
-
-    With tilts for which kappa(tilt) <= tilt c, exp(tilt (penalty - c base)) is a supermartingale
-    whatever is pulled, so that by Ville's inequality it bounds the chance of ever coming back.
-    """
-
-    @property
-    def ahead(self) -> float:
-        """A lower bound on the base that is still ahead."""
-        return 0.0
-
-    def prices(self, rate: float) -> Any:
-        """The kappa of every tilt."""
-        return _prices(rate)
-
-    @property
-    def rate(self) -> float | None:
-        """The penalty per pull or reward so far, which is also its projection."""
-        return self.penalty / self.base if self.base > 0.0 else None
-
-    @property
-    def broken(self) -> bool:
-        """Whether the run ended above the limit; before the end this can change."""
-        return self.over and self.penalty > self.limit * self.base * (1.0 + 1e-12)
-
-    def chance(self, rate: float) -> float:
-        """A bound on the chance of ending above the limit by pulls of at most this rate."""
-        if self.over:
-            return float(self.broken)
-        return self._above(self.limit, self.prices(rate))
-
-    def _above(self, level: float, prices: Any) -> float:
-        gains = TILTS * level - prices  # of each unit of the base that is ahead
-        exponents = TILTS * (self.penalty - level * self.base) - gains * self.ahead
-        return math.exp(min(float(np.where(gains >= 0.0, exponents, 0.0).min()), 0.0))
-
-    def most(self, rate: float, doubt: float) -> float:
-        """An upper bound on the rate at the end, except for ``doubt``, with pulls of ``rate``."""
-        if self.over:
-            return self.rate or 0.0
-        prices, low, high = self.prices(rate), 0.0, UNKNOWN
-        if self.base + self.ahead <= 0.0 or self._above(high, prices) > doubt:
-            return math.inf
-        while high - low > 1e-9 * high:
-            middle = math.sqrt(max(low, 1e-15) * high)
-            fine = self._above(middle, prices) <= doubt
-            low, high = (low, middle) if fine else (middle, high)
-            if high <= 2e-15:
-                break
-        return high
-
-    def least(self, rate: float, doubt: float) -> float:
-        """A lower bound on the rate at the end; 0 while the run goes on."""
-        return (self.rate or 0.0) if self.over else 0.0
-
-
-class _PerPull(_Open):
-    """The same per pull: a pull takes at most the largest cost from the remaining budget."""
-
-    @property
-    def ahead(self) -> float:
-        """A lower bound on the number of pulls ahead."""
-        return max(self.left - self.largest, 0.0) / self.largest
-
-    def prices(self, rate: float) -> Any:
-        """The kappa of every tilt: of the penalty of a pull."""
-        return np.log1p(rate * np.expm1(TILTS))
-
-
-def _prices(rate: float) -> Any:
-    return np.array([price_of(rate, tilt) for tilt in TILTS.tolist()])
 
 
 def _rates(
@@ -462,7 +346,7 @@ def _alike(task: Task) -> bool:
 def _row(
     controller: Controller,
     m: int,
-    rest: _Rest,
+    rest: Remaining,
     ranges: tuple[float, float, float],
     doubt: float,
     infeasible: bool,
@@ -472,7 +356,7 @@ def _row(
 
     ``sure``: whether the reports refute no declaration, which the guard relies on.
     """
-    task, unit = controller.task, _unit(controller, m)
+    task, unit = controller.task, rate_unit(controller, m)
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False

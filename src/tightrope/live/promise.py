@@ -23,13 +23,20 @@ class PromisedLimit(NamedTuple):
     broken: bool  # already
 
 
-def promise_words(risk: float | None, limits: Sequence[PromisedLimit]) -> str | None:
-    """What remains of a requested risk; None without a risk and without a broken limit."""
+def promise_words(
+    risk: float | None, limits: Sequence[PromisedLimit], aimed: bool = False
+) -> str | None:
+    """What remains of a requested risk; None without a risk and without a broken limit.
+
+    ``aimed``: the policy aims at the risk and proves nothing.
+    """
     broken = [one.name for one in limits if one.broken]
     if broken:
         return f"limit {broken[0]!r} is broken: its penalty is above what the whole budget allows"
     if risk is None or not limits:
         return None
+    if aimed:
+        return f"risk = {risk:g} is aimed at, not proved: no arm is declared safe"
     worst = max(limits, key=lambda one: (not one.promised, one.chance))
     state = "is promised" if worst.promised else "cannot be promised yet"
     bound = f"the chance to end above limit {worst.name!r} is at most {worst.chance:.2g}"

@@ -65,12 +65,17 @@ class TurnTaker:
         policy: Policy | None = None,
         who: str | None = None,
         owned: bool = False,
+        opening: Callable[[Follower], None] = lambda follower: None,
     ) -> None:
-        """Open an existing campaign. ``owned``: whether ``disconnect`` closes the store."""
+        """Open an existing campaign. ``owned``: whether ``disconnect`` closes the store.
+
+        ``opening`` is called with the follower of the log before it begins, to watch its progress.
+        """
         self.name, self.store = name, store
         self._given_who, self._owned = known_who(who), owned
         self._begin(policy)
         _all.add(self)
+        opening(self._follower)
         with self._desk:
             self._follower.load()
 
