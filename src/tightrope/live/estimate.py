@@ -111,8 +111,8 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
     for run, law in enumerate(_laws(controller.task, state, runs)):
         one = slice(run, run + 1)
         kernel(
-            block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1), ends[one],
-            counts[one], until, np.zeros(1, np.uint8), policy.addresses,
+            block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1),
+            np.zeros(0), ends[one], counts[one], until, np.zeros(1, np.uint8), policy.addresses,
         )  # fmt: skip
     if ends[:, columns.wrong].any():
         return None
