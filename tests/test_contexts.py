@@ -429,11 +429,17 @@ def test_what_is_not_there_yet_is_said_in_one_line():
         Controller(TASK, Resolve(), budget=10).add_arm("c")
 
 
-def test_an_outlook_is_about_all_types():
-    controller = Controller(TASK, Resolve(), budget=400)
+def test_an_outlook_and_an_estimate_are_about_all_types():
+    """One arm; type x is bad, y is not: half of all requests are, below the limit of 60 %."""
+    task = Task(["a"], {"bad": Limit(0.6, per="pull")}, costs=1, contexts=["x", "y"])
+    controller = Controller(task, Resolve(), budget=400)
     for number in range(200):
         context = "xy"[number % 2]
-        controller.tell(controller.ask(context=context), reward=1.0, penalty=0.0, context=context)
-    found = controller.outlook()
-    assert found.pulls == 200
-    assert found.spent == 200
+        controller.ask(context=context)
+        controller.tell(0, reward=1.0, penalty=float(context == "x"), context=context)
+    found = controller.outlook(estimate=True)
+    assert found.pulls == found.spent == 200
+    assert found.limits[0].estimate < 0.05
+    low, middle, high = found.limits[0].expected
+    assert 0.4 < low < middle < high < 0.6
+    assert middle == pytest.approx(0.5, abs=0.03)

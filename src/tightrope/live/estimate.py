@@ -108,11 +108,12 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
     ends, counts = np.zeros((runs, columns.size)), np.zeros((runs, len(state["totals"]), 2))
     seeds, words = (seed_words(0, stream, numbers) for stream in (OUTCOMES, POLICY))
     until, block, beside = int(state["counts"][STEP]) + longest, state.copy().block, _beside(copied)
+    mix = _mix(controller.task, state)
     for run, law in enumerate(_laws(controller.task, state, runs)):
         one = slice(run, run + 1)
         kernel(
             block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1),
-            np.zeros(0), ends[one], counts[one], until, np.zeros(1, np.uint8), policy.addresses,
+            mix, ends[one], counts[one], until, np.zeros(1, np.uint8), policy.addresses,
         )  # fmt: skip
     if ends[:, columns.wrong].any():
         return None
@@ -123,6 +124,14 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
         reward=ends[:, columns.totals],
         penalty=ends[:, first : first + controller.task.penalty_count],
     )
+
+
+def _mix(task: Task, state: RunState) -> Floats:
+    """The cumulative shares of the types that came, [T]; empty without contexts."""
+    if not task.types:
+        return np.zeros(0)
+    seen = state["totals"][:, 0].reshape(task.types, -1).sum(axis=1)
+    return np.asarray(np.cumsum(seen / seen.sum()))
 
 
 def _beside(copied: Controller) -> tuple[Any, ...]:
