@@ -1,10 +1,11 @@
 """Whether estimates of the end come true: of runs with an estimate of 10 %, do 10 % end above?
 
 python -m benchmarks.estimates [--problems 40] [--runs 10] [--page docs/promises.md]
+                               [--policy resolve ...] [--part 0.2 ...]
 
 Random problems of three families, each run to the end of its budget by several policies, with an
-estimate at a quarter, a half and three quarters of it. Prints a Markdown table: the mean of the
-estimates in a range, and the share of their runs that ended above.
+estimate at some parts of it, by default a quarter, a half and three quarters. Prints a Markdown
+table: the mean of the estimates in a range, and the share of their runs that ended above.
 """
 
 from __future__ import annotations
@@ -85,18 +86,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--problems", type=int, default=40)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--policy", action="append")
+    parser.add_argument("--part", action="append", type=float)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
+    parts = sorted(asked.part or PARTS)
     runs = [
-        looks(problem, label, budget, seed)
+        looks(problem, label, budget, seed, parts)
         for number, problem in enumerate(problems(asked.problems))
-        for label in POLICIES
+        for label in asked.policy or POLICIES
         for budget in BUDGETS
         for seed in seeds(asked.runs, number, label, budget)
     ]
-    columns = [_column([run[at] for run in runs if len(run) > at]) for at in range(len(PARTS))]
+    columns = [_column([run[at] for run in runs if len(run) > at]) for at in range(len(parts))]
     bins = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in itertools.pairwise(EDGES)]
-    head = ["estimate", *(f"at {100 * part:.0f} % of the budget" for part in PARTS)]
+    head = ["estimate", *(f"at {100 * part:.0f} % of the budget" for part in parts)]
     text = page.table(head, [list(row) for row in zip(bins, *columns, strict=True)])
     print(text)
     if asked.page:

@@ -9,7 +9,13 @@ A state has sums only: of an arm's outcome in n pulls S, and of its squares Q. A
 S / (n u). That chance is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one
 pull, with the chance q of all arms. An outcome that was never above 0 has the u of all arms. The
 outcomes of a pull are drawn independently, but for those that are known and shares of others. Pulls
-in flight are decided again. Letters: K arms, M limits, C = 2 + M channels, R forward runs.
+in flight are decided again.
+
+In the first fifth of a budget, arms have few reports each. Estimates for ``resolve`` come true even
+then; those for ``lyon`` and ``lyon-ts``, which end near the limit or above it, are too low, and
+those for ``resolve`` with a risk too high. A prior of two or four pulls makes them no better
+(``benchmarks/estimates.py`` measures it). Letters: K arms, M limits, C = 2 + M channels, R forward
+runs.
 """
 
 from __future__ import annotations
