@@ -1,11 +1,10 @@
 """Whether estimates of the end come true: of runs with an estimate of 10 %, do 10 % end above?
 
-python -m benchmarks.estimates [--problems 40] [--runs 10] [--page docs/promises.md]
-                               [--policy resolve ...] [--part 0.2 ...]
+python -m benchmarks.estimates [--problems 40] [--runs 10]
 
 Random problems of three families, each run to the end of its budget by several policies, with an
-estimate at some parts of it, by default a quarter, a half and three quarters. Prints a Markdown
-table: the mean of the estimates in a range, and the share of their runs that ended above.
+estimate at a quarter, a half and three quarters of it. Prints rows of CSV: how many estimates are
+in a range, their mean in percent, and the percentage of their runs that ended above.
 """
 
 from __future__ import annotations
@@ -15,12 +14,11 @@ import itertools
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import page
+from benchmarks.rows import print_rows
 from tightrope import Controller, Problem, parse_policy, ready_problem
 from tightrope.engine.python import outcomes
 from tightrope.errors import OutsideTheoryWarning
@@ -74,37 +72,36 @@ def by_estimate(pairs: Iterable[tuple[float, bool]], edges: Sequence[float] = ED
     return [(len(part), *(part.mean(axis=0) if len(part) else (0.0, 0.0))) for part in parts]
 
 
-def _column(pairs: list[tuple[float, bool]]) -> list[str]:
-    """A cell for the estimates between each two edges."""
-    found = by_estimate(pairs)
-    return [f"{100 * mean:.1f} → {100 * above:.1f} % of {count}" for count, mean, above in found]
+def table(runs: list[list[tuple[float, bool]]]) -> Iterator[dict[str, object]]:
+    """The estimates of all runs at each part of the budget, range by range."""
+    for at, part in enumerate(PARTS):
+        found = by_estimate([run[at] for run in runs if len(run) > at])
+        for (low, high), (count, mean, above) in zip(itertools.pairwise(EDGES), found, strict=True):
+            yield {
+                "budget_spent_percent": 100.0 * part,
+                "from_percent": 100.0 * low,
+                "to_percent": 100.0 * high,
+                "estimates": count,
+                "mean_estimate_percent": 100.0 * float(mean),
+                "ended_above_percent": 100.0 * float(above),
+            }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--problems", type=int, default=40)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--page", type=Path)
-    parser.add_argument("--policy", action="append")
-    parser.add_argument("--part", action="append", type=float)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
-    parts = sorted(asked.part or PARTS)
     runs = [
-        looks(problem, label, budget, seed, parts)
+        looks(problem, label, budget, seed)
         for number, problem in enumerate(problems(asked.problems))
-        for label in asked.policy or POLICIES
+        for label in POLICIES
         for budget in BUDGETS
         for seed in seeds(asked.runs, number, label, budget)
     ]
-    columns = [_column([run[at] for run in runs if len(run) > at]) for at in range(len(parts))]
-    bins = [f"{100 * low:.0f} to {100 * high:.0f} %" for low, high in itertools.pairwise(EDGES)]
-    head = ["estimate", *(f"at {100 * part:.0f} % of the budget" for part in parts)]
-    text = page.table(head, [list(row) for row in zip(bins, *columns, strict=True)])
-    print(text)
-    if asked.page:
-        page.write({"estimates": text}, asked.page)
+    print_rows(table(runs))
 
 
 if __name__ == "__main__":

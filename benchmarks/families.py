@@ -2,24 +2,22 @@
 
     python -m benchmarks.families [--family safe-5 ...] [--first 101] [--seeds 10]
                                   [--policy P ...] [--budget 1000 ...] [--runs 400]
-                                  [--page docs/resolve.md]
 
-A row per family and budget, a cell per policy: regret in percent of OPT(B), the median of the
-problems and the largest; the share of runs that end above a limit, on average and on the worst
-problem; the share that ends more than 10 % above one. Problems on which no mixture keeps the limits
-at that budget have no regret.
+Prints a row of CSV per family, budget and policy, all in percent: regret of OPT(B), the median of
+the problems and the largest; the runs that end above a limit, on average and on the worst problem;
+the runs that end more than 10 % above one. Problems on which no mixture keeps the limits at that
+budget have no regret.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks import page
+from benchmarks.rows import print_rows
 from tightrope import parse_policy, ready_problem, simulate
 
 __all__ = ["FAMILIES", "main", "summed_up", "table"]
@@ -64,12 +62,17 @@ def found(name: str, policies: Sequence[str], budgets: Sequence[float], runs: in
     return made
 
 
-def summed_up(some: Sequence[Found]) -> str:
-    """A cell: one policy at one budget on all problems of a family."""
+def summed_up(some: Sequence[Found]) -> dict[str, float | None]:
+    """One policy at one budget on all problems of a family."""
     regrets = [one.regret for one in some if one.regret is not None]
-    broken, far = [one.broken for one in some], np.mean([one.far for one in some])
-    regret = f"{np.median(regrets):.1f} ({max(regrets):.1f})" if regrets else "–"
-    return f"{regret}, {np.mean(broken):.1%} ({max(broken):.1%}), {far:.1%}"
+    broken = [100.0 * one.broken for one in some]
+    return {
+        "regret_percent": float(np.median(regrets)) if regrets else None,
+        "worst_regret_percent": max(regrets, default=None),
+        "broken_percent": float(np.mean(broken)),
+        "worst_broken_percent": max(broken),
+        "far_percent": 100.0 * float(np.mean([one.far for one in some])),
+    }
 
 
 def table(
@@ -78,20 +81,18 @@ def table(
     policies: Sequence[str] = POLICIES,
     budgets: Sequence[float] = (1000.0, 10_000.0),
     runs: int = 400,
-) -> str:
-    """Every family, as Markdown."""
-    rows = []
+) -> Iterator[dict[str, object]]:
+    """Every family at every budget, policy by policy."""
     for family in families:
         made = [found(f"arena-{family}-{seed}", policies, budgets, runs) for seed in seeds]
         for g, budget in enumerate(budgets):
-            places = range(g, len(policies) * len(budgets), len(budgets))
-            cells = [summed_up([one[place] for one in made]) for place in places]
-            rows.append([f"`arena-{family}-S`", f"{budget:,.0f}", *cells])
-    return page.table(["family", "B", *(f"`{text}`" for text in policies)], rows)
+            for p, policy in enumerate(policies):
+                figures = summed_up([one[p * len(budgets) + g] for one in made])
+                yield {"family": family, "budget": budget, "policy": policy, **figures}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, or put it into the page's block ``families``."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--family", action="append", help="FAMILY-K; several are allowed")
     parser.add_argument("--first", type=int, default=101, help="the first seed")
@@ -99,18 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--policy", action="append")
     parser.add_argument("--budget", action="append", type=float, help="in largest costs of a pull")
     parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--page", type=Path)
     asked = parser.parse_args(arguments)
-    text = table(
+    rows = table(
         asked.family or FAMILIES,
         range(asked.first, asked.first + asked.seeds),
         asked.policy or POLICIES,
         asked.budget or (1000.0, 10_000.0),
         asked.runs,
     )
-    print(text, flush=True)
-    if asked.page:
-        page.write({"families": text}, asked.page)
+    print_rows(rows)
 
 
 if __name__ == "__main__":

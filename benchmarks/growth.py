@@ -1,21 +1,20 @@
 """How fast each policy's regret grows with log B, beside the limit of learning C.
 
     python -m benchmarks.growth [PROBLEM] [--policy P ...] [--budget 1e4 1e5 1e6] [--runs 64]
-                                [--seed 0] [--backend auto|cpu|gpu] [--json]
+                                [--seed 0] [--backend auto|cpu|gpu]
 
-*Regret* is OPT(B) less what was earned. *Priced* adds what the penalties beyond the limits are
-worth at the multipliers, and takes off what is left of them: up to a constant, what was lost by
-pulling arms outside the best mixture, bounded from below by (C - o(1)) log B; see
-docs/learning-limit.md.
-*Growth* is what the priced regret rises by per unit of log B, since the budget before, over C.
-Everything after ± is one standard error. What is earned is taken from the cost on each arm and its
-mean rate, which has the same mean as the rewards and less noise.
+Prints rows of CSV. *Regret* is OPT(B) less what was earned. *Priced* adds what the penalties beyond
+the limits are worth at the multipliers, and takes off what is left of them: up to a constant, what
+was lost by pulling arms outside the best mixture, bounded from below by (C - o(1)) log B; see
+docs/learning-limit.md. *Limit* is C log B. *Growth* is what the priced regret rises by per unit of
+log B, since the budget before, over C. Columns that end in ``_se`` are standard errors. What is
+earned is taken from the cost on each arm and its mean rate, which has the same mean as the rewards
+and less noise.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import warnings
@@ -25,13 +24,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from benchmarks import page
+from benchmarks.rows import print_rows
 from tightrope import Policy, Problem, load_problem, optimum, parse_policy, simulate
 from tightrope.errors import OutsideTheoryWarning, PolicyError, TightropeError
 from tightrope.policies import POLICIES
 from tightrope.policies.base import set_up
 from tightrope.runs import Runs
-from tightrope.statistics import Estimate, estimate
+from tightrope.statistics import estimate
 from tightrope.theory import LearningLimit, learning_limit
 
 BUDGETS = (1e4, 1e5, 1e6)  # in largest costs of one pull
@@ -141,29 +140,6 @@ def _grown(before: Growth, after: Growth, constant: float | None) -> Growth:
     return replace(after, growth=(after.priced - before.priced) / unit, growth_se=error)
 
 
-HEAD = ["policy", "budget", "regret", "of OPT(B)", "priced", "C log B", "growth / C"]
-
-
-def line(row: Growth) -> str:
-    """A row of the Markdown table."""
-    cells = [
-        row.policy + (f" (knows the {row.knows})" if row.knows else ""),
-        f"{row.budget:g}",
-        _text(row.regret, row.regret_se),
-        f"{100 * row.share:.3f} %",
-        _text(row.priced, row.priced_se),
-        "–" if row.limit is None else f"{row.limit:.1f}",
-        "–" if row.growth is None else _text(row.growth, row.growth_se, 2),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def _text(mean: float, error: float | None, digits: int = 1) -> str:
-    one = Estimate(mean, error)
-    rest = "" if one.error is None else f" ± {one.error:.{digits}f}"
-    return f"{one.mean:.{digits}f}{rest}"
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem", nargs="?", default="arena-random-5")
@@ -172,11 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backend", default="auto")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     try:
         problem = load_problem(options.problem)
-        limit = learning_limit(problem)
         rows = growth(
             problem,
             options.policy,
@@ -185,14 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             seed=options.seed,
             backend=options.backend,
         )
-        if options.json:
-            print(json.dumps([asdict(row) for row in rows], indent=2))
-            return
-        told = limit.obstacle or f"C = {limit.constant:.4g}"
-        print(f"{options.problem}: {told}; {options.runs} runs, seed {options.seed}\n")
-        print(page.table(HEAD, ()))
-        for row in rows:
-            print(line(row), flush=True)
+        print_rows({**asdict(row), "backend": options.backend} for row in rows)
     except TightropeError as error:
         parser.error(str(error))
 

@@ -1,24 +1,23 @@
 """What a moving world costs: delays, lost outcomes, arms that come and go, changes, loose scales.
 
-python -m benchmarks.moving [delays|tenth|arms|watch|alarms|grow ...] [--policy P ...] [--runs 200]
-                            [--page docs/moving.md]
+python -m benchmarks.moving delays|tenth|arms|watch|alarms|grow [--policy P ...] [--runs 200]
 
-Prints Markdown tables, or puts them into the page's blocks of the same names. The delays are for
-every contestant of the arena, the other tables for a few policies, unless some are named.
+Prints rows of CSV: regret in percent of OPT(B), the mean violation in thousandths of the limit, and
+the percentage of runs that break it. The delays are for every contestant of the arena, the other
+tables for a few policies, unless some are named.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks import page
 from benchmarks.growth import contestants
+from benchmarks.rows import print_rows
 from tightrope import (
     Change,
     Controller,
@@ -39,6 +38,7 @@ from tightrope.policies.parts.watch import CHANGES
 __all__ = ["main"]
 
 PROBLEM = "arena-random-5"
+BUDGETS = (1000.0, 10_000.0)
 POLICIES = (
     "resolve",
     "resolve:risk=0.01",
@@ -58,35 +58,40 @@ HOW = {
 }
 
 
-def figures(problem: Problem, label: str, budget: float, runs: int, **how: float) -> str:
-    """Regret in percent of OPT(B), violation in thousandths of the limit, share of runs broken."""
+Row = dict[str, object]
+
+
+def figures(problem: Problem, label: str, budget: float, runs: int, **how: float) -> Row:
+    """What a policy earns, and how it keeps the limit."""
     results = simulate(
         problem, parse_policy(label), budgets=budget, runs=runs, seed=1, progress=False, **how
     )
     found, limit = results[label].runs, problem.limits[0]
     best = optimum(problem, budget)
-    return _cell(found.reward[0] / best, found.penalty[0, :, 0] / budget / limit - 1.0)
+    return _figures(found.reward[0] / best, found.penalty[0, :, 0] / budget / limit - 1.0)
 
 
-def _cell(earned: Any, over: Any) -> str:
+def _figures(earned: Any, over: Any) -> Row:
     """From what runs earned, of the optimum, and by what share they are beyond the limit."""
-    regret, broken = 100.0 * (1.0 - np.mean(earned)), 100.0 * np.mean(np.array(over) > 1e-9)
-    return f"{regret:.2f}, {1000 * np.mean(over):+.1f}, {broken:.0f} %"
+    return {
+        "regret_percent": 100.0 * float(1.0 - np.mean(earned)),
+        "violation_permille": 1000.0 * float(np.mean(over)),
+        "broken_percent": 100.0 * float(np.mean(np.array(over) > 1e-9)),
+    }
 
 
-def delays(runs: int, policies: Sequence[str] = ()) -> str:
+def delays(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
     """Each policy at each delay and budget."""
-    problem, rows = ready_problem(PROBLEM), []
+    problem = ready_problem(PROBLEM)
     for label in policies or contestants():
-        for budget in (1000.0, 10_000.0):
-            cells = [figures(problem, label, budget, runs, **how) for how in HOW.values()]
-            rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
-    return page.table(["policy", "B", *HOW], rows)
+        for budget in BUDGETS:
+            for case, how in HOW.items():
+                found = figures(problem, label, budget, runs, **how)
+                yield {"policy": label, "budget": budget, "report": case, **found}
 
 
-def tenth(runs: int, policies: Sequence[str] = ()) -> str:
-    """Outcomes told at once, and after a tenth of a run's pulls."""
-    rows = []
+def tenth(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
+    """Outcomes reported at once, and after a tenth of a run's pulls."""
     for name in (
         PROBLEM,
         "arena-random-10",
@@ -97,69 +102,60 @@ def tenth(runs: int, policies: Sequence[str] = ()) -> str:
     ):
         problem = ready_problem(name)
         pulls = 1.0 / float(problem.moments.cost @ oracle(problem).pull_share)  # per unit of budget
-        for budget in (1000.0, 10_000.0):
-            late = round(pulls * budget / 10.0)
-            cells = [
-                figures(problem, label, budget, runs, delay=delay)
-                for label in policies or ("resolve", "resolve:risk=0.01")
-                for delay in (0, late)
-            ]
-            rows.append([f"`{name}`", f"{budget:,.0f}", f"{late:,}", *cells])
-    labels = policies or ("resolve", "resolve:risk=0.01")
-    head = [f"`{label}`, {when}" for label in labels for when in ("at once", "late")]
-    return page.table(["problem", "B", "delay", *head], rows)
+        for budget in BUDGETS:
+            for label in policies or ("resolve", "resolve:risk=0.01"):
+                for delay in (0, round(pulls * budget / 10.0)):
+                    found = figures(problem, label, budget, runs, delay=delay)
+                    place = {"problem": name, "budget": budget, "policy": label, "delay": delay}
+                    yield {**place, **found}
 
 
-def arms(runs: int, policies: Sequence[str] = ()) -> str:
+def arms(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
     """The best arm comes at half of the budget, or leaves then."""
-    problem, rows = ready_problem(PROBLEM), []
+    problem = ready_problem(PROBLEM)
     listed = list(problem.arms)
     best = int(np.argmax(oracle(problem).pull_share))
-    name = listed[best].name
+    name, limit = listed[best].name, problem.limits[0]
+    leaving = [Change(0.5, listed, absent=[name])]
     cases = {
         "all arms": problem,
-        f"{name} comes": Problem(
-            listed, problem.limits[0], absent=[name], changes=[Change(0.5, listed)]
-        ),
-        f"{name} leaves": Problem(
-            listed, problem.limits[0], changes=[Change(0.5, listed, absent=[name])]
-        ),
+        f"{name} comes": Problem(listed, limit, absent=[name], changes=[Change(0.5, listed)]),
+        f"{name} leaves": Problem(listed, limit, changes=leaving),
     }
     for label in policies or (*POLICIES, "resolve:window0=2"):
-        for budget in (1000.0, 10_000.0):
-            cells = [figures(one, label, budget, runs) for one in cases.values()]
-            rows.append([f"`{label}`", f"{budget:,.0f}", *cells])
-    return page.table(["policy", "B", *cases], rows)
+        for budget in BUDGETS:
+            for case, one in cases.items():
+                found = figures(one, label, budget, runs)
+                yield {"policy": label, "budget": budget, "arms": case, **found}
 
 
-def watch(runs: int, policies: Sequence[str] = ()) -> str:
+def watch(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
     """Watching, where arms change and where they do not."""
     labels = policies or [
         f"resolve{how}" for how in ("", ":watch=0.01", ":window0=2", ":discount0=2")
     ]
-    rows = []
     for name in ("arena-abrupt", "arena-drift", PROBLEM, "arena-random-10", "paper"):
-        for budget in (1000.0, 10_000.0):
-            problem = ready_problem(name)
-            cells = [figures(problem, label, budget, runs) for label in labels]
-            rows.append([f"`{name}`", f"{budget:,.0f}", *cells])
-    return page.table(["problem", "B", *(f"`{label}`" for label in labels)], rows)
+        for budget in BUDGETS:
+            for label in labels:
+                found = figures(ready_problem(name), label, budget, runs)
+                yield {"problem": name, "budget": budget, "policy": label, **found}
 
 
-def alarms(runs: int, policies: Sequence[str] = ()) -> str:
+def alarms(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
     """One arm that changes at pull 2,000 of 6,000, or does not: how soon and how often an alarm."""
-    labels, rows = policies or ("resolve:watch=0.01", "resolve:watch=0.01,watch_block=16"), []
+    labels = policies or ("resolve:watch=0.01", "resolve:watch=0.01,watch_block=16")
     for name, (draw, before, after) in SINGLE.items():
-        cells = []
         for label in labels:
             waits = [_alarm(label, draw, before, after, seed) for seed in range(runs)]
             still = [_alarm(label, draw, before, before, seed) for seed in range(runs)]
             found = [wait for wait in waits if wait is not None and wait >= 0]
-            soon = f", {np.median(found):,.0f}" if found else ""
-            false = np.mean([wait is not None for wait in still])
-            cells.append(f"{100 * len(found) / runs:.0f} %{soon}; {100 * false:.0f} %")
-        rows.append([name, *cells])
-    return page.table(["outcome", *(f"`{label}`" for label in labels)], rows)
+            yield {
+                "outcome": name,
+                "policy": label,
+                "found_percent": 100.0 * len(found) / runs,
+                "median_pulls": float(np.median(found)) if found else None,
+                "false_alarms_percent": 100.0 * float(np.mean([one is not None for one in still])),
+            }
 
 
 def _coin(random: Any, mean: float, pulls: int) -> Any:
@@ -204,58 +200,55 @@ def _alarm(label: str, draw: Any, before: float, after: float, seed: int) -> int
     return None
 
 
-def grow(runs: int, policies: Sequence[str] = ()) -> str:
-    """Scales that are right, a hundred times too large, and that grow from a hundredth."""
-    problem, budget, rows = ready_problem("arena-continuous-8"), 1000.0, []
-    limits, names = {"penalty": problem.limits[0]}, problem.names
-    kinds = {
-        "right": Scales(),
-        "100 times too large": Scales(100.0, 100.0, 100.0),
-        "growing from 1/16": Scales(1 / 16, 1 / 16, 1 / 16, grow=True),
-        "growing from 1/16, capped at 1/2": Scales(
-            1 / 16, 1 / 16, 1 / 16, grow={"cost": 0.5, "reward": 0.5, "penalty": 0.5}
-        ),
-    }
-    best, tables = optimum(problem, budget), problem.tables()
+def grow(runs: int, policies: Sequence[str] = ()) -> Iterator[Row]:
+    """Scales that are right, a hundred times too large, and that grow from a sixteenth."""
+    problem, budget = ready_problem("arena-continuous-8"), 1000.0
+    best, limit = optimum(problem, budget), problem.limits[0]
     for label in policies or ("resolve", "lyon", "lyon-ts"):
-        cells = []
-        for scales in kinds.values():
-            task = Task(names, limits, scales)
-            earned, over = [], []
-            for run in range(runs):
-                controller = Controller(task, parse_policy(label), budget, seed=run)
-                draws, total, penalty = Generator(1, OUTCOMES, run), 0.0, 0.0
-                while not controller.exhausted:
-                    arm = controller.ask()
-                    told = outcomes(tables, arm, draws)
-                    controller.tell(arm, *told)
-                    total, penalty = total + told[1], penalty + told[2]
-                earned.append(total)
-                over.append(penalty / budget / problem.limits[0] - 1.0)
-            cells.append(_cell(np.array(earned) / best, over))
-        rows.append([f"`{label}`", *cells])
-    return page.table(["policy", *kinds], rows)
+        for name, scales in SCALES.items():
+            task = Task(problem.names, {"penalty": limit}, scales)
+            ends = np.array([_end(task, problem, label, budget, run) for run in range(runs)])
+            found = _figures(ends[:, 0] / best, ends[:, 1] / budget / limit - 1.0)
+            yield {"policy": label, "scales": name, **found}
+
+
+SMALL = (1 / 16, 1 / 16, 1 / 16)
+SCALES = {
+    "right": Scales(),
+    "100 times too large": Scales(100.0, 100.0, 100.0),
+    "growing from 1/16": Scales(*SMALL, grow=True),
+    "growing from 1/16, capped at 1/2": Scales(
+        *SMALL, grow={"cost": 0.5, "reward": 0.5, "penalty": 0.5}
+    ),
+}
+
+
+def _end(task: Task, problem: Problem, label: str, budget: float, run: int) -> tuple[float, float]:
+    """The reward and the penalty of a run."""
+    controller, tables = Controller(task, parse_policy(label), budget, seed=run), problem.tables()
+    draws, reward, penalty = Generator(1, OUTCOMES, run), 0.0, 0.0
+    while not controller.exhausted:
+        arm = controller.ask()
+        found = outcomes(tables, arm, draws)
+        controller.tell(arm, *found)
+        reward, penalty = reward + found[1], penalty + found[2]
+    return reward, penalty
 
 
 TABLES = {one.__name__: one for one in (delays, tenth, arms, watch, alarms, grow)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the tables."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], metavar="TABLE")
+    parser.add_argument("table", choices=[*TABLES])
     parser.add_argument(
         "--policy", action="append", default=[], help="a policy; several are allowed"
     )
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--page", type=Path)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
-    for name in asked.tables or TABLES:
-        text = TABLES[name](asked.runs, asked.policy)
-        print(f"{name}, {asked.runs} runs\n\n{text}\n", flush=True)
-        if asked.page:
-            page.write({name: text}, asked.page)
+    print_rows(TABLES[asked.table](asked.runs, asked.policy))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     python -m benchmarks.promises --per pull       # the same problems, with limits per pull
     python -m benchmarks.promises --bad            # a safe arm among bad ones
 
-The safe arm is the one whose largest penalty rate, relative to its limit, is the lowest; it is
-declared with its true rates, and then without. The table goes to standard output as Markdown.
+The safe arm is the one whose largest penalty rate, relative to its limit, is the lowest. Nothing is
+declared, then the arm with its true rates, then the arm alone. Prints rows of CSV, in percent:
+regret of OPT(B), and the runs that end above a limit.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.rows import print_rows
 from tightrope import (
     Arm,
     Bernoulli,
@@ -39,13 +41,10 @@ PROBLEMS = (
     "arena-two-limits",
     "wireless",
 )
-HEAD = "problem | B | alone: regret | broken | rates declared: regret | broken | safe arm alone"
-BAD_HEAD = (
-    "bad arms | B | limit | a pull costs | alone: broken | declared: broken | after another arm"
-    " was pulled | reward, of that alone"
-)
 ROUNDING = 1e-9  # of a limit
+Row = dict[str, object]
 BAD = ((1, 500.0), (6, 500.0), (12, 200.0))  # how many, and the budget
+COSTS = {Constant: "1", Uniform: "0.1 to 0.9"}
 SORTS = (  # what the limit is per, what a pull costs, what is declared of it
     ("pull", Constant(1.0), {"costs": 1}),
     ("pull", Constant(1.0), {}),
@@ -98,66 +97,67 @@ def among_bad(count: int, per: str, cost, known: dict[str, object]) -> Problem:
     return Problem(arms, limits={"bad": Limit(0.05, per=per)}, **known)  # type: ignore[arg-type]
 
 
-def bad_lines(runs: int, risk: float, seed: int) -> Iterator[str]:
-    """The table of a safe arm among bad ones, line by line."""
-    yield f"| {BAD_HEAD} |"
-    yield "|" + "---|" * 8
+def bad_rows(runs: int, risk: float, seed: int) -> Iterator[Row]:
+    """A safe arm among bad ones."""
     for count, budget in BAD:
         for per, cost, known in SORTS:
             problem = among_bad(count, per, cost, known)
-            safe, (told,) = problem.names.index("safe"), problem.limits
-            sure = replace(problem, safe="safe", safe_rates={"bad": 0.6 * told})
+            safe, (limit,) = problem.names.index("safe"), problem.limits
+            sure = replace(problem, safe="safe", safe_rates={"bad": 0.6 * limit})
             alone, guarded = (
                 simulate(
                     one, Resolve(risk=risk), budgets=budget, runs=runs, seed=seed, progress=False
                 ).records[0]
                 for one in (problem, sure)
             )
-            pulls = guarded.runs.pulls[0]
-            others, broken = pulls[:, safe] < pulls.sum(axis=1), broken_in(sure, guarded, 0, budget)
-            shares = (broken_in(problem, alone, 0, budget), broken, broken & others)
-            cells = " | ".join(f"{share.mean():.4f}" for share in shares)
-            kept = guarded.runs.reward[0].mean() / alone.runs.reward[0].mean()
-            costs = (
-                "known to be 1" if known else "1" if isinstance(cost, Constant) else "0.1 to 0.9"
-            )
-            yield f"| {count} | {budget:,.0f} | per {per} | {costs} | {cells} | {kept:.2f} |"
+            pulls, broken = guarded.runs.pulls[0], broken_in(sure, guarded, 0, budget)
+            others = pulls[:, safe] < pulls.sum(axis=1)
+            yield {
+                "bad_arms": count,
+                "budget": budget,
+                "per": per,
+                "cost": f"{'known to be ' if known else ''}{COSTS[type(cost)]}",
+                "broken_percent": 100.0 * float(broken_in(problem, alone, 0, budget).mean()),
+                "declared_broken_percent": 100.0 * float(broken.mean()),
+                "declared_broken_after_other_arms_percent": 100.0 * float((broken & others).mean()),
+                "declared_reward": float(
+                    guarded.runs.reward[0].mean() / alone.runs.reward[0].mean()
+                ),
+            }
 
 
-def measured(problem: Problem, risk: float, budgets: list[float], runs: int, seed: int):
-    """Regret in percent of OPT(B) with its standard error, and the share of broken runs."""
+def measured(
+    problem: Problem, risk: float, budgets: list[float], runs: int, seed: int
+) -> Iterator[Row]:
+    """Regret with its standard error, and the runs that break a limit."""
     scaled = [budget * problem.scales.cost for budget in budgets]
     results = simulate(
         problem, Resolve(risk=risk), budgets=scaled, runs=runs, seed=seed, progress=False
     )
     (record,) = results.records
     for g, row in enumerate(results.rows()):
-        broken = float(broken_in(problem, record, g, row.budget).mean())
-        reward = row.reward_rate.mean * row.budget
-        if row.regret is None:
-            yield "–", broken
-        else:
-            share = 100.0 / (reward + row.regret.mean)
-            error = (row.regret.error or 0.0) * share
-            yield f"{row.regret.mean * share:.2f} ± {error:.2f}", broken
+        regret = error = None
+        if row.regret is not None:
+            share = 100.0 / (row.reward_rate.mean * row.budget + row.regret.mean)
+            regret, error = row.regret.mean * share, (row.regret.error or 0.0) * share
+        broken = 100.0 * float(broken_in(problem, record, g, row.budget).mean())
+        yield {"regret_percent": regret, "regret_se_percent": error, "broken_percent": broken}
 
 
-def lines(
+def rows(
     names: list[str], budgets: list[float], runs: int, risk: float, seed: int, per: str
-) -> Iterator[str]:
-    """The table, line by line."""
-    head = f"| {HEAD}: regret | broken |"
-    yield head
-    yield "|" + "---|" * (head.count("|") - 1)
+) -> Iterator[Row]:
+    """Every problem, declaration and budget."""
     for name in names:
         problem = ready_problem(name)
         problem = problem if per == "cost" else per_base(problem, per)
         known = declared(problem)
-        sorts = (problem, known, replace(known, safe_rates={}))
-        found = [list(measured(one, risk, budgets, runs, seed)) for one in sorts]
-        for g, budget in enumerate(budgets):
-            cells = [f"{regret} | {broken:.4f}" for regret, broken in (one[g] for one in found)]
-            yield f"| `{name}` | {budget:,.0f} | {' | '.join(cells)} |"
+        sorts = {"nothing": problem, "rates": known, "arm": replace(known, safe_rates={})}
+        for sort, one in sorts.items():
+            found = measured(one, risk, budgets, runs, seed)
+            for budget, figures in zip(budgets, found, strict=True):
+                place = {"problem": name, "per": per, "budget": budget, "declared": sort}
+                yield {**place, **figures}
 
 
 def main() -> None:
@@ -173,8 +173,7 @@ def main() -> None:
     given = parser.parse_args()
     names, budgets = given.problem or list(PROBLEMS), given.budget or [100.0, 1000.0, 10000.0]
     how = given.runs, given.risk, given.seed
-    for line in bad_lines(*how) if given.bad else lines(names, budgets, *how, given.per):
-        print(line, flush=True)
+    print_rows(bad_rows(*how) if given.bad else rows(names, budgets, *how, given.per))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns: list[str] = []
 nitpicky = True
 highlight_language = "none"  # what is not marked is shell or plain text
-pygments_style, pygments_dark_style = "friendly", "github-dark"
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
 
-myst_enable_extensions = ["attrs_block", "colon_fence"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "dollarmath"]
+myst_dmath_allow_space = myst_dmath_allow_digits = False  # "$5 or $10" are sums of money
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # their outputs are saved in them; the tests run them
 nb_render_markdown_format = "myst"
@@ -38,6 +39,7 @@ html_theme = "furo"
 html_title = "tightrope"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
@@ -49,6 +51,8 @@ html_theme_options = {
         "color-brand-visited": "#00598c",
         "color-api-name": "#00598c",
         "color-api-pre-name": "#00598c",
+        "color-bad": "#a3301c",
+        "color-good": "#1b6e3c",
     },
     "dark_css_variables": {
         "color-brand-primary": "#6fbdf0",
@@ -56,6 +60,8 @@ html_theme_options = {
         "color-brand-visited": "#6fbdf0",
         "color-api-name": "#6fbdf0",
         "color-api-pre-name": "#6fbdf0",
+        "color-bad": "#ff9d85",
+        "color-good": "#7bd19b",
     },
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -90,10 +96,34 @@ def tidy(app: Any, kind: str, name: str, thing: Any, options: Any, *texts: str |
 def write_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers show themselves."""
     from docutils.nodes import SkipNode, math_block
+    from docutils.utils.math import MathError
     from docutils.utils.math.latex2mathml import tex2mathml
+    from sphinx.util.logging import getLogger
 
-    writer.body.append(str(tex2mathml(node.astext(), as_block=isinstance(node, math_block))))
+    try:
+        made = str(tex2mathml(node.astext(), as_block=isinstance(node, math_block)))
+    except MathError as error:
+        getLogger(__name__).warning("%s: %s", node.astext(), error, location=node)
+        made = ""
+    if isinstance(node, math_block):
+        made = f'<div class="formula">{made}</div>'
+    writer.body.append(made)
     raise SkipNode
+
+
+def label_cells(app: Any, tree: Any, page: str) -> None:
+    """Cells of wide tables get their column's title, which narrow screens show."""
+    from docutils import nodes
+
+    for table in tree.findall(nodes.table):
+        head = next(table.findall(nodes.thead), None)
+        titles = [entry.astext() for entry in head[0]] if head else []
+        if len(titles) <= 3:  # these fit a phone
+            continue
+        for row in (one for body in table.findall(nodes.tbody) for one in body):
+            for title, entry in list(zip(titles, row, strict=False))[1:]:
+                if title and entry.children:
+                    entry.insert(0, nodes.inline("", title, classes=["column"]))
 
 
 def setup(app: Any) -> None:
@@ -101,3 +131,4 @@ def setup(app: Any) -> None:
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-signature", tidy)
     app.connect("missing-reference", find_public)
+    app.connect("doctree-resolved", label_cells)

@@ -1,9 +1,10 @@
 """The documentation as a site: ``make docs``, or ``python docs/make_site.py --out FOLDER``.
 
-Three steps. ``stage`` makes a folder of sources: the pages of ``docs/``, the notebooks, the
-changelog, and a page of the reference for every group of public names. Sphinx turns them into HTML;
-a warning is an error. ``faults`` looks at the HTML: a link that leads nowhere and a script, style,
-font or picture from another host are errors, too.
+Four steps, and each refuses what is wrong. The pages' text (``rules.py``), the pictures
+(``pictures.py``) and the docstrings of public names are checked. ``stage`` makes a folder of
+sources: the pages of ``docs/``, the notebooks, the changelog, and a page of the reference for every
+group of public names. Sphinx turns them into HTML; a warning is an error. ``faults`` looks at the
+HTML for links that lead nowhere, nested block quotes, and files that another host would serve.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # run as a script, too, this is docs.make_site
+
+from docs import pictures, rules  # noqa: E402
 
 # Files outside docs/ that are pages of the site.
 PAGES = {
@@ -30,7 +34,7 @@ PAGES = {
     "examples/README.md": "examples.md",
     "README.md": "index.md",
 }
-COPIED = {".md", ".png", ".svg", ".css", ".js", ".py", ".html"}  # of docs/, and notebooks
+COPIED = {".md", ".png", ".svg", ".css", ".js", ".csv", ".html"}  # of docs/, and conf.py
 LINK = re.compile(r"\[([^\]\[]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 DOCTEST_END = re.compile(r"\n(\n```\n)")  # pytest needs the empty line, readers do not
@@ -50,14 +54,15 @@ GROUPS = (
     Group(
         "problems",
         "Problems and tasks",
-        "What is known (a task), and the distributions behind it (a problem). All amounts are in"
-        " your own units. Guides: [problems](../problems.md), [modelling](../modelling.md).",
+        "A task describes what is known; a problem adds the distributions of all outcomes. Amounts"
+        " are in your own units. Guides: [model your problem](../modelling.md),"
+        " [problem files](../problems.md).",
         ("tightrope.problem",),
     ),
     Group(
-        "laws",
+        "distributions",
         "Distributions",
-        "Of costs, rewards and penalties. Outcomes are numbers from 0 to their channel's scale.",
+        "Distributions of costs, rewards and penalties. Outcomes lie between 0 and their scale.",
         ("tightrope.problem.distributions",),
         members=False,
     ),
@@ -71,7 +76,7 @@ GROUPS = (
         "optimum",
         "The best that can be done",
         "The best mixture of the arms, and the most that any policy can earn. See"
-        " [the oracle](../oracle.md).",
+        " [theory](../theory.md).",
         ("tightrope.optimum",),
     ),
     Group(
@@ -86,7 +91,7 @@ GROUPS = (
     Group(
         "own-policies",
         "Policies of your own",
-        "Base classes. See [add a policy](../policies.md#add-a-policy).",
+        "Base classes. See [your own policy](../own-policy.md).",
         tuple(f"tightrope.policies.{module}" for module in ("base", "choice", "naming", "state")),
     ),
     Group(
@@ -99,25 +104,26 @@ GROUPS = (
         "client",
         "The client of the service",
         "`tightrope.client`: decisions and reports over HTTP (extra `client`). See"
-        " [the client](../client.md).",
+        " [the service](../service.md).",
         ("tightrope.client",),
     ),
     Group(
         "data",
         "Logs, plans and replay",
-        "From rows of observed pulls to a problem, an answer with its uncertainty, and a plan.",
+        "From rows of observed pulls to a problem, an answer with its uncertainty, and a plan. See"
+        " [plan and replay](../plan.md).",
         ("tightrope.data",),
     ),
     Group(
         "arena",
         "Tuning and the arena",
-        "See [tuning](../tuning.md) and [the arena](../arena.md).",
+        "See [policies](../policies.md) and [the arena](../arena.md).",
         ("tightrope.arena",),
     ),
     Group(
         "report",
         "Tables and figures",
-        "Of results, in a terminal or a notebook.",
+        "Tables and figures of results, in a terminal or a notebook.",
         ("tightrope.report",),
     ),
     Group(
@@ -137,7 +143,7 @@ GROUPS = (
     Group(
         "errors",
         "Errors and warnings",
-        "Every error is one line: the value, the place and what is allowed. The shell ends with"
+        "Every error is one line: the value, the place and what is allowed. The shell exits with"
         " status 2 for bad input.",
         (),
     ),
@@ -146,7 +152,7 @@ PLACES = (
     *("tightrope", "tightrope.policies", "tightrope.errors", "tightrope.data"),
     *("tightrope.client", "tightrope.testing", "tightrope.theory"),
 )
-# What public functions give or take, and nobody makes by name.
+# Types that public functions return or take, and that users do not construct.
 RESULTS = {
     "tightrope.policies": ("State", "Statistics"),
     "tightrope.runs": ("Record",),
@@ -244,7 +250,7 @@ def undocumented() -> list[str]:
 
 
 def entry(name: Name, members: bool) -> str:
-    """What autodoc is told about a name."""
+    """The directive of autodoc for a name."""
     kind = "autofunction"
     if inspect.isclass(name.thing):
         kind = "autoexception" if name.is_error else "autoclass"
@@ -280,10 +286,10 @@ def reference() -> dict[str, str]:
         rows.append(f"## [{group.title}]({group.page}.md)\n\n{links}\n")
     listed = "\n".join([*(group.page for group in GROUPS if f"reference/{group.page}.md" in pages)])
     pages["reference/index.md"] = (
-        "# Reference\n\nEvery public name, from its docstring. Beside Python there are"
-        " [the shell](../shell.md), [the service's HTTP](../service.md) and"
-        " [problems as TOML](../problems.md).\n\n"
-        f"```{{toctree}}\n:hidden:\n\n../shell\n{listed}\n```\n\n" + "\n".join(rows)
+        "# Reference\n\nEvery public name of the Python library. See also"
+        " [the shell](../shell.md), [the service over HTTP](../service.md),"
+        " [problem files](../problems.md) and [the concepts](../concepts.md).\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n\n" + "\n".join(rows)
     )
     return pages
 
@@ -321,11 +327,12 @@ def for_site(text: str, source: Path, page: str) -> str:
 def sources() -> Iterator[tuple[str, bytes]]:
     """Every file of the staged folder: its path and what is in it."""
     files = [path for path in sorted((ROOT / "docs").rglob("*")) if path.suffix in COPIED]
+    files.append(ROOT / "docs" / "conf.py")
     files += [ROOT / path for path in PAGES if path != "README.md"]
     files += sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
     for path in files:
         page = page_of(path)
-        if page is None or "__pycache__" in page or path == Path(__file__).resolve():
+        if page is None:
             continue
         if path.suffix == ".md":
             yield page, for_site(path.read_text(encoding="utf-8"), path, page).encode()
@@ -356,17 +363,20 @@ def stage(folder: Path) -> None:
 
 
 class Links(HTMLParser):
-    """The ids of a page, where it links to, and what it loads."""
+    """The ids of a page, where it links to, what it loads, and how deep its block quotes nest."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.ids: set[str] = set()
         self.links: list[str] = []
         self.loaded: list[str] = []
+        self.quotes = self.deepest = 0
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Called for every tag."""
+        self.quotes += tag == "blockquote"
+        self.deepest = max(self.deepest, self.quotes)
         given = {name: value or "" for name, value in attrs}
         self.ids |= {given[key] for key in ("id", "name") if key in given}
         if tag in ("a", "area"):
@@ -375,12 +385,16 @@ class Links(HTMLParser):
             self.loaded += [given[key] for key in ("href", "src", "data", "poster") if key in given]
             self.loaded += [part.split()[0] for part in given.get("srcset", "").split(",") if part]
 
+    def handle_endtag(self, tag: str) -> None:
+        """Called for every closing tag."""
+        self.quotes -= tag == "blockquote"
+
 
 CSS_LOADS = re.compile(r"""(?:@import\s+|url\()\s*["']?((?!data:|#)[^"')\s]+)""")
 
 
 def faults(site: Path) -> list[str]:
-    """What is wrong with the built HTML: dead links, and anything that another host would serve."""
+    """What is wrong with the built HTML, one line each."""
     pages = {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found = []
     for path, page in pages.items():
@@ -390,6 +404,7 @@ def faults(site: Path) -> list[str]:
             for one in page.loaded
             if urlsplit(one).netloc or urlsplit(one).scheme not in ("", "data")
         ]
+        found += [f"{here}: nested block quotes"] * (page.deepest > 1)
         for link in [*page.links, *page.loaded]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
@@ -409,12 +424,12 @@ def faults(site: Path) -> list[str]:
 
 
 def build(out: Path, sources_in: Path) -> int:
-    """Build the site strictly into ``out``; gives the exit status."""
+    """Build the site strictly into ``out``; return the exit status."""
     from sphinx.cmd.build import build_main
 
-    for missing in (told := undocumented()):
-        print(missing, file=sys.stderr)
-    if told:
+    for fault in (wrong := [*rules.broken_rules(), *pictures.stale(), *undocumented()]):
+        print(fault, file=sys.stderr)
+    if wrong:
         return 1
     stage(sources_in)
     doctrees = sources_in.with_name(sources_in.name + "-doctrees")

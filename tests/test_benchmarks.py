@@ -1,5 +1,4 @@
 import csv
-import json
 import math
 import re
 import subprocess
@@ -8,11 +7,12 @@ import numpy as np
 import pytest
 
 from benchmarks.arena import main as run_arena
+from benchmarks.charts import CHARTS, draw
 from benchmarks.comparison import Row
 from benchmarks.families import Found, summed_up
 from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
-from benchmarks.page import NoBlockError, write
+from benchmarks.page import NoBlockError, publish, write
 from benchmarks.promises import declared
 from benchmarks.risk import FAMILIES as CELLS
 from benchmarks.risk import HALVES, cells, wilson, yardstick
@@ -20,6 +20,7 @@ from benchmarks.risk import main as print_cells
 from benchmarks.steps import PROBE, compiled_probe
 from tightrope import LyOn, arena, ready_problem, simulate
 from tightrope.theory import learning_limit
+from tightrope.version import __version__
 
 PAGE = "Mine.\n<!-- begin: a -->\nold\n<!-- end -->\nMine too.\n<!-- begin: b --><!-- end -->\n"
 
@@ -44,6 +45,22 @@ def test_a_page_without_the_block_is_left_alone(page):
     with pytest.raises(NoBlockError, match="begin: c"):
         write({"a": "new", "c": "new"}, page)
     assert page.read_text() == PAGE
+
+
+def test_tables_of_a_block_become_csv_files_with_units_in_their_heads(page):
+    first = "| store | wait | speed |\n| --- | --- | --- |\n| `a` | 1.5 ms | 2,000 |\n"
+    second = "|  | ours | theirs |\n| --- | --- | --- |\n| size | 3 MB | 4 MB |\n| text | x | y |"
+    publish({"a": f"Before.\n\n{first}\n{second}\n\nAfter."}, page)
+    assert "begin: a -->\n\nBefore.\n\nAfter.\n\n<!-- end" in page.read_text()
+    data = page.parent / "data"
+    assert (data / "a.csv").read_text() == "store,wait (ms),speed\na,1.5,2000\n"
+    assert (data / "a-2.csv").read_text() == ",ours,theirs\nsize (MB),3,4\ntext,x,y\n"
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_drawn_from_the_numbers_in_the_documentation(name, tmp_path):
+    assert CHARTS[name].rows()
+    assert draw(name, tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_ahead_of_every_one():
@@ -83,8 +100,8 @@ def test_steps_per_second_are_read_from_what_the_gpu_probes_print():
 
 def test_a_family_is_summed_up_by_its_middle_and_its_worst():
     some = [Found(1.0, 0.0, 0.0), Found(2.0, 0.5, 0.0), Found(9.0, 0.1, 0.3), Found(None, 0.0, 0.1)]
-    assert summed_up(some) == "2.0 (9.0), 15.0% (50.0%), 10.0%"
-    assert summed_up(some[3:]).startswith("–, ")
+    assert list(summed_up(some).values()) == pytest.approx([2.0, 9.0, 15.0, 50.0, 10.0])
+    assert summed_up(some[3:])["regret_percent"] is None
 
 
 def test_growth_is_of_the_loss_on_arms_outside_the_mixture():
@@ -106,12 +123,11 @@ def test_growth_is_of_the_loss_on_arms_outside_the_mixture():
 def test_growth_of_who_knows_the_laws_is_none(capsys):
     """pi* pulls the best mixture alone."""
     few = "--runs 4 --budget 100 1000 --backend python".split()
-    main(["arena-random-5", "--policy", "stationary", "--json", *few])
-    small, large = json.loads(capsys.readouterr().out)
-    assert abs(small["priced"]) < 1.0
-    assert large["growth"] == pytest.approx(0.0, abs=0.01)
     main(["arena-random-5", "--policy", "stationary", *few])
-    assert capsys.readouterr().out.startswith("arena-random-5: C = 31.04; 4 runs, seed 0\n\n| pol")
+    small, large = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert abs(float(small["priced"])) < 1.0
+    assert float(large["growth"]) == pytest.approx(0.0, abs=0.01)
+    assert (small["growth"], small["backend"], small["release"]) == ("", "python", __version__)
     with pytest.raises(SystemExit):
         main(["nowhere"])
     assert "nowhere" in capsys.readouterr().err
@@ -127,6 +143,13 @@ def test_the_arena_of_the_benchmarks_ranks_as_the_arena_does(tmp_path):
         found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]
     rows = arena(problems, policies, [20.0], runs=3, progress=False).rows
     assert found == [(row.problem, row.policy, str(row.rank)) for row in rows]
+    with (tmp_path / "arena-policies.csv").open() as file:
+        best = {row["policy"]: (row["problems"], row["within"]) for row in csv.DictReader(file)}
+    assert best == dict.fromkeys(policies, ("2", "0"))  # three runs do not show enough
+    with (tmp_path / "arena-by-problem.csv").open() as file:
+        assert [(row["problem"], row["policy"]) for row in csv.DictReader(file)] == [
+            (row.problem, row.policy) for row in rows
+        ]
 
 
 def test_the_most_careful_arm_is_declared_safe():

@@ -129,15 +129,15 @@ def test_a_task_cannot_be_simulated(shell, tmp_path):
         status, out, err = shell(command[0], str(path), *command[1:])
         assert (status, out) == (2, "")
         assert err == (
-            f"tightrope: {path}: arms have only names, so it is a task; simulating needs the laws:"
-            " cost, reward and penalty of every arm\n"
+            f"tightrope: {path}: arms have only names, so this is a task; simulating needs the "
+            "cost, reward and penalty distributions of every arm\n"
         )
 
 
 def test_the_list_of_policies_says_who_knows_what(shell):
     known = {n: p["knows"] for n, p in json.loads(shell("policies", "--json")[1]).items()}
     assert (known["lyoff"], known["lyon"], known["resolve"]) == ("laws", "smallest cost", "")
-    assert "knows the laws" in shell("policies")[1]
+    assert "knows the distributions" in shell("policies")[1]
 
 
 def test_tables_for_people(shell):

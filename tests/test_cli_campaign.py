@@ -168,11 +168,11 @@ def test_a_ticket_is_printed_whatever_happens_after_it(campaign, monkeypatch):
 
 def test_lines_for_people(campaign):
     line = campaign.good("ask", "--id", "mine", "--eligible", "opus")
-    assert line.startswith("mine: pull 'opus'; 1 is reserved, tell by 2")
+    assert line.startswith("mine: pull 'opus'; 1 is reserved, report by 2")
     assert campaign.good("tickets") == line
-    assert campaign.good("tell", "mine", *OUTCOME) == "mine: told; 9.5 of 10 is free\n"
+    assert campaign.good("tell", "mine", *OUTCOME) == "mine: reported; 9.5 of 10 is free\n"
     again = campaign.good("ask", "--id", "mine", "--eligible", "opus")
-    assert again == "mine: was 'opus', and is told\n"
+    assert again == "mine: 'opus', already reported\n"
     assert campaign.good("tickets") == "no ticket is in flight\n"
     assert campaign.json("tickets") == []
 
@@ -198,7 +198,7 @@ def test_telling_twice_is_harmless_and_otherwise_is_refused(campaign):
     ticket = campaign.json("ask")["id"]
     for _ in range(2):
         campaign.good("tell", ticket, *OUTCOME)
-    assert "was told cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
+    assert "was reported as cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
     status = campaign.json("status")
     assert (status["told"], status["quarantined"], status["spent"]) == (1, 1, 0.5)
 
@@ -243,9 +243,9 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
         campaign.bad("tell", ticket, "--cost", 0.5, "--reward", 1, "--penalty", penalty)
     assert "unknown" in campaign.bad("tell", "nobody", *OUTCOME)
     one, two, three = [report["number"] for report in campaign.json("quarantine")]
-    assert "taken as corrected" in campaign.good("quarantine", "correct", one, *OUTCOME)
+    assert "corrected" in campaign.good("quarantine", "correct", one, *OUTCOME)
     assert "discarded" in campaign.good("quarantine", "discard", two, "--note", "their mistake")
-    assert "must be a kept report" in campaign.bad("quarantine", "discard", two)
+    assert "must be a report in quarantine" in campaign.bad("quarantine", "discard", two)
     assert "NUMBER" in campaign.bad("quarantine", "discard")
     assert "takes no outcome" in campaign.bad("quarantine", "discard", three, "--cost", 1)
     found = campaign.json("quarantine", "--id", ticket, *OUTCOME, "correct", three)
@@ -255,7 +255,7 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
     assert notes == ["their mistake"]
     (number,) = campaign.json("notes")
     assert campaign.good("notes") == f"{number}: their mistake\n"
-    assert campaign.good("notes", "--forget", number, 99) == "there is no note\n"
+    assert campaign.good("notes", "--forget", number, 99) == "the campaign has no notes\n"
     campaign.good("verify")
 
 
@@ -334,6 +334,18 @@ def test_expiry_and_release(world):
 # Looking.
 
 
+def test_a_limit_that_is_exceeded_is_red(campaign, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    campaign.good("tell", campaign.json("ask")["id"], *OUTCOME)
+    assert "\x1b[31m" not in campaign.good("status")
+    wrong = [word.replace("bad=0", "bad=1") for word in OUTCOME]
+    campaign.good("tell", campaign.json("ask")["id"], *wrong)
+    shown = campaign.good("status")
+    assert "\x1b[31mbad" in shown
+    assert "\x1b[31mdollars" not in shown
+
+
 def test_the_tables_of_a_campaign(campaign):
     ticket = campaign.json("ask", "--eligible", "opus")["id"]
     campaign.good("tell", ticket, *OUTCOME)
@@ -342,7 +354,7 @@ def test_the_tables_of_a_campaign(campaign):
     for words in (
         "november: open",
         "policy uniform-random, stop hard",
-        "2 tickets: 1 in flight, 1 told",
+        "2 tickets: 1 in flight, 1 reported",
         "0.05 per pull",
         "0.5 per unit of cost",
         "mean dollars",
@@ -474,7 +486,7 @@ def test_arms_and_budget_come_and_go(campaign):
     arms = {one["arm"]: one["retired"] for one in campaign.json("status")["arms"]}
     assert arms == {"haiku": True, "sonnet": False, "opus": False, "fable": False}
     assert "haiku (retired)" in campaign.good("status")
-    assert "knows no costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
+    assert "has no known costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
     assert "--cost or --penalty" in campaign.bad("reprice", "opus")
 
 
@@ -506,8 +518,8 @@ def test_after_an_overrun_a_campaign_pauses_or_goes_on(world):
     world.good("tell", ticket, *OUTCOME)
     world.good("amend", ticket, "--cost", 1.5)
     text = world.good("status")
-    assert "goes on after an overrun" in text
-    assert "1 told or amended above what was reserved or possible" in text
+    assert "continues after an overrun" in text
+    assert "1 reported or amended above their reservation" in text
     assert world.json("change", "--on-overrun", "pause")["on_overrun"] == "pause"
     world.good("amend", ticket, "--cost", 1.75)
     assert world.json("status")["why"] == "overrun"
@@ -621,7 +633,7 @@ def test_what_is_not_a_store_stays_as_it_is(world):
         ("--budget -5", ["budget", "-5"]),
         ("--budget ten", ["'ten'", "number"]),
         ("--policy lyonn", ["lyonn", "'lyon'"]),
-        ("--policy lyoff", ["lyoff", "laws"]),
+        ("--policy lyoff", ["lyoff", "distributions"]),
         ("--task nobody", ["nobody"]),
         ("--stop never", ["never", "hard"]),
         ("--release even", ["starts and ends"]),
@@ -695,7 +707,7 @@ def test_names_and_ids_may_begin_with_a_dash(world):
     assert world.shell("campaign", "create", *words, "--", world.store, "-n")[0] == 0
     assert world.shell("campaign", "ask", "--id=-x", "--", world.store, "-n")[0] == 0
     status, out, _ = world.shell("campaign", "tell", *OUTCOME, "--", world.store, "-n", "-x")
-    assert (status, out) == (0, "-x: told; 4.5 of 5 is free\n")
+    assert (status, out) == (0, "-x: reported; 4.5 of 5 is free\n")
 
 
 def commands_of(group, *path):
@@ -724,17 +736,9 @@ def test_what_a_docstring_says_of_parameters_is_of_parameters():
         last = inspect.cleandoc(command.__doc__).rpartition("\n\n")[2]
         told = [TOLD.match(line) for line in last.splitlines() if not line.startswith(" ")]
         names = [line[1] for line in told if line]
-        if "\n\n" in command.__doc__:
+        if "\n\n" in command.__doc__ and not last.startswith("tightrope "):
             assert len(names) == len(told), path
             assert set(names) <= {one.name for one in parameters(command)}, path
-
-
-def test_every_command_is_in_the_docs():
-    from pathlib import Path
-
-    text = (Path(__file__).parents[1] / "docs" / "shell.md").read_text()
-    for name in COMMANDS.commands["campaign"].commands:
-        assert f"campaign {name} " in text, name
 
 
 @pytest.mark.parametrize(
@@ -838,7 +842,7 @@ def test_an_interrupted_command_ends_with_130(campaign, monkeypatch):
     monkeypatch.setattr(Campaign, "ask", stopped)
     status, out, err = campaign.run("ask", "--json")
     assert (status, out) == (130, "")
-    assert err == "tightrope: interrupted; the campaign's status says whether it was recorded\n"
+    assert err == "tightrope: interrupted; campaign status shows whether it was recorded\n"
 
 
 def test_a_command_compiles_nothing_for_later(campaign, monkeypatch):

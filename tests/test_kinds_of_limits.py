@@ -39,8 +39,9 @@ from tightrope.problem.limits import BASES, Base, as_limit
 from tightrope.report.panels import metric_panels
 from tightrope.report.rows import typed
 from tightrope.service.pages.curves import charts_of
-from tightrope.service.pages.facts import Facts, best_of
+from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.history import History
+from tightrope.service.pages.mixture import best_of
 from tightrope.shell.campaigns.tables import print_status
 from tightrope.shell.fits import limits_of
 

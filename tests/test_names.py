@@ -20,7 +20,7 @@ from tightrope.report import Chapter, plot, print_rows, save, table, write_csv
 from tightrope.report.page import Picture, render
 from tightrope.report.rows import detailed
 from tightrope.report.table import print_oracle
-from tightrope.report.verdicts import HOLDS, Verdict, print_verdicts
+from tightrope.report.verdicts import FAILS, Verdict, print_verdicts
 
 NASTY = {
     "closing markup": "[/]",
@@ -108,7 +108,7 @@ def test_in_a_terminal(name, monkeypatch, capsys):
     file = io.StringIO()
     Console(file=file, width=1000).print(table(results.summary(), title=name))
     assert not acts(file.getvalue())
-    print_verdicts([Verdict(name, name, "fig1", name, name, HOLDS)])
+    print_verdicts([Verdict(name, name, "fig1", name, name, FAILS)], name)
     assert not acts(capsys.readouterr().out)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")

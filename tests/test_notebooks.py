@@ -69,8 +69,8 @@ def test_it_is_saved_small_and_whole(path):
 
 
 def test_all_are_listed():
-    listed = (ROOT / "docs" / "tutorials.md").read_text()
+    front, examples = (ROOT / name for name in ("docs/index.md", "examples/README.md"))
     assert len(NOTEBOOKS) == 4
     for path in NOTEBOOKS:
-        assert f"](../examples/notebooks/{path.name})" in listed
-        assert f"notebooks/{path.stem}\n" in listed
+        assert f"](notebooks/{path.name})" in examples.read_text()
+        assert f"<notebooks/{path.stem}>\n" in front.read_text(), "in the site's sidebar"

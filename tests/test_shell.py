@@ -1,4 +1,4 @@
-"""The shell's help: the nearest command, policies in words, completion, widths, citations."""
+"""The shell's help: groups, examples, its page, the nearest command, completion, widths."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,15 +15,18 @@ from typing import Annotated, Literal
 
 import pytest
 
+from benchmarks.page import replaced
 from tests.test_paper_map import LABELS
-from tightrope.cli import COMMANDS
+from tightrope.cli import COMMANDS, main
 from tightrope.paper.claims import CLAIMS
 from tightrope.policies import POLICIES
 from tightrope.problem.ready import ready_problem
-from tightrope.shell.commands import Argument, Group, called, parameters
+from tightrope.shell.campaigns import CAMPAIGN
+from tightrope.shell.commands import Argument, Group, called, described, parameters
 from tightrope.shell.policies import describe
 from tightrope.theory.bounds import bounds
 from tightrope.theory.citations import CITED, cited
+from tools.shell_page import PAGE, markdown
 
 LABEL = re.compile(r"\b(thm|prop|lemma|eqn|fig|def|alg|assn|sec|app|policy):\w")
 
@@ -122,7 +126,7 @@ def test_a_command_is_its_function():
         """
         return 0
 
-    group = Group("tightrope", "Nothing.", visit)
+    group = Group("tightrope", "Nothing.", {"commands": [visit]})
     call = called("visit --by-day -inf home 3 4 --wish a -b --late 5".split(), group)
     assert call.func is visit
     assert call.keywords == {
@@ -216,6 +220,53 @@ def completed(line: str, folder) -> list[str]:
 def test_completion(tmp_path, line, expected):
     (tmp_path / "mine.toml").write_text("")
     assert completed(line, tmp_path) == expected
+
+
+def helped(capsys, *path: str) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main([*path, "--help"])
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_commands_are_listed_in_groups(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = helped(capsys)
+    places = [text.index(f"\n{title}:\n") for title in ("study", "plan", "run")]
+    assert places == sorted(places)
+    assert places[0] < text.index("  simulate ") < places[1] < text.index("  fit ") < places[2]
+    text = helped(capsys, "campaign")
+    for title, commands in CAMPAIGN.sections.items():
+        part = text.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [name for name in commands if f"  {name} " in part] == list(commands)
+        assert 1 <= len(commands) <= 10
+
+
+def commands_in(group: Group, *path: str):
+    for name, one in group.commands.items():
+        yield (*path, name), one
+        if isinstance(one, Group):
+            yield from commands_in(one, *path, name)
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands_in(COMMANDS)], ids=" ".join)
+def test_every_command_has_an_example_that_can_be_read(path):
+    """An example of a group is of one of its commands; all options and words are known."""
+    command = dict(commands_in(COMMANDS))[path]
+    text = described(command).examples.replace("\\\n", " ")
+    lines = [line.partition(" #")[0].partition(" >")[0] for line in text.splitlines()]
+    assert lines
+    for line in lines:
+        words = shlex.split(line)
+        assert tuple(words[1 : 1 + len(path)]) == path
+        call = called(words[1:], COMMANDS)
+        assert isinstance(command, Group) or call.func is command
+
+
+def test_the_page_has_the_text_of_the_help():
+    assert replaced(PAGE.read_text(), "commands", markdown()) == PAGE.read_text(), (
+        "docs/shell.md is older than --help: python -m tools.shell_page"
+    )
 
 
 WORDS = "simulate paper --policy lyoff --budget 20 --runs 3 --backend python --quiet".split()

@@ -2,7 +2,7 @@
 
 A change is a class of ``CHANGES``. HTTP decodes and documents its fields and has it done in a turn;
 the pages make its forms; the client sends it by its name; the shell makes its commands. Another
-change is another class there. This module imports only errors, because the client needs no more.
+change is another class there. This module imports only errors and forms: the client needs no more.
 
 Unknown fields are refused: a misspelled one would be a silent default.
 """
@@ -10,13 +10,13 @@ Unknown fields are refused: a misspelled one would be a silent default.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import asdict
 
+from tightrope.change_forms import FieldInput, Form, ShellForm, said_of
 from tightrope.errors import InputError, NotFoundError, nearest
 
 __all__ = [
@@ -26,55 +26,6 @@ __all__ = [
 
 TICKET_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"}
 Writer: TypeAlias = Any  # ``tightrope.live.writer.Writer``, in a turn
-
-
-@dataclass(frozen=True)
-class Form:
-    """How the page asks before it acts.
-
-    ``title`` and ``text`` may name the campaign's ``name``, ``status``, ``budget`` and what is
-    ``used`` of it, and the ``place`` in the path. ``done`` is said afterwards.
-    """
-
-    action: str  # its name in the page's paths
-    title: str
-    text: str
-    button: str
-    done: str
-    tone: str = ""  # bad: it cannot be undone
-    roles: tuple[str, ...] = ()  # of those who may send it, besides admin
-    fixed: Mapping[str, Any] = field(default_factory=dict)  # fields that nobody fills in
-    some_of: tuple[str, ...] = ()  # fields of which one is needed
-    known: bool = False  # whether its ticket must be there: else the report would be quarantined
-
-
-@dataclass(frozen=True)
-class ShellForm:
-    """A command of the shell; ``takes``: the one field that it takes, if not all of them."""
-
-    name: str
-    takes: str = ""
-    text: str = ""  # if not the summary
-
-
-@dataclass(frozen=True)
-class FieldInput:
-    """How a field is filled in, on a page if it has a label, and in the shell."""
-
-    text: str  # what it is, in words
-    label: str | None = None
-    kind: str = "text"  # number, arm, penalties
-    hint: str = ""
-    name: str = ""  # in the form, if not as the field's
-    of: str = ""  # of penalties: where a task has their names
-    metavar: str = ""  # in the shell, if not as its kind's
-
-
-def said_of(text: str = "", label: str | None = None, schema: Any = None, **how: str) -> Meta:
-    """What is said of a field to those who document it, and to those who fill it in."""
-    filled = {"input": FieldInput(text, label, **how)}
-    return Meta(description=text or None, extra_json_schema=schema, extra=filled)
-
 
 PENALTY_SCHEMA = {
     "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}},
@@ -89,11 +40,15 @@ Note = Annotated[
     str | None,
     said_of("kept beside the log, for people", "Note", hint="Kept beside the log; optional."),
 ]
-KnownCost = Annotated[float | None, said_of("where the task knows costs", kind="number")]
+KnownCost = Annotated[
+    float | None,
+    said_of("where the task knows costs", "Cost of a pull", kind="number", when="costs"),
+]
 KnownPenalty = Annotated[
     dict[str, float] | None,
-    said_of("one that the task knows; X alone if there is one limit", kind="penalties"),
-]
+    said_of("one that the task knows; X alone if there is one limit", "", kind="penalties",
+            of="known"),
+]  # fmt: skip
 
 
 class TurnAct(Struct, forbid_unknown_fields=True):
@@ -279,7 +234,8 @@ class Budget(CampaignChange):
         Form(
             "budget",
             "Add budget?",
-            "The budget is {budget} now.",
+            "The budget is {budget} now. The campaign can spend the amount from the next decision"
+            " on. Limits in total stay as they are.",
             "Add budget",
             "The budget was added.",
             fixed={"budget": None},
@@ -288,9 +244,9 @@ class Budget(CampaignChange):
         Form(
             "set-budget",
             "Set the budget?",
-            "The budget is {budget} now, and {used} of it is spent or reserved: it cannot be lower"
-            " than that. Limits per unit of cost are kept over the new budget, so that a lower"
-            " budget may end a promise.",
+            "The budget is {budget} now. The least is {used}, which is spent or reserved: with it,"
+            " no further decision is made. Limits per unit of cost apply to the new budget, so a"
+            " lower budget can end a promise.",
             "Set budget",
             "The budget was set.",
             fixed={"amount": None},
@@ -325,14 +281,28 @@ class NewArm(CampaignChange):
     path = "arms"
     summary = "Add an arm; nothing is known of it but what is said here"
     commands = (ShellForm("add-arm"),)
-    name: Annotated[str, said_of("its name", metavar="ARM")]
+    forms = (
+        Form(
+            "add-arm",
+            "Add an arm?",
+            "The policy can pull it from the next decision on, and pulls it more often at first to"
+            " learn about it. Your system must know the name. An arm cannot be removed, only"
+            " retired.",
+            "Add arm",
+            "The arm was added.",
+        ),
+    )
+    name: Annotated[str, said_of("its name", "Name", metavar="ARM")]
     like: Annotated[
         int | str | None,
-        said_of("another arm, whose mean outcomes are expected of it", kind="arm"),
-    ] = None
+        said_of("another arm, whose mean outcomes are expected of it", "Similar arm", kind="arm",
+                hint="Optional. Its mean outcomes are expected of the new arm."),
+    ] = None  # fmt: skip
     weight: Annotated[
-        float | None, said_of("as if seen in so many pulls; default 10", kind="number")
-    ] = None
+        float | None,
+        said_of("as if seen in so many pulls; default 10", "Weight", kind="number",
+                hint="Optional. How many pulls that expectation counts as; default 10."),
+    ] = None  # fmt: skip
     cost: KnownCost = None
     penalty: KnownPenalty = None
 
@@ -356,7 +326,7 @@ class Retirement(CampaignChange):
         Form(
             "retire",
             "Retire an arm?",
-            "It is never pulled again, and this cannot be undone."
+            "It is never pulled again, and this cannot be undone. The other arms get its share."
             " Reports of its tickets in flight are taken.",
             "Retire",
             "The arm is retired.",
@@ -397,7 +367,21 @@ class ChangeRequest(CampaignChange):
     summary = "Other limits, another policy, another expiry or on_overrun from here on"
     learns = True
     some_of = ("limits", "policy", "expire_after", "per_day", "on_overrun")
-    limits: dict[str, Any] | None = None
+    forms = (
+        Form(
+            "limits",
+            "Change a limit?",
+            "So far: {rates}. A new limit counts for the whole campaign, also for what has"
+            " happened. The policy learns again from every report in the log, and decisions go on"
+            " meanwhile. A promise for the old limit ends.",
+            "Change limits",
+            "The limits were changed.",
+            some_of=("limits",),
+        ),
+    )
+    limits: Annotated[
+        dict[str, Any] | None, said_of("", "", kind="limits", hint="Such as 5 % or 0.05.")
+    ] = None
     policy: str | None = None
     expire_after: float | None = None
     per_day: float | None = None

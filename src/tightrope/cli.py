@@ -1,8 +1,7 @@
-"""The shell: ``tightrope simulate | oracle | theory | problems | policies | reproduce | fit``,
-``tightrope tune | plan | replay | arena | campaign | serve | keys | demo | completion``.
+"""The shell: ``tightrope COMMAND``; ``COMMANDS`` lists the commands.
 
-Results go to standard output; progress, warnings and messages to standard error. Exit status: 0
-done, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
+Results go to standard output; progress, warnings and messages go to standard error. Exit status:
+0 success, 2 bad input (one line), 130 interrupted (Ctrl-C), 143 terminated, 1 anything else.
 """
 
 from __future__ import annotations
@@ -32,9 +31,19 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS = Group(
     "tightrope",
-    "Decisions under a budget and a promise: constrained budgeted bandits.",
-    *(simulate, oracle, theory, problems, policies, reproduce, fit, tune, plan, arena, replay),
-    *(CAMPAIGN, serve, KEYS, demo, completion),
+    """\
+Decide which arm to pull, within a budget and with limits on penalties.
+
+tightrope simulate paper --policy resolve --policy lyon --budget 1000
+tightrope plan paper --budget 1000
+tightrope demo
+""",
+    {
+        "study": (simulate, oracle, theory, arena, tune, reproduce, problems, policies),
+        "plan": (fit, plan, replay),
+        "run": (CAMPAIGN, serve, KEYS, demo),
+        "other": (completion,),
+    },
 )
 
 

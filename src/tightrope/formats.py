@@ -21,6 +21,7 @@ __all__ = [
     "decimals_of",
     "estimates",
     "finite",
+    "in_unit",
     "moment",
     "number",
     "odds",
@@ -264,10 +265,18 @@ class Money:
         return f"{value:,.{decimals}f}"
 
     def __call__(self, value: float | None) -> str:
-        """An amount with the unit: a sign before it, a word after it."""
-        text = self.plain(value)
-        if not self.unit or text == NOTHING:
-            return text
-        if self.unit.isalpha() or self.unit == "%":
-            return f"{text} {self.unit}"
-        return f"−{self.unit}{text[1:]}" if text.startswith("-") else f"{self.unit}{text}"
+        """An amount with the unit."""
+        return in_unit(self.plain(value), self.unit)
+
+
+def in_unit(text: str, unit: str) -> str:
+    """The text of an amount with its unit: a sign before it, a word after it.
+
+    >>> in_unit("50", "€"), in_unit("50", "EUR"), in_unit("50", "")
+    ('€50', '50 EUR', '50')
+    """
+    if not unit or text == NOTHING:
+        return text
+    if unit.isalpha() or unit == "%":
+        return f"{text} {unit}"
+    return f"−{unit}{text[1:]}" if text.startswith("-") else f"{unit}{text}"

@@ -22,6 +22,7 @@ import tightrope
 from benchmarks.resolve_targets import MET, MISSED, OPEN, has_room, noise, targets
 from tests.report.test_page import Reader
 from tightrope import Change, LyOn, cli
+from tightrope.arena.charts import BEST, best_policies, chart_data, summary_panels
 from tightrope.arena.contest import (
     BUDGETS,
     PROBLEMS,
@@ -35,7 +36,7 @@ from tightrope.arena.contest import (
     without_long_runs,
 )
 from tightrope.arena.ranking import ranked, standings, verdict
-from tightrope.arena.report import headline, panels, verdicts
+from tightrope.arena.report import headline, verdicts
 from tightrope.arena.rows import FAR, ArenaRow, Scene, row_of
 from tightrope.engine import checkpoint
 from tightrope.engine.simulation import Interrupted, simulate
@@ -135,20 +136,18 @@ def test_random_problems_trade_reward_for_penalty(name):
 
 
 def test_the_documentation_has_every_problem():
-    text = (ROOT / "docs" / "arena.md").read_text()
-    lines = text[text.index("## The problems") :].splitlines()
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "| `" in line]
-    told = {cells[0].strip("`"): cells[1:5] for cells in table if cells[0].strip("`") in PROBLEMS}
-    assert list(told) == list(PROBLEMS)
-    for name, (arms, limits, slack, room) in told.items():
+    with (ROOT / "docs" / "data" / "arena-problems.csv").open() as file:
+        listed = {row["problem"]: row for row in csv.DictReader(file)}
+    assert list(listed) == list(PROBLEMS)
+    for name, row in listed.items():
         problem, one = ready_problem(name), scene(name)
-        assert int(arms) == problem.arm_count
-        assert limits == ", ".join(f"{limit:g}" for limit in problem.limits)
-        assert slack == f"{100 * one.slack:.1f} %"
+        assert int(row["arms"]) == problem.arm_count
+        assert row["limits"] == " / ".join(f"{limit:g}" for limit in problem.limits)
+        assert row["slack_percent"] == f"{100 * one.slack:.1f}"
+        assert bool(row["room_from"]) != one.changes
         if one.changes:
-            assert room == "–"
             continue
-        budget = float(room.replace(",", ""))
+        budget = float(row["room_from"])
         assert has_room(one, 1.02 * budget + 1)
         assert budget == 0.0 or not has_room(one, 0.98 * budget - 1)
 
@@ -495,8 +494,7 @@ def test_verdicts():
         " c (by 25 %) breaks it."
     )
     assert told(ahead, made_up("b", 1.445)) == (
-        "a and b keep the limit with the lowest regret, 5 % of OPT(B) (no telling them apart)."
-        " Nobody breaks it."
+        "a and b keep the limit with the lowest regret, 5 % of OPT(B) (a tie). No policy breaks it."
     )
     assert told(broken, replace(broken, policy="d")).startswith("No policy is shown to keep the")
     assert told(ahead, broken).endswith(
@@ -507,8 +505,10 @@ def test_verdicts():
         "c (by 25 %) breaks it. The runs do not show whether n would."
     )
     line = [replace(row, regret_tells=False) for row in (ahead, behind)]
-    assert told(*line) == "a keeps the limit with the lowest regret; next is b. Nobody breaks it."
-    assert "know the laws" in told(made_up(knows_means=True))
+    assert (
+        told(*line) == "a keeps the limit with the lowest regret; next is b. No policy breaks it."
+    )
+    assert "know the distributions" in told(made_up(knows_means=True))
     assert told(ahead, made_up("ref", knows_means=True)) == (
         "a keeps the limit, regret 5 % of OPT(B)."
     )
@@ -516,6 +516,8 @@ def test_verdicts():
     assert told(line[0]) == "a keeps the limit."
     assert told(broken) == "c breaks the limit, by 25 %."
     assert told(noisy) == "The runs do not show whether n keeps the limit."
+    many = [replace(broken, policy=f"p{i}") for i in range(9)]
+    assert told(ahead, *many).endswith(" (by 25 %) and 5 others break it.")
 
 
 def test_a_problem_without_the_verdicts_budget_is_judged_at_its_largest():
@@ -532,8 +534,8 @@ def test_very_long_runs_are_left_out_of_the_usual_arena():
     gone = {(one.scene.name, one.budget) for one in set(matches) - set(kept)}
     assert gone == {("arena-cheap", 10_000.0)}
     assert told == [
-        "arena-cheap is left out at 10,000: a run takes 1,000,000 pulls; name the budgets to have"
-        " it."
+        "arena-cheap is left out at 10,000: a run takes 1,000,000 pulls; name the budgets to"
+        " include it."
     ]
 
 
@@ -556,27 +558,50 @@ def test_the_headline_names_policies_and_problems():
     assert told == ["The arena: a on p", "The arena: 2 policies on p", "The arena: a on 2 problems"]
 
 
+def places(*policies, budgets=(100.0, 10_000.0)):
+    """Rows of policies on two problems; the later a policy, the larger its regret."""
+    return ranked(
+        made_up(policy, 1.4 - 0.05 * at, problem=problem, budget=budget)
+        for at, policy in enumerate(policies)
+        for problem in ("paper", "arena-free")
+        for budget in budgets
+    )
+
+
+def test_the_summary_has_the_first_six_of_the_standings():
+    rows = places(*"abcdefgh")
+    rows += ranked([made_up("knowing", 1.45, problem="paper", knows_means=True)])
+    assert best_policies(rows, 10_000.0) == list("abcdef")
+    kept, regret = summary_panels(rows, 10_000.0)
+    for panel in (kept, regret):
+        assert len(panel.curves) == BEST
+        assert panel.x_log
+        assert [one.label for one in panel.curves] == list("abcdef")
+        assert panel.curves[0].x.tolist() == [100.0, 10_000.0]
+    assert kept.curves[0].y.tolist() == [100.0, 100.0]
+    assert [one.y[-1] for one in regret.curves] == sorted(one.y[-1] for one in regret.curves)
+    assert len(draw([kept, regret], columns=2).axes) == 2
+
+
 def test_policies_at_one_budget_stand_side_by_side():
-    names = ["a", "b", "c", "d"]
-    rows = [made_up(name, 1.3) for name in names]
-    rows += [replace(made_up(name, 1.2), problem="q") for name in names[1:]]
-    rows += [replace(rows[0], problem="r", regret_share=None)]
-    drawn = {"p": "arena-free", "q": "paper", "r": "paper"}
-    scenes = {name: Scene(name, name, ready_problem(ready)) for name, ready in drawn.items()}
-    first, second, empty = panels(rows, scenes)
-    assert [one.x.tolist() for one in first.curves] == [[0.0], [1.0], [2.0], [3.0]]
-    assert [one.x.tolist() for one in second.curves] == [[1.0], [2.0], [3.0]], "as beside it"
-    assert first.x_label == "policies as in the legend, B = 10,000"
-    assert empty.title == "r: no OPT(B)"
-    axes = draw([first, second, empty]).axes
-    assert {tuple(one.get_xlim()) for one in axes} == {(-0.5, 3.5)}
-    assert [list(one.get_xticks()) for one in axes] == [[], [], []]
-    level = [one.y[0] for one in first.references if one.role == "learning"]
-    lines = [list(line.get_ydata()) for line in axes[0].lines]
-    assert [[y, y] in lines for y in level] == [True], "the limit of learning goes all the way"
-    several = panels([*rows, *(replace(row, budget=100.0) for row in rows)], scenes)
-    assert several[0].curves[0].x.tolist() == [100.0, 10_000.0]
-    assert several[0].x_log
+    kept, regret = summary_panels(places("a", "b", budgets=(100.0,)), 100.0)
+    assert [one.x.tolist() for one in kept.curves] == [[0.0], [1.0]]
+    assert list(regret.x_names) == ["a", "b"]
+    draw([kept, regret], legend=False)
+
+
+def test_the_page_has_the_data_of_its_chart():
+    rows = [*places(*"abcdefgh"), made_up("i", problem="paper", budget=100.0)]
+    rows[0] = replace(rows[0], regret_share=None)
+    scenes = {name: scene(name) for name in ("paper", "arena-free")}
+    data = json.loads(json.dumps(chart_data(rows, scenes, 10_000.0)))
+    assert [one["title"] for one in data["policies"]] == list("abcdefghi")
+    assert [one["shown"] for one in data["policies"]] == [True] * BEST + [False] * 3
+    assert list(data["problems"]) == ["paper", "arena-free"]
+    points = [point for one in data["problems"].values() for point in one["points"]]
+    assert len(points) == len(rows) - 1
+    assert data["problems"]["paper"]["learning"] == []
+    assert [x for x, _ in data["problems"]["arena-free"]["learning"]] == [100.0, 10_000.0]
 
 
 def test_standings():
@@ -690,7 +715,7 @@ def test_the_page(made):
     }
     assert "@import" not in html
     said = reader.text.replace("\xa0", " ")
-    for text in (*found.verdicts.values(), "stationary (knows the laws)"):
+    for text in (*found.verdicts.values(), "stationary (knows the distributions)"):
         assert text in said
     assert "tightrope arena --problem paper" in said
     assert 'class="sortable"' in html

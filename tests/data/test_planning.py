@@ -34,7 +34,7 @@ from tightrope.data.plans import QUANTILES
 from tightrope.data.searches import ATTEMPTS, FRESH, NEAR
 from tightrope.errors import InputError
 from tightrope.problem import Limit
-from tightrope.report.plan import page, panels
+from tightrope.report.plan import headline, page, panels, tables
 
 LYON = {"lyon": LyOn()}
 
@@ -129,7 +129,7 @@ def test_arms_that_change_and_limits_that_cannot_be_kept_have_an_answer():
     hopeless = Problem([Arm("a", Bernoulli(0.5), Bernoulli(0.5), Bernoulli(0.9))], limit=0.2)
     made = plan(hopeless, LYON, budgets=20, runs=10, fan=False)
     assert made.worth == ()
-    assert "No mixture of the arms keeps the limits, so that there is no optimum." in made.notes
+    assert "No mixture of the arms keeps the limits, so there is no optimum." in made.notes
     json.dumps(made.summary(), allow_nan=False)
 
 
@@ -202,9 +202,9 @@ def test_a_logs_plan_includes_what_it_leaves_open(paper):
     assert found.worth[0].optimum.log > 0.0 == alone.worth[0].optimum.log
     assert found.worth[0].limits[0].multiplier.log > 0.0
     assert found.notes[0] == (
-        "The part of the log is from 40 draws of the Bayesian bootstrap over rows."
+        "The log's part of the errors is from 40 draws of the Bayesian bootstrap over rows."
     )
-    assert alone.notes[0] == "No draws were asked for: the errors are of the simulation alone."
+    assert alone.notes[0] == "No draws were requested: the errors are those of the simulation."
 
 
 # --- the page and the shell -------------------------------------------------------------------
@@ -246,7 +246,34 @@ def test_the_terminal_has_eighty_columns(shell, monkeypatch):
     status, text, _ = shell(*"plan paper --budget 30 --policy lyon --runs 10 --quiet".split())
     assert status == 0
     assert max(map(len, text.splitlines())) <= 80
-    assert "One more unit of budget is worth 1.3 of reward." in text
+    first = " ".join(text.partition("\n\n")[0].split())
+    assert first.startswith("With a budget of 30, ")
+    assert "in 90 % of runs) and ends above a limit in" in first
+    assert first.endswith("; the next unit of budget is worth 1.3 of reward.")
+
+
+def test_the_first_sentence_is_in_the_users_currency(paper):
+    found = plan(paper, LYON, budgets=[20, 40], runs=20, fan=False, unit="€")
+    first, second = headline(found)
+    assert first.startswith("With a budget of €20, ")
+    assert second.endswith("; the next €1 of budget is worth 1.3 of reward.")
+    for text in (str(found), page(found), found._repr_html_()):
+        assert first in " ".join(text.split())
+    assert found.summary()["unit"] == "€"
+    assert "€40" in tables(found)[0].columns[1].texts
+
+
+def test_policies_that_break_the_limit_are_red_and_last(paper):
+    found = plan(paper, ["lyon", "lyoff:delta0=15"], budgets=[200, 300], runs=60, fan=False)
+    reward, limits, *_ = tables(found)
+    names = ["lyoff:delta0=15 (knows the distributions)", "lyon (knows the smallest cost)"]
+    assert reward.columns[0].texts == names * 2
+    assert list(reward.columns[0].tones) == ["", "bad"] * 2
+    assert reward.notes == ["breaks a limit (red): lyon"]
+    assert list(limits.columns[2].tones) == ["good", "bad"] * 2
+    assert headline(found)[0].startswith("With a budget of 200, lyoff:delta0=15 earns ")
+    alone = plan(paper, "lyon", budgets=200, runs=60, fan=False)
+    assert "no policy keeps the limits; the nearest, lyon, earns" in headline(alone)[0]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +309,9 @@ def test_promises_need_a_limit_that_can_move():
         plan(many, LYON, budgets=9, promise=0.1)
     hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="cannot be promised anew, because it ends the run"):
+    with pytest.raises(
+        InputError, match="cannot be changed for a promise, because it ends the run"
+    ):
         plan(hard, LYON, budgets=9, promise=0.1)
 
 

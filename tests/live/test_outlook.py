@@ -353,3 +353,14 @@ def test_of_runs_with_an_estimate_about_as_many_end_above() -> None:
     for count, mean, above in found:
         assert count > 10
         assert abs(above - mean) <= 3.0 * math.sqrt(mean * (1.0 - mean) / count) + 1.0 / count
+
+
+def test_a_share_of_pulls_ends_at_most_at_one_and_a_risk_without_a_safe_arm_is_aimed_at() -> None:
+    task = Task(["a", "b"], {"bad": Limit(0.05, per="pull")})
+    controller = Controller(task, Resolve(risk=0.01), 100.0)
+    for _ in range(3):
+        controller.tell(controller.ask(), 0.5, 0.5, 1.0)
+    outlook = controller.outlook()
+    assert outlook.limits[0].high == 1.0
+    assert outlook.aimed
+    assert outlook.promise == "risk = 0.01 is aimed at, not proved: no arm is declared safe"

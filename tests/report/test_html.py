@@ -164,7 +164,7 @@ def test_results(one_limit, two_limits, infeasible, one_run, no_limit):
 def test_colours_say_who_keeps_the_limit(infeasible, no_limit):
     """Both budgets of a policy that breaks the limit for sure."""
     bad = [a for _, a in read(infeasible._repr_html_()).tags if "bad" in a.get("class", "")]
-    assert len(bad) == 2
+    assert len(bad) == 4, "two violations, and the name beside each"
     tones = [a for _, a in read(no_limit._repr_html_()).tags if "bad" in a.get("class", "")]
     assert tones == []
 

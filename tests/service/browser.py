@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 
@@ -24,6 +25,22 @@ def missing() -> str | None:
     except ImportError:
         return "Playwright is not installed: pip install playwright"
     return None if CHROMIUM else "Chromium is not installed: apt-get install chromium"
+
+
+def axe_script() -> str | None:
+    """The script of axe, which looks for barriers in a page; None if it is not installed."""
+    try:
+        import axe_playwright_python
+    except ImportError:
+        return None
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+
+
+def barriers(page, script: str) -> list[str]:
+    """What axe finds in a page."""
+    page.evaluate(script)
+    found = page.evaluate("axe.run(document)")["violations"]
+    return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]
 
 
 @contextmanager

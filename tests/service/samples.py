@@ -9,6 +9,7 @@ from contextlib import suppress
 from tightrope import Limit, Resolve, Scales, Task, open_campaign
 from tightrope.errors import TightropeError
 from tightrope.live.stores.memory import MemoryStore, wall_clock
+from tightrope.policies import UniformRandom
 
 DAY = 86400.0
 # What a call costs in dollars, how often its answer is good, bad, slow.
@@ -128,4 +129,59 @@ def samples(store: MemoryStore, clock: SimulatedClock) -> None:
         ticket = done.ask()
         done.tell(ticket.id, cost=0.5, reward=luck.random(), penalty=float(luck.random() < 0.2))
     done.close()
+    clock.at = None
+
+
+def told(campaign, luck, pulls, arms, more=1.0):
+    """Pulls whose outcomes are coins: ``arms`` has a cost, a chance of reward, one of a penalty."""
+    for _ in range(pulls):
+        ticket = campaign.ask()
+        cost, good, bad = arms[ticket.arm]
+        penalty = float(luck.random() < bad * more)
+        campaign.tell(ticket.id, cost=cost, reward=float(luck.random() < good), penalty=penalty)
+
+
+def crowd(store: MemoryStore, clock: SimulatedClock) -> None:
+    """Fifty campaigns; among them forty arms, a change, a broken limit, one report."""
+    luck, now = random.Random(5), time.time()
+    clock.at = now - 3600
+    small = {"left": (0.4, 0.5, 0.02), "right": (0.6, 0.7, 0.04)}
+    task = Task(list(small), {"bad": Limit(0.05, per="pull")}, Scales(cost=1.0))
+    for number in range(46):
+        name = (
+            f"market-{number:02d}"
+            if number
+            else "a-campaign-whose-long-name-nobody-could-shorten" * 2
+        )
+        one = open_campaign(store, name, task=task, budget=100.0, policy=UniformRandom())
+        told(one, luck, number % 7, small)
+        if number % 9 == 4:
+            one.pause("by hand")
+        if number % 11 == 5:
+            one.close()
+    once = open_campaign(store, "one-report", task=task, budget=100.0)
+    told(once, luck, 1, small)
+
+    clock.at = now - 7200
+    forty = {
+        f"variant-{k:02d}-with-a-name-as-long-as-people-make-them": (0.5, 0.2 + 0.015 * k, 0.03)
+        for k in range(40)
+    }
+    wide = Task(list(forty), {"bad": Limit(0.05, per="pull")}, Scales(cost=1.0))
+    many = open_campaign(store, "forty-arms", task=wide, budget=2000.0)
+    for _ in range(30):
+        clock.at += 60
+        told(many, luck, 50, forty)
+
+    clock.at = now - 3600
+    changing = open_campaign(
+        store, "changed", task=task, budget=2000.0, policy=Resolve(risk=0.01, watch=0.01)
+    )
+    for part in range(30):
+        clock.at += 60
+        told(changing, luck, 30, small, 1.0 if part < 20 else 20.0)
+
+    total = Task(list(small), {"bad": Limit(total=4)}, Scales(cost=1.0))
+    broken = open_campaign(store, "broken", task=total, budget=100.0, policy=UniformRandom())
+    told(broken, luck, 120, small, 2.0)
     clock.at = None

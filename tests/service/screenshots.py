@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.live.postgres import Server, server_programs
 from tests.service.browser import Said, chromium, missing, serving
-from tests.service.samples import SimulatedClock, samples
+from tests.service.samples import SimulatedClock, crowd, samples
 from tightrope.live.stores import open_store
 from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
@@ -35,8 +35,19 @@ PAGES = {
     "data": "/campaigns/router-november/data",
     "reports": "/campaigns/router-november/reports",
     "form": "/campaigns/router-november/act/budget",
+    "limits": "/campaigns/router-november/act/limits",
+    "arm": "/campaigns/router-november/act/add-arm",
     "missing": "/campaigns/nothing",
 }
+CROWD = {
+    "fifty": "/",
+    "found": "/?q=market&state=running&sort=spent",
+    "forty": "/campaigns/forty-arms",
+    "changed": "/campaigns/changed",
+    "broken": "/campaigns/broken",
+    "once": "/campaigns/one-report",
+    "create": "/new",
+}  # of a service with fifty campaigns
 SIGNING_IN = ("login", "refused", "signed-in")  # of a service with keys
 
 
@@ -63,13 +74,19 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
     with ExitStack() as stack:
         store = filled(stack, postgres)
         url = stack.enter_context(serving(store, unit="$"))
+        pages = {name: url + path for name, path in PAGES.items()}
+        if not readme and (not only or set(only) & set(CROWD)):
+            other = MemoryStore(clock := SimulatedClock(0.0))
+            crowd(other, clock)
+            second = stack.enter_context(serving(other, unit="$"))
+            pages |= {name: second + path for name, path in CROWD.items()}
         keys = Path(stack.enter_context(tempfile.TemporaryDirectory()), "keys")
         secret, key = made_key("november's reader", ["read"])
         write_keys(keys, [key])
         locked = stack.enter_context(serving(store, KeyRing(keys), unit="$"))
         browser = stack.enter_context(chromium())
-        for path in PAGES.values():  # a first look opens a campaign, which takes its time
-            while "being opened" in httpx.get(url + path.partition("/act")[0]).text.lower():
+        for address in pages.values():  # a first look opens a campaign, which takes its time
+            while "opening" in httpx.get(address.partition("/act")[0]).text.lower():
                 time.sleep(0.2)
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
@@ -79,14 +96,14 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
                 )  # fmt: skip
                 page = context.new_page()
                 heard = Said(page)
-                for name, path in PAGES.items():
+                for name, address in pages.items():
                     if only and name not in only:
                         continue
                     if readme and (size != "1440" or (name, theme) not in README):
                         continue
                     if readme:
                         page.set_viewport_size({"width": width, "height": READ_SIZE[name]})
-                    page.goto(url + path, wait_until="networkidle")
+                    page.goto(address, wait_until="networkidle")
                     page.wait_for_timeout(600)
                     file = out / f"{name}-{size}-{theme}.png"
                     if readme:
@@ -118,7 +135,9 @@ READ_SIZE = {"list": 560, "campaign": 1080}  # how high they are
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("screenshots"))
-    parser.add_argument("--only", action="append", default=[], choices=[*PAGES, *SIGNING_IN])
+    parser.add_argument(
+        "--only", action="append", default=[], choices=[*PAGES, *CROWD, *SIGNING_IN]
+    )
     parser.add_argument("--readme", action="store_true")
     parser.add_argument("--postgres", action="store_true")
     given = parser.parse_args()

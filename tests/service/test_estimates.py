@@ -14,7 +14,7 @@ from tightrope import Controller, Limit, Resolve, Task
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.service import estimates as estimating
 from tightrope.service.estimates import Estimates
-from tightrope.service.pages.facts import LimitFacts
+from tightrope.service.pages.limit_words import LimitFacts
 from tightrope.service.pages.watch import Watch
 
 TASK = Task(["a", "b"], {"bad": Limit(0.3)})
@@ -82,3 +82,6 @@ def test_the_page_waits_for_no_estimate_and_shows_the_last(estimates, monkeypatc
         watch.end()
     facts = LimitFacts(view, 0, view.outlook.limits[0])
     assert facts.estimate.startswith(("about ", "below "))
+    low, middle, high = view.outlook.limits[0].expected
+    assert 0.0 <= low <= middle <= high <= 1.0
+    assert facts.expected == f"{middle:.1%} ({low:.1%} to {high:.1%})".replace("%", " %")

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from tests.service.samples import SimulatedClock, routing, samples
-from tightrope import Arm, Bernoulli, Limit, Problem, Scales, Share, Task, open_campaign, oracle
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Limit,
+    Problem,
+    Resolve,
+    Scales,
+    Share,
+    Task,
+    open_campaign,
+    oracle,
+)
 from tightrope.errors import NotFoundError, ReportError
 from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
@@ -24,8 +35,10 @@ from tightrope.policies import UniformRandom
 from tightrope.service.pages import history as module
 from tightrope.service.pages import watch as watching
 from tightrope.service.pages.curves import Totals, charts_of, mean_band, rate_band, shares
-from tightrope.service.pages.facts import Facts, best_of, pace_of
+from tightrope.service.pages.facts import Facts, pace_of
 from tightrope.service.pages.history import History, Point, SparseCurve, point_of
+from tightrope.service.pages.mixture import MOST_ARMS, best_of, colours_of, ranking
+from tightrope.service.pages.rate_words import RateWords
 from tightrope.service.pages.watch import Watch
 
 NOW = 1_700_000_000.0
@@ -436,8 +449,7 @@ def test_every_kind_of_campaign_can_be_shown(variant, pulls):
     assert len(facts.limits) == task.penalty_count
     assert len(facts.arms) == min(task.arm_count, 24)
     assert facts.promise.word
-    best = best_of(view)
-    _, charts = charts_of(view, 0, None if best is None else best[0])
+    _, charts = charts_of(view)
     for chart in charts:
         assert {len(one.values) for one in chart.series} == {len(view.points)}
     if variant == "impossible" and pulls == 40:
@@ -450,8 +462,69 @@ def test_facts_of_every_sample():
     found = {name: Facts(followed(store, name).view(), time.time()) for name in store.names()}
     assert found["router-eu"].state.word == "Paused"
     assert found["router-eu"].alerts[0].tone == "bad"
-    assert found["sales-spring"].promise.word == "Promised"
-    assert "at most 1 %" in found["sales-spring"].promise.text
-    assert found["labels"].promise.text == "no limits"
+    assert found["sales-spring"].promise.word == "Within the promise"
+    assert found["sales-spring"].risk == "promises a risk of at most 1 %, proved"
+    assert (
+        "Proved: the chance of ending above it is at most 1 %."
+        in found["sales-spring"].promise.text
+    )
+    assert found["router-november"].risk == "aims at a risk of 1 %, not proved"
+    assert found["labels"].promise.text == "No limits."
     assert found["pilot"].state.word == "Closed"
     assert found["router-november"].status["quarantined"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "scales", "allowed", "against"),
+    [
+        ("5% per pull", Scales(), "at most 5 % of pulls", "3.4 % bad of 5 % allowed"),
+        (Limit(0.05), Scales(), "at most 0.05 per $", "0.034 bad of 0.05 allowed per $"),
+        ("0.2% per pull", Scales(), "at most 0.2 % of pulls", "3.4 % bad of 0.2 % allowed"),
+        (Limit(5, per="pull"), Scales(penalty=50.0), "at most 5 per pull",
+         "0.034 bad of 5 allowed per pull"),
+        (Limit(total=30), Scales(), "at most 30 in total", "0.034 bad of 30 allowed in total"),
+        (Limit(3, of="cost", per="reward"), Scales(), "at most $3.00 per unit of reward",
+         "$0.034 bad of $3.00 allowed per unit of reward"),
+        (Share(["a"], at_most=0.6), Scales(), "at most 60 % of pulls",
+         "3.4 % bad of 60 % allowed of pulls"),
+    ],
+)  # fmt: skip
+def test_rates_are_written_as_shares_money_or_numbers(limit, scales, allowed, against):
+    words = RateWords(Task(["a", "b"], {"bad": limit}, scales), 0, "$")
+    assert words.allowed == allowed
+    assert words.against(0.034) == against
+    assert words(1.085) == ("100 %" if words.is_share else words(1.085))
+
+
+def test_the_best_arms_come_first_and_keep_their_colours():
+    store, names = MemoryStore(), [f"arm-{k}" for k in range(40)]
+    campaign = open_campaign(store, "x", task=Task(names, {}), budget=1e4, policy=UniformRandom())
+    for k in range(40):
+        ticket = campaign.ask(eligible=[names[k]])
+        campaign.tell(ticket.id, cost=0.5, reward=0.01 * k)
+    view = followed(store, "x").view()
+    order = ranking(view)
+    assert order[0] == 39
+    facts = Facts(view, time.time())
+    assert facts.arms[0].name == facts.best.name == "arm-39"
+    assert facts.arms[0].colour != "rest"
+    colours = colours_of(order)
+    assert sorted(colours.values()) == list(range(1, MOST_ARMS + 1))
+    again = colours_of([*order[:2], *reversed(order[2:])])
+    assert [again[arm] for arm in order[:2]] == [colours[arm] for arm in order[:2]]
+
+
+def test_a_change_is_a_banner_and_a_notice_too():
+    store = MemoryStore()
+    task = Task(["a", "b"], {"bad": Limit(0.3, per="pull")})
+    campaign = open_campaign(store, "x", task=task, budget=1e4, policy=Resolve(watch=0.05))
+    assert (
+        "reserves 1 per decision" in Facts(followed(store, "x").view(), time.time()).alerts[0].text
+    )
+    for pulls, bad in ((300, 0.0), (300, 1.0)):
+        for _ in range(pulls):
+            ticket = campaign.ask()
+            campaign.tell(ticket.id, cost=0.5, reward=0.5, penalty=bad)
+    facts = Facts(followed(store, "x").view(), time.time())
+    assert facts.alerts[0].word == "Change detected"
+    assert "behaves differently since pull" in facts.alerts[0].text

@@ -58,6 +58,18 @@ def all_of(connection):
     return found
 
 
+def closed(connection, seconds=20.0):
+    """Whether the server closes a connection on which its client goes on sending."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            connection.sendall(b"z")
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def said(server, data):
     """What the server answers to some bytes, until it closes the connection."""
     with connected(server) as connection:
@@ -197,6 +209,22 @@ def _peek(connection):
         return connection.recv(65536)
     except OSError:
         return b""
+
+
+def test_a_refusal_reaches_a_client_that_goes_on_sending(server):
+    """The server closes its side and reads on for a while, so that no reset destroys the answer."""
+    good, bad = head("/healthz", method="GET"), b"nonsense\r\n\r\n"
+    with connected(server) as connection:
+        connection.sendall(good + bad + b"x" * 100_000)
+        time.sleep(0.3)
+        connection.sendall(b"y" * 100_000)
+        time.sleep(0.2)
+        answer = b""
+        while piece := connection.recv(65536):  # a reset would raise
+            answer += piece
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert problem(answer[answer.index(b"HTTP/1.1 400") :]) == (400, "malformed")
+        assert closed(connection)
 
 
 def test_requests_behind_each_other_are_answered_in_order(server):

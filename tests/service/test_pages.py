@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.live.conftest import postgres_server  # noqa: F401, a fixture
-from tests.service.browser import Said, chromium, missing, serving
+from tests.service.browser import Said, axe_script, barriers, chromium, missing, serving
 from tests.service.samples import SimulatedClock, answer, samples
 from tests.service.test_history import VARIANTS
 from tightrope import Limit, Scales, Task, open_campaign
@@ -97,7 +97,31 @@ def test_a_page_does_not_wait_for_a_campaign_that_takes_long_to_open(small, monk
     assert "Opening" in get(url + "/").text
     slow.set()
     opened_all(url, store)
-    assert "has no reports yet" in get(url + "/campaigns/slow").text
+    assert "No reports yet" in get(url + "/campaigns/slow").text
+
+
+def test_opening_says_what_is_done_and_how_far(small, monkeypatch):
+    url, store, _ = small
+    task = Task(["a", "b"], {"bad": Limit(0.3)})
+    slow = open_campaign(store, "slow", task=task, budget=50, policy=UniformRandom())
+    pull(slow, random.Random(1), 20)
+    stop, read = threading.Event(), store.read
+
+    def waiting(name, after=0, *more, **named):
+        if name == "slow" and after >= 1:  # the campaign's first event can be read
+            assert stop.wait(30)
+        return read(name, after, *more, **named)
+
+    monkeypatch.setattr(store, "read", waiting)
+    monkeypatch.setattr(store, "head", lambda name: (41, b"") if name == "slow" else None)
+    until, wanted = time.monotonic() + 20, "its log is read"
+    while wanted not in (page := get(url + "/campaigns/slow").text):
+        assert time.monotonic() < until, page
+    assert re.search(r"its log is read[a-z ]*: 1 of 41 events, [\d.]+ s so far", page)
+    assert '<progress aria-label="Events read" value="1" max="41">' in page
+    assert "of 41 events" in get(url + "/").text
+    stop.set()
+    opened_all(url, store)
 
 
 def test_the_list_has_what_is_wrong_first(shown):
@@ -107,7 +131,25 @@ def test_the_list_has_what_is_wrong_first(shown):
     assert names[-1] == "pilot"
     assert set(names) == {"router-eu", "router-november", "sales-spring", "labels", "pilot"}
     assert "Paused" in page
-    assert "with a chance of at most 1 %" in page
+    assert "the chance of ending above it is at most 1 %" in page
+    assert "5 campaigns · " in page
+
+
+def listed(url, query=""):
+    return re.findall(r'<th scope="row"[^>]*><a[^>]*>([^<]+)', get(f"{url}/{query}").text)
+
+
+def test_the_list_is_searched_filtered_and_sorted(shown):
+    url = shown[0]
+    assert set(listed(url, "?q=ROUTER")) == {"router-eu", "router-november"}
+    assert listed(url, "?state=paused") == ["router-eu"]
+    assert listed(url, "?state=ended") == ["pilot"]
+    assert listed(url, "?sort=name") == sorted(listed(url))
+    assert listed(url, "?sort=last")[-1] == "sales-spring"
+    assert listed(url, "?sort=spent&state=running&q=r") == ["router-november", "sales-spring"]
+    assert listed(url, "now?state=paused&q=&sort=") == ["router-eu"]
+    assert "No campaign matches" in get(url + "/?q=nothing").text
+    assert get(url + "/?state=odd").status_code == 400
 
 
 def test_a_campaign_says_what_its_status_says(shown):
@@ -117,7 +159,9 @@ def test_a_campaign_says_what_its_status_says(shown):
     assert f"${status['spent']:.2f}" in page
     assert f"{status['asked']:,}" in page
     assert f"{status['told']:,} reported" in page
-    assert "at most 0.05 per pull" in page
+    assert "at most 5 % of pulls" in page
+    assert "aims at a risk of 1 %, not proved" in page
+    assert re.search(r"[\d.]+ % bad of 5 % allowed", page)
     assert f"${status['reserved']:.2f} reserved" in page
 
 
@@ -244,7 +288,7 @@ def test_pages_that_do_not_exist(shown):
 
 def test_every_page_has_the_strict_headers_and_nothing_inline(shown):
     url = shown[0]
-    paths = ["/", ROUTER, ROUTER + "/events", ROUTER + "/data", ROUTER + "/act/pause",
+    paths = ["/", "/new", ROUTER, ROUTER + "/events", ROUTER + "/data", ROUTER + "/act/pause",
              ROUTER + "/why?ticket=req-000500", "/nothing", ROUTER + "/now", ROUTER + "/reports",
              "/static/app.js"]  # fmt: skip
     for path in paths:
@@ -414,6 +458,7 @@ def test_every_action_is_asked_for_and_done(small):
         ("unpin", {}, "pinned", None),
         ("budget", {"amount": "1,000.5"}, "budget", 1500.5),
         ("set-budget", {"budget": "80"}, "budget", 80.0),
+        ("limits", {"limit-0": "40 %"}, "limits", {"bad": {"at_most": 0.4, "per": "pull"}}),
     ]
     for action, values, key, wanted in steps:
         form = get(path + action)
@@ -424,10 +469,65 @@ def test_every_action_is_asked_for_and_done(small):
         assert answer.headers["location"] == f"/campaigns/small?done={action}"
         assert campaign.status()[key] == wanted
         assert 'role="status"' in get(url + answer.headers["location"]).text
+    assert post(path + "add-arm", {"name": "sonnet", "like": "opus"}).status_code == 303
+    assert [arm["arm"] for arm in campaign.status()["arms"]] == ["haiku", "opus", "sonnet"]
     post(path + "retire", {"arm": "haiku"})
     assert campaign.status()["arms"][0]["retired"]
-    assert "<option>opus" in get(path + "pin").text
-    assert "<option>haiku" not in get(path + "pin").text
+    assert ">opus</option>" in get(path + "pin").text
+    assert ">haiku</option>" not in get(path + "pin").text
+
+
+NEW = {"name": "made here", "arms": "haiku\nopus\n", "limits": "bad: 5% per pull", "budget": "50",
+       "cost": "0.2", "safe": "", "policy": "resolve", "hours": "2"}  # fmt: skip
+
+
+def test_a_campaign_is_created_by_a_form(small):
+    url, store, _ = small
+    assert "Largest cost of a pull" in get(url + "/new").text
+    answer = post(url + "/new", NEW)
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"] == "/campaigns/made%20here?done=create"
+    status = open_campaign(store, "made here").status()
+    assert (status["budget"], status["policy"]) == (50.0, "resolve")
+    assert status["limits"] == {"bad": {"at_most": 0.05, "per": "pull"}}
+    opened_all(url, store)
+    page = get(url + answer.headers["location"]).text
+    assert "The campaign was created." in page
+    assert "No reports yet" in page
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"name": "small"}, "limit"),
+        ({"name": ""}, "name: is missing"),
+        ({"budget": "much"}, "budget = &#39;much&#39;: must be a number"),
+        ({"arms": " "}, "arms: is missing"),
+        ({"arms": "a\na"}, "must differ"),
+        ({"limits": "bad"}, "must be NAME: LIMIT"),
+        ({"limits": "bad: 500% per pull"}, "can never bind"),
+        ({"policy": "mine.py:Own"}, "policy = &#39;mine.py:Own&#39;: must be one of"),
+        ({"safe": "nobody"}, "nobody"),
+        ({"cost": "-1"}, "must be positive"),
+    ],
+)
+def test_a_campaign_that_cannot_be_is_refused_in_place(small, values, said):
+    url, store, _ = small
+    answer = post(url + "/new", {**NEW, **values})
+    assert answer.status_code in (409, 422)
+    assert said in answer.text
+    assert 'value="2"' in answer.text
+    assert store.names() == ["small"]
+
+
+def test_only_an_admin_creates(locked, signed_in):
+    url, secrets, _, _ = locked
+    assert get(url + "/new").headers["location"].startswith("/login")
+    reader = signed_in(url, secrets["reader"])
+    assert "/new" not in reader.get("/").text
+    assert reader.get("/new").status_code == 403
+    assert reader.post("/new", data=NEW).status_code == 403
+    assert "/new" in signed_in(url, secrets["boss"]).get("/").text
 
 
 def test_reports_are_settled(small):
@@ -475,10 +575,15 @@ def test_reports_are_settled(small):
         ("set-budget", {}, "budget: is missing"),
         ("set-budget", {"budget": "-5"}, "budget = -5.0: must be a positive, finite number"),
         ("pin", {"arm": "nobody"}, "arm = &#39;nobody&#39;"),
+        ("limits", {"limit-0": "few"}, "&#39;few&#39; must be a number or a percentage"),
+        ("limits", {"limit-0": "30 %"}, "limits: is missing"),
+        ("limits", {"limit-0": "400 %"}, "can never bind"),
+        ("add-arm", {"name": "opus"}, "an arm has this name already"),
+        ("add-arm", {"name": ""}, "name: is missing"),
         ("pause", {"why": "x" * 501}, "must be at most 500"),
         ("tell", {"ticket": "nobody", "cost": "1"}, "is unknown"),
         ("amend", {"ticket": "nobody"}, "cost: is missing"),
-        ("amend", {"ticket": "nobody", "cost": "1"}, "is unknown; must be told"),
+        ("amend", {"ticket": "nobody", "cost": "1"}, "is unknown; must be a reported ticket"),
     ],
 )
 def test_a_wrong_value_is_said_in_place_and_kept(small, action, values, said):
@@ -531,7 +636,8 @@ def opened(page, url):
 OTHER = "old => document.querySelector('#numbers').innerText !== old"
 EVERY = ["/", ROUTER, "/campaigns/sales-spring", "/campaigns/router-eu", "/campaigns/labels",
          "/campaigns/pilot", ROUTER + "/events", ROUTER + "/data", ROUTER + "/reports",
-         ROUTER + "/why?ticket=req-001000", ROUTER + "/act/budget"]  # fmt: skip
+         ROUTER + "/why?ticket=req-001000", ROUTER + "/act/budget", ROUTER + "/act/limits",
+         "/new", "/?q=router"]  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -772,6 +878,38 @@ def test_a_service_that_is_away_is_said(browser):
     context.close()
 
 
+def test_the_list_is_searched_in_place_and_stays_so(shown, page):
+    opened(page, shown[0] + "/")
+    page.get_by_label("Search").fill("router")
+    page.wait_for_function("() => document.querySelectorAll('.campaigns tbody tr').length === 2")
+    assert page.url.endswith("/?q=router")
+    with page.expect_response(re.compile("/now")):  # it is refreshed
+        pass
+    page.get_by_label("State").select_option("paused")
+    page.wait_for_function("() => document.querySelectorAll('.campaigns tbody tr').length === 1")
+    assert "1 shown" in page.locator(".summary").inner_text()
+    page.reload()
+    assert page.locator(".campaigns tbody tr").count() == 1
+
+
+def test_a_campaign_is_created_in_a_dialog(small, page):
+    url, store, _ = small
+    opened(page, url + "/")
+    page.get_by_role("button", name="New campaign").click()
+    dialog = page.get_by_role("dialog")
+    for label, text in (("Name", "fresh"), ("Arms", "a\nb"), ("Limits", "bad: 5%"),
+                        ("Budget", "50"), ("Largest cost of a pull", "none")):  # fmt: skip
+        dialog.get_by_label(label, exact=True).fill(text)
+    dialog.get_by_role("button", name="Create").click()
+    dialog.get_by_role("alert").wait_for()
+    assert "cost = 'none': must be a number" in dialog.get_by_role("alert").inner_text()
+    dialog.get_by_label("Largest cost of a pull").fill("0.5")
+    dialog.get_by_role("button", name="Create").click()
+    page.wait_for_selector("text=The campaign was created")
+    assert "fresh" in store.names()
+    page.heard.errors[:] = [one for one in page.heard.errors if "422" not in one]
+
+
 def test_pages_work_without_script(shown, browser):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -810,6 +948,19 @@ def test_everything_has_a_name(shown, page):
             }"""
         )
         assert unnamed == [], path
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_barrier(shown, page, width, scheme):
+    script = axe_script()
+    if script is None:
+        pytest.skip("axe is not installed: pip install axe-playwright-python")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.emulate_media(color_scheme=scheme)
+    for path in EVERY:
+        opened(page, shown[0] + path)
+        assert barriers(page, script) == [], path
 
 
 def test_opening_reads_nothing_from_elsewhere(shown, page):

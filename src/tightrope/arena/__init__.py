@@ -1,5 +1,5 @@
-"""The arena: many policies on many problems, who earns most and who keeps the limits.
+"""The arena: many policies on many problems, ranked by reward among those that keep the limits.
 
-``problems`` and ``families`` are the arena's own problems, ``contest`` has :func:`arena`, ``rows``
-what is measured, ``ranking`` who is ahead, ``report`` the page; ``tuning`` searches parameters.
+``problems`` and ``families``: the problems; ``contest``: :func:`arena`; ``rows``: the measurements;
+``ranking``: the ranks; ``charts`` and ``report``: the page; ``tuning``: a search for parameters.
 """

@@ -100,7 +100,7 @@ PROBLEMS = (
 BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
-FEWEST_RUNS = 75  # with less than 73 nobody is shown to keep a limit
+FEWEST_RUNS = 75  # with fewer than 73 no policy is shown to keep a limit
 RUNS = FEWEST_RUNS
 FULL_PULLS = 40_000.0  # of a run: from here on fewer runs
 
@@ -138,7 +138,7 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Arena:
-    """What came of it: who earned the most and kept the limits.
+    """The results of an arena.
 
     ``rows`` are ranked; ``verdicts`` are by problem, at ``budget`` largest costs of one pull.
     """
@@ -146,7 +146,7 @@ class Arena:
     rows: Sequence[ArenaRow]
     verdicts: Mapping[str, str]
     budget: float
-    left_out: Sequence[str]  # who could not take part, and why
+    left_out: Sequence[str]  # policies that could not take part, and why
     files: Sequence[Path]
 
     def summary(self) -> list[dict[str, Any]]:
@@ -158,14 +158,14 @@ class Arena:
 
 
 def default_policies() -> list[str]:
-    """Everyone who takes part unless told otherwise, in the shell's words."""
+    """The policies of the usual arena, as the shell writes them."""
     return [
         text for policy in POLICIES.values() for text in policy.contestants
     ] + forgetful_policies()
 
 
 def forgetful_policies() -> list[str]:
-    """Those that take part only where the arms change."""
+    """The policies that take part only where the arms change."""
     return [text for policy in POLICIES.values() for text in policy.forgetful]
 
 
@@ -198,11 +198,11 @@ def arena(
     """Run the policies on the problems at the budgets and rank them.
 
     ``problems``: names of ready problems, TOML files or :class:`Problem` s; ``policies`` as the
-    shell writes them, or objects; ``budgets`` in largest costs of one pull. None given means ours;
-    with neither problems nor budgets given, very long runs are left out.
+    shell writes them, or objects; ``budgets`` in largest costs of one pull. The default is the
+    usual arena; without problems and budgets, very long runs are left out.
     See ``runs_at`` for the runs at large budgets. With ``out``, a folder, ``arena.html`` and
     its files are written there, and finished runs are kept in ``out/.partial`` until then: after an
-    interruption the same call goes on from there; ``fresh`` starts again.
+    interruption the same call continues from there; ``fresh`` starts again.
 
     ``threads`` defaults to the available CPUs; the numbers do not depend on it. There is one
     parameter too many because ``processes``, its former name, is taken until version 0.4.
@@ -246,7 +246,7 @@ def _made(
     store: Checkpoint | None = None,
 ) -> list[Results]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideTheoryWarning)  # the page says it
+        warnings.simplefilter("ignore", OutsideTheoryWarning)  # it is in the page's notes
         return make(requests, settings, store, whole=True)
 
 
@@ -264,7 +264,7 @@ def scenes_of(problems: Problems) -> dict[str, Scene]:
         listed = [_named_problem(one, at) for at, one in enumerate(problems)]
     _require_distinct("problem", [name for name, _ in listed])
     for name, problem in listed:
-        about = known.get(name, require_problem(problem).name or "one's own")
+        about = known.get(name, require_problem(problem).name or "your own")
         scenes[name] = Scene(name, about, problem)
         scenes[name].at(VERDICT * problem.scales.cost).require_feasible()
     return scenes
@@ -305,9 +305,9 @@ def matches_of(
     budgets: Sequence[float],
     forgetful: Sequence[str],
 ) -> tuple[list[Match], list[str]]:
-    """Who meets which problem at which budget, and a sentence on those that cannot.
+    """The policies on each problem at each budget, and a sentence on those that cannot take part.
 
-    The ``forgetful`` meet only problems whose arms change.
+    The ``forgetful`` take part only on problems whose arms change.
     """
     matches: list[Match] = []
     obstacles: dict[tuple[str, str], list[str]] = {}
@@ -335,14 +335,14 @@ def matches_of(
 
 
 def without_long_runs(matches: Sequence[Match]) -> tuple[list[Match], list[str]]:
-    """The matches but for those whose runs are very long, and a sentence on each place left out.
+    """The matches without very long runs, and a sentence on each place that is left out.
 
     With all of ours, `arena-cheap` at 10^4 would take half of the time.
     """
     long = {(one.scene.name, one.budget): one.pulls for one in matches if one.pulls > LONGEST}
     told = [
         f"{name} is left out at {budget:,g}: a run takes {pulls:,.0f} pulls; name the budgets to"
-        " have it."
+        " include it."
         for (name, budget), pulls in long.items()
     ]
     return [one for one in matches if (one.scene.name, one.budget) not in long], told
@@ -363,7 +363,7 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow
 def facts_of(
     rows: Sequence[ArenaRow], runs: int, seed: int, threads: int | None = None
 ) -> list[tuple[str, str]]:
-    """What was run, so that anyone can run it again."""
+    """What was run, and the command that runs it again."""
     problems, labels = ({getattr(row, key): 0 for row in rows} for key in ("problem", "policy"))
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
     fewer = [f"{count:,} at {budget:,g}" for budget, count in counts.items() if count < runs]

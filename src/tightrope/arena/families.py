@@ -148,7 +148,7 @@ def _continuous(name: str, count: int, seed: int) -> Problem:
 
 
 def _beta(mean: float) -> Beta:
-    """A beta law with this mean, wide enough to be worth learning."""
+    """A beta distribution with this mean, wide enough to be worth learning."""
     return Beta(short(3.0 * mean), short(3.0 - 3.0 * mean))
 
 

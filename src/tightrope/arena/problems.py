@@ -196,8 +196,8 @@ LISTED: dict[str, str] = {
     "arena-rare-10": "ten random arms with rare penalties",
     "arena-small-5": "five random arms, rewards and penalties below 0.05 of their scales",
     "arena-small-10": "ten random arms, rewards and penalties below 0.05 of their scales",
-    "arena-safe-5": "five random arms, of which one keeps the limit",
-    "arena-safe-20": "twenty random arms, of which one keeps the limit",
+    "arena-safe-5": "five random arms; one of them keeps the limit",
+    "arena-safe-20": "twenty random arms; one of them keeps the limit",
     "arena-near-6": "six random arms: near-duplicates of two",
     "arena-near-20": "twenty random arms: near-duplicates of six",
     "arena-mixture-4": "four random arms: those that keep the limit earn little",
@@ -211,6 +211,6 @@ LISTED: dict[str, str] = {
     "arena-total": "four Bernoulli arms under a limit of 60 in total, whatever the budget",
     "arena-share": "five Bernoulli arms, two fifths of the pulls for two that earn less",
     "arena-prices": "five arms with a price list, dollars and bad answers limited per request",
-    "arena-abrupt": "four Bernoulli arms, of which other two are best after half of the budget",
+    "arena-abrupt": "four Bernoulli arms; the best two change after half of the budget",
     "arena-drift": "four Bernoulli arms that drift: 40 small changes, the best two cross thrice",
 }

@@ -1,10 +1,9 @@
-"""Who is ahead: the arena's rule, from rows alone.
+"""The arena's ranking, from rows alone.
 
-On each problem and budget the policies that are shown to keep the limit (``arena_rows`` says when)
-come first, by regret, without what they earned by penalties beyond it. All others come after them,
-by the 99th percentile of their violation. Policies that the runs cannot tell from the first of a
-group (their difference is within 1.96 combined standard errors) share its rank. Policies that know
-the means are shown and not ranked.
+On each problem and budget the policies that are shown to keep the limit (see ``rows``) come first,
+by regret, without what they earned by penalties beyond it. All others follow, by the 99th
+percentile of their violation. Policies whose difference from the first of a group is within 1.96
+combined standard errors share its rank. Policies that know the means are shown and not ranked.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from tightrope.statistics import NORMAL_95
 __all__ = ["Standing", "at_place", "judged", "percent", "ranked", "standings", "verdict"]
 
 percent = partial(formats.percent, digits=None)
+MOST_NAMED = 5  # policies in a list of a verdict
 
 
 def ranked(rows: Iterable[ArenaRow]) -> list[ArenaRow]:
@@ -65,7 +65,7 @@ def _tail(row: ArenaRow) -> tuple[float, float]:
 
 
 def _shared(rows: Sequence[ArenaRow], measure: Measure, first: int) -> list[ArenaRow]:
-    """Rows by rank, from ``first`` on; who cannot be told from the first of a group shares it."""
+    """Rows by rank, from ``first`` on; those within the noise of a group's first share its rank."""
     rows = sorted(rows, key=lambda row: measure(row)[0])
     ranks: list[int] = []
     head = 0
@@ -93,11 +93,11 @@ def verdict(rows: Sequence[ArenaRow]) -> str:
     breakers = [row for row in playing if row.kept == "breaks"]
     unclear = [row for row in playing if row.kept == "unclear"]
     if not playing:
-        return "Only policies that know the laws were run."
+        return "Only policies that know the distributions were run."
     if len(playing) == 1:
         return _alone(playing[0])
     if len(keepers) == len(playing):
-        return f"{_leaders(keepers)} Nobody breaks it."
+        return f"{_leaders(keepers)} No policy breaks it."
     return " ".join(filter(None, [_leaders(keepers), _broken(breakers), _unclear(unclear)]))
 
 
@@ -120,7 +120,7 @@ def _leaders(keepers: Sequence[ArenaRow]) -> str:
     most = "keeps" if len(ahead) == 1 else "keep"
     text = f"{names} {most} the limit with the lowest regret{_of_optimum(ahead[0])}"
     if len(ahead) > 1:
-        text += " (no telling them apart)"
+        text += " (a tie)"
     if not behind:
         return f"{text}; no other policy is shown to keep it." if len(ahead) == 1 else f"{text}."
     return f"{text}; next is {behind[0].policy}{_of_optimum(behind[0])}."
@@ -152,6 +152,9 @@ def _unclear(rows: Sequence[ArenaRow]) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
+    """Words with commas and an "and"; of many, the first ones and how many follow."""
+    if len(words) > MOST_NAMED:
+        words = [*words[: MOST_NAMED - 1], f"{len(words) - MOST_NAMED + 1} others"]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
@@ -160,10 +163,11 @@ class Standing:
     """A policy over all problems at one budget."""
 
     policy: str
-    knows: str  # of the arms: "laws", a declared fact, or nothing
+    knows: str  # of the arms: "laws" (the distributions), a declared fact, or nothing
     knows_means: bool
     problems: int
     keeps: int
+    breaks: int
     first: int  # how often its rank is 1, shared or not
     regret_share: float | None  # median where it keeps the limit and regret tells something
     worst: float  # the largest mean violation, as a share of the limit
@@ -196,6 +200,7 @@ def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
         knows_means=rows[0].knows_means,
         problems=len(rows),
         keeps=sum(row.keeps for row in rows),
+        breaks=sum(row.breaks for row in rows),
         first=sum(row.rank == 1 and row.keeps for row in rows),
         regret_share=median(regrets) if regrets else None,
         worst=max(row.violation_share for row in rows),

@@ -1,4 +1,4 @@
-"""The arena's page, picture and table, from its ranked rows."""
+"""The arena's page and tables, from its ranked rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tightrope.arena.charts import best_policies, chart_data, summary_panels
 from tightrope.arena.ranking import at_place, judged, percent, standings, verdict
 from tightrope.arena.rows import ArenaRow, Scene
 from tightrope.files import write_text
@@ -18,90 +17,90 @@ from tightrope.report.figures import draw, save
 from tightrope.report.html import block
 from tightrope.report.model import Column, Table, names, texts
 from tightrope.report.page import fill, illustrated
-from tightrope.report.panels import Panel, PolicyCurve, Reference
-from tightrope.report.styles import Style, styles
+from tightrope.report.rows import titled
 from tightrope.report.table import write_csv
-from tightrope.theory.learning import learning_limit
+from tightrope.report.tones import red
 
-__all__ = ["FILES", "headline", "panels", "standings_html", "verdicts", "write"]
+__all__ = ["FILES", "headline", "standings_html", "standings_table", "verdicts", "write"]
 
 TEMPLATE = "board.html.j2"
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
-COLUMNS, SIZE = 4, (3.3, 2.5)  # of the picture
-STRAIGHT = 0.01  # regret as a share of OPT(B): logarithmic beyond
-HOLLOW = "hollow: not shown to keep the limit"
+SIZE = (4.6, 3.1)  # inches, of a panel of the summary
 LONGEST_SOURCE = 40_000  # characters of a problem's TOML on the page
-LEARNING = "C log B: limit of learning, for large B"
 
 six = partial(number, digits=6)
 
 LEAD = (
-    "Who earns the most without breaking the limit? Each policy meets the same problems, budgets"
-    " and draws. Who is not shown to keep the limit, on average and in nearly every run, is never"
-    " ranked above one who is. Policies that know the laws are shown for comparison and not ranked;"
-    " what a learner is told of the arms stands beside its name."
+    "Which policy earns the most without breaking the limit? Every policy meets the same problems,"
+    " budgets and random numbers. A policy that is not shown to keep the limit, on average and in"
+    " nearly every run, never ranks above one that is. Policies that know the distributions of the"
+    " arms are shown for comparison and are not ranked."
 )
-PICTURES_LEAD = (
-    "One panel per problem: regret as a share of OPT(B), the most that any policy can earn that"
-    " keeps the limit; lower is better. Behind a hollow marker the limit is not shown to be kept."
-    " Breaking it pays: that regret may be below 0. The axis is logarithmic beyond ±1 %. For B"
-    " large enough no consistent policy that keeps the limit has regret below (C - o(1)) log B, the"
-    " limit of learning; at these budgets it may: see docs/learning-limit.md."
+SUMMARY_LEAD = (
+    "The first {count} policies of the standings. Left: on how many problems they are shown to keep"
+    " the limit. Right: their median regret on the problems where they keep it, as a share of"
+    " OPT(B), the most that a policy can earn that keeps the limit; lower is better. The axis of"
+    " the regret is logarithmic beyond ±1 %."
+)
+CHART_LEAD = (
+    "Regret as a share of OPT(B); lower is better. Choose a problem, and the policies to show. A"
+    " hollow point means that the policy is not shown to keep the limit there. Breaking the limit"
+    " pays, so such a regret may be negative. The axis is logarithmic beyond ±1 %. The thin dashed"
+    " line is C log B, the limit of learning: for large budgets no consistent policy that keeps the"
+    " limit has a smaller regret."
 )
 NOTES = [
-    "Keeps: the runs show, by the upper ends of 95 % intervals, that the mean violation is at most"
-    " 0.001 of the limit, for every limit, and that less than 5 % of the runs go beyond a limit by"
-    " more than 5 % of it. Noise and few runs make neither of them easier; below 73 runs nobody is"
-    " shown to keep a limit. Breaks: the lower end of one of the two is above. Else it is unclear.",
-    "Rank: those that keep the limit by regret, then all others by the 99th percentile of their"
-    " violation. What a mean penalty beyond the limit, but within the tolerance, earned at the"
-    " limit's price does not count. = is a tie: within 1.96 combined standard errors of the first"
-    " that has the rank.",
-    "Regret is quoted, in verdicts and medians, where it says something: where there are more than"
-    " two arms and their rates of penalty and reward do not lie on one line (with M limits: more"
-    " than M + 1, not on one plane). Elsewhere it only mirrors the violation.",
-    "Regret is against OPT(B), the exact optimum of all policies that know the laws and keep the"
-    " expected penalty within c B. Where no policy can (the last pull may go beyond the budget)"
-    " there is none. What is earned is estimated with less noise than by the mean of the rewards:"
-    " from the cost on each arm, and the penalties at the limits' prices; the mean is the same.",
-    "Where the arms change, OPT(B) knows when and how, so regret is also that of not knowing the"
-    " future. Policies that forget (window0, discount0) take part there alone.",
+    "Keeps: the upper ends of the 95 % intervals show that the mean violation of every limit is at"
+    " most 0.001 of the limit, and that less than 5 % of the runs exceed a limit by more than 5 %"
+    " of it. Breaks: a lower end shows the opposite of one of the two. All other cases are unclear."
+    " With fewer than 73 runs no policy is shown to keep a limit.",
+    "Rank: policies that keep the limit come first, by regret; all others follow, by the 99th"
+    " percentile of their violation. Reward from penalties above the limit, but within the"
+    " tolerance, does not count. A tie (=) means that the policy is within 1.96 combined standard"
+    " errors of the first with that rank.",
+    "Regret is quoted in verdicts and medians only where it says more than the violation: where"
+    " there are more than two arms whose rates of penalty and reward are not on one line (with M"
+    " limits: more than M + 1 arms, not on one plane).",
+    "Regret is measured against OPT(B), the exact optimum over all policies that know the"
+    " distributions and keep the expected penalty within c B. It is undefined where no policy can"
+    " keep the limit. The reward is estimated from the cost of each arm and from the penalties at"
+    " the limits' prices, which has the same mean as the rewards and less noise.",
+    "Where the arms change, OPT(B) knows when and how. Policies that forget (window0, discount0)"
+    " take part only there.",
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
-    " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV is in the problem's"
-    " own units.",
-    "Time per decision is the wall-clock time of the simulation per pull, draws and bookkeeping"
-    " included, with many runs side by side on all threads: throughput, not the latency of one"
-    " decision. At small budgets most of it is what starting takes. It varies from machine to"
-    " machine and time to time; all other numbers do not.",
-    "Knows: what a policy is told of the arms beside their names and scales. Some learners use the"
-    " smallest mean cost, as lyon's authors did, or the slack; in simulation the problem's task"
-    " declares both, and they are right. lyon:delta0=15 is the paper's other setting; at small"
-    " budgets it lies outside the paper's theory.",
+    " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV file is in the"
+    " problem's own unit.",
+    "Time per decision is the wall-clock time of the simulation per pull, with many runs side by"
+    " side on all threads. It measures throughput, not the latency of one decision, and varies"
+    " between machines. All other numbers are the same on every machine.",
+    "Knows: what a policy is given about the arms besides their names and scales. Some learners use"
+    " the smallest mean cost, as LyOn's authors did, or the slack. lyon:delta0=15 is the paper's"
+    " other setting; at small budgets it is outside the paper's theory.",
 ]
 
-STANDINGS = {  # what the columns mean
-    "keeps the limit": "shown on how many of the problems that it was run on",
-    "rank 1": "how often it keeps the limit with the lowest regret, ties included",
-    "median regret": "as a share of OPT(B), over the problems where it keeps the limit and regret"
-    " says something: see the notes",
-    "worst violation": "the largest mean violation on any problem, as a share of c",
-    "worst 99th percentile": "of a run's violation, on any problem, as a share of c",
-    "P(limit broken)": "the share of runs that break a limit, averaged over problems",
+STANDINGS = {  # meanings of the columns
+    "keeps the limit": "number of problems on which it is shown to keep the limit",
+    "rank 1": "number of problems on which it keeps the limit with the lowest regret, with ties",
+    "median regret": "share of OPT(B), over the problems where it keeps the limit and the regret"
+    " is quoted (see the notes)",
+    "worst violation": "largest mean violation on any problem, as a share of the limit",
+    "worst 99th percentile": "of a run's violation on any problem, as a share of the limit",
+    "P(limit broken)": "share of runs that break a limit, averaged over problems",
 }
 NUMBERS = {
     "budget": "in largest costs of one pull",
-    "rank": "within the problem and budget; = is a tie, – knows the laws",
+    "rank": "within the problem and budget; = is a tie, – knows the distributions",
     "limit": "keeps, breaks or unclear: see the notes",
     "regret": "OPT(B) less the mean reward, ± half of its 95 % interval",
     "of OPT(B)": "the regret as a share of OPT(B)",
-    "violation": "mean penalty over c B, less 1, ± half of its 95 % interval; of the limit kept"
-    " worst",
+    "violation": "mean penalty over c B, less 1, ± half of its 95 % interval; of the limit that"
+    " is kept worst",
     "99th percentile": "of a run's violation, as a share of the limit",
-    "P(limit broken)": "the share of runs whose penalty exceeds c B for some limit, and its 95 %"
+    "P(limit broken)": "share of runs whose penalty exceeds c B for some limit, with its 95 %"
     " interval (Wilson)",
-    "P(by more than 5 %)": "likewise, of runs whose penalty exceeds it by 5 %",
-    "runs": "of this policy at this budget",
-    "time per decision": "nanoseconds of wall-clock time a simulated pull; see the notes",
+    "P(by more than 5 %)": "share of runs whose penalty exceeds c B by more than 5 %",
+    "runs": "runs of this policy at this budget",
+    "time per decision": "wall-clock nanoseconds per simulated pull; see the notes",
 }
 
 
@@ -113,21 +112,26 @@ def write(
     budget: float,
     left_out: Sequence[str],
 ) -> list[Path]:
-    """Everything is made first and written then; the page comes last."""
-    drawn = panels(rows, scenes)
-    figure = draw(drawn, columns=min(COLUMNS, len(drawn)), size=SIZE)
+    """Make everything first, then write it; the page comes last."""
+    drawn = summary_panels(rows, budget)
+    several = not drawn[0].x_names
+    figure = draw(drawn, columns=2, size=SIZE, legend=several)
+    shown = illustrated(drawn, size=SIZE)
     page = fill(
         TEMPLATE,
         title=headline(rows),
         lead=LEAD,
         facts=facts,
+        summary_lead=SUMMARY_LEAD.format(count=len(best_policies(rows, budget))),
+        chart_lead=CHART_LEAD,
+        chart=chart_data(rows, scenes, budget),
+        standings=standings_table(rows, budget),
         findings=_verdicts(rows, scenes, budget),
-        pictures_lead=PICTURES_LEAD,
-        tables=[_standings(rows, budget), _numbers(rows, budget)],
+        numbers=_numbers(rows, budget),
         notes=[*NOTES, *left_out],
         files=FILES[:-1],
         sources=[(f"Problem {name}: {s.about}", _source(s)) for name, s in scenes.items()],
-        **illustrated(drawn, size=SIZE),
+        **shown,
     )
     write_csv([_told(row, scenes) for row in rows], folder / FILES[0])
     save(figure, folder / "arena", ("png", "svg"))
@@ -154,86 +158,6 @@ def verdicts(rows: Sequence[ArenaRow], budget: float) -> dict[str, str]:
 
 def _judged(rows: Sequence[ArenaRow], problem: str, budget: float) -> float:
     return judged([row for row in rows if row.problem == problem], budget)
-
-
-def panels(rows: Sequence[ArenaRow], scenes: Mapping[str, Scene]) -> list[Panel]:
-    """Small multiples: one panel per problem."""
-    labels = list(dict.fromkeys(row.policy for row in sorted(rows, key=_order)))
-    looks, limits = styles(labels), _limits(rows)
-    found = []
-    for name in dict.fromkeys(row.problem for row in rows):
-        mine = [row for row in rows if row.problem == name]
-        budgets = {row.budget for row in mine}
-        made = [_curve(mine, label, looks[label]) for label in labels]
-        curves = [one for one in made if len(one.x)]
-        panel = Panel(
-            title=name if curves else f"{name}: no OPT(B)",
-            y_label="regret / OPT(B)",
-            curves=curves,
-            references=[
-                Reference("stationary", "OPT(B)", np.zeros(1)),
-                *_learning_line(mine, scenes[name]),
-            ],
-            x_log=len(budgets) > 1,
-            x_ticks=5 if max(budgets) >= 10.0 * min(budgets) else None,
-            y_share=STRAIGHT,
-            y_limits=limits,
-            hollow=HOLLOW,
-        )
-        found.append(panel if len(budgets) > 1 else _side_by_side(panel, labels, budgets.pop()))
-    return found
-
-
-def _side_by_side(panel: Panel, labels: Sequence[str], budget: float) -> Panel:
-    """A panel of one budget: the policies beside one another, in the legend's order."""
-    curves = [
-        replace(one, x=np.array([float(labels.index(one.label))]), line=False)
-        for one in panel.curves
-    ]
-    label = "policies as in the legend, " * (len(labels) > 1) + f"B = {six(budget)}"
-    spread = (-0.5, len(labels) - 0.5)
-    return replace(panel, curves=curves, x_label=label, x_ticks=0, x_limits=spread)
-
-
-def _learning_line(rows: Sequence[ArenaRow], scene: Scene) -> list[Reference]:
-    """The limit of learning over OPT(B) at the budgets of one problem's rows, if there is one."""
-    if scene.changes or scene.problem.depends_on_budget:
-        return []
-    limit = learning_limit(scene.problem)
-    places = sorted({(row.budget, row.cost_budget, row.optimum) for row in rows if row.optimum})
-    shares = [(limit.regret(cost) or 0.0) / best for _, cost, best in places]
-    if not limit.constant or not places:
-        return []
-    budgets = np.array([budget for budget, _, _ in places])
-    return [Reference("learning", LEARNING, np.array(shares), budgets)]
-
-
-def _limits(rows: Sequence[ArenaRow]) -> tuple[float, float]:
-    """One vertical axis for all panels, so that problems compare."""
-    shares = [row.regret_share for row in rows if row.regret_share is not None]
-    low, high = min([-3.0 * STRAIGHT, *shares]), max([3.0 * STRAIGHT, *shares])
-    return 1.4 * low, 1.4 * high
-
-
-def _order(row: ArenaRow) -> tuple[bool, str]:
-    return row.knows_means, row.policy
-
-
-def _curve(rows: Sequence[ArenaRow], label: str, style: Style) -> PolicyCurve:
-    """One policy's regret on one problem; without intervals, for there are many curves."""
-    known = [r for r in rows if r.policy == label and r.regret_share is not None]
-    known.sort(key=lambda row: float(row.budget))
-    knows = any(row.knows_means for row in known)
-    return PolicyCurve(
-        label=label,
-        name=_title(label, "laws" * knows),
-        x=np.array([row.budget for row in known], float),
-        y=np.array([row.regret_share for row in known], float),
-        low=None,
-        high=None,
-        hollow=np.array([not row.keeps for row in known], bool),
-        style=style,
-    )
 
 
 def headline(rows: Sequence[ArenaRow]) -> str:
@@ -295,17 +219,18 @@ def _best(rows: Sequence[ArenaRow], problem: str, budget: float) -> str:
     return ", ".join(first) or "none"
 
 
-def _standings(rows: Sequence[ArenaRow], budget: float) -> Table:
+def standings_table(rows: Sequence[ArenaRow], budget: float) -> Table:
+    """Every policy over all problems at a budget."""
     found = standings(rows, budget)
     kept = [one.keeps / one.problems for one in found]
     columns = [
-        texts("policy", [_title(one.policy, one.knows) for one in found]),
+        texts("policy", [titled(one.policy, one.knows) for one in found]),
         Column(
             "keeps the limit",
             found,
             lambda one: f"{one.keeps} of {one.problems}",
             lambda one: one.keeps,
-            tones=["good" if share == 1.0 else "bad" for share in kept],
+            tones=["bad" if one.breaks else "good" * (one.keeps == one.problems) for one in found],
             bars=kept,
         ),
         Column("rank 1", [None if one.knows_means else one.first for one in found]),
@@ -317,8 +242,8 @@ def _standings(rows: Sequence[ArenaRow], budget: float) -> Table:
     return Table(
         columns,
         title=f"Standings at B = {six(budget)}",
-        lead="Every policy over all problems. Sorted by how often the limit is kept, then by first"
-        " ranks.",
+        lead="Every policy over all problems, by how often it keeps the limit, then by how often it"
+        " ranks first.",
         name="standings",
         meanings=STANDINGS,
     )
@@ -328,18 +253,18 @@ def standings_html(rows: Sequence[ArenaRow], budget: float) -> str:
     """The standings as a small table for notebooks."""
     problems = counted(len({row.problem for row in rows}), "problem")
     note = "Regret is a share of OPT(B), violations are shares of the limit."
-    shown = replace(_standings(rows, budget), title="Arena: standings", notes=[note])
+    shown = replace(standings_table(rows, budget), title="Arena: standings", lead="", notes=[note])
     return block(shown, [problems, f"budget {six(budget)} largest costs of one pull"])
 
 
 def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
-    policies = [_title(row.policy, row.knows) for row in rows]
+    policies = [titled(row.policy, row.knows) for row in rows]
     tones = [{"keeps": "good", "breaks": "bad"}.get(row.kept, "") for row in rows]
     columns = [
         texts("problem", [row.problem for row in rows]),
         Column("budget", [row.budget for row in rows], six),
         Column("rank", rows, _rank_text, lambda row: row.rank),
-        texts("policy", policies),
+        texts("policy", policies, tones=red(tones)),
         names("limit", [row.kept for row in rows], tones=tones),
         Column("regret", rows, _regret_text, lambda row: row.regret),
         Column("of OPT(B)", [row.regret_share for row in rows], percent),
@@ -363,8 +288,8 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
     return Table(
         columns,
         title="All numbers",
-        lead="A row a problem, budget and policy. Click a heading to sort. The CSV beside this page"
-        " has every number in full precision.",
+        lead="One row per problem, budget and policy. Click a heading to sort. The CSV file beside"
+        " this page has every number in full precision.",
         name="numbers",
         meanings=NUMBERS,
         filters={"problem": None, "budget": six(budget), "policy": None, "limit": None},
@@ -386,8 +311,3 @@ def _violation_text(row: ArenaRow) -> str:
 def _regret_text(row: ArenaRow) -> str:
     low, high = row.regret_interval or (0.0, 0.0)
     return NOTHING if row.regret is None else with_reach(row.regret, (high - low) / 2)
-
-
-def _title(policy: str, knows: str) -> str:
-    """A policy and what it is told of the arms."""
-    return f"{policy} (knows the {knows})" if knows else policy

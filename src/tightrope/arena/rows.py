@@ -1,4 +1,4 @@
-"""What the arena measures of a policy on a problem at a budget: one row, in the user's units.
+"""One row of the arena: a policy on a problem at a budget, in the user's units.
 
 Letters: R runs, K arms, M limits. The *worst limit* is the one whose violation's interval ends
 highest, relative to the limit itself.
@@ -9,9 +9,10 @@ A policy *keeps* the limits if the runs show both of these, with intervals of 95
 - less than a share ``MOST_FAR`` of its runs go beyond some limit by more than ``FAR`` of it: the
   upper end of Wilson's interval is at most that.
 
-Both go by upper ends, so noise or fewer runs never make a keeper of a policy that is none. None of
-its runs far beyond is enough from 73 runs on. It *breaks* a limit if the runs show the contrary of
-one of the two, by lower ends; else it is *unclear*, and ranked as if it broke it.
+Both use upper ends, so a policy that breaks the limit is never counted as keeping it because of
+noise or few runs. From 73 runs on, no run far beyond the limit is enough. A policy *breaks* a limit
+if the lower ends show the opposite of one of the two. Otherwise it is *unclear*, and ranked as if
+it broke the limit.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ ON_A_PLANE = 1e-9  # of the largest reward rate: an arm this near to the others'
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A problem of the arena and what is known of it before anything is run."""
+    """A problem of the arena, with what can be computed before any run."""
 
     name: str
     about: str
@@ -107,8 +108,8 @@ class Scene:
         """Whether regret says more than the violation does.
 
         With one limit: there are more than two arms, and their rates of penalty and reward do not
-        lie on one line. On a line r = a + b y whatever is earned is a B + b times the penalty, so
-        who incurs what the limit allows has no regret, whichever arms it pulls. With M limits: more
+        lie on one line. On a line r = a + b y the reward is a B + b times the penalty, so a policy
+        that uses the whole limit has no regret, whichever arms it pulls. With M limits: more
         than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase.
         """
         return any(_off_one_plane(phase.problem) for phase in self.settled.phases)
@@ -150,8 +151,8 @@ class ArenaRow:
     """One policy on one problem at one budget, in the user's units; R runs.
 
     ``budget``: in largest costs of one pull; ``cost_budget``: in the problem's units of cost.
-    ``knows``: what the policy is told of the arms; ``knows_means``: it knows the laws and is not
-    ranked. ``optimum``: OPT(B), in units of reward, None where no policy keeps the limits.
+    ``knows``: what the policy knows of the arms; ``knows_means``: it knows the distributions and is
+    not ranked. ``optimum``: OPT(B), in units of reward, None where no policy keeps the limits.
     ``reward_rate``: reward per unit of cost. ``earned``: a run's reward, with less noise than the
     mean of the rewards; ``counted``: without what penalties beyond the limits earned. ``regret``:
     the optimum less what is earned; ``regret_share``: of the optimum; ``regret_tells``: whether

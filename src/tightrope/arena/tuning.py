@@ -210,7 +210,7 @@ def tune(
     """Find the parameters that earn the most with a violation of at most ``max_violation``.
 
     ``policy`` gives the other parameters; by default it is ``LyOn()``. ``grid`` names the
-    parameters to tune: a list of values each, of which no others are tried, or a range
+    parameters to tune: a list of values each, and no others are tried, or a range
     ``"LOW:HIGH"``; by default v0 and delta0, for policies that have them. ``max_violation`` is in
     penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
     folder for finished runs: after an interruption, the same call continues from there; ``fresh``

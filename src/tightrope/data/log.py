@@ -1,10 +1,12 @@
-"""A log: which arm was pulled, row by row, what came of it, and how likely the choice was."""
+"""A log: for each row the pulled arm, its outcome, and the probability of the choice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,18 @@ import numpy.typing as npt
 from tightrope.errors import InputError, nearest
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["Log"]
+__all__ = ["Log", "check_contexts"]
+
+
+def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
+    """Raise an ``InputError`` unless there is a name for every row."""
+    if contexts is None:
+        return
+    if len(contexts) != rows:
+        raise InputError(f"contexts: {len(contexts)} must be {rows}, one for each row")
+    for row, name in enumerate(contexts, start=1):
+        if not isinstance(name, str) or not name:
+            raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +45,7 @@ class Log:
     chosen: npt.NDArray[np.int64]  # [n]: the number of the arm that was pulled, from 0
     outcomes: Floats  # [2 + M, n]: cost, reward, penalties
     propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
+    contexts: Sequence[str] | None = None  # [n] the type of each request
 
     def __post_init__(self) -> None:
         rows = len(self.chosen)
@@ -40,6 +54,7 @@ class Log:
             raise InputError(f"outcomes: shape {self.outcomes.shape} must {allowed}")
         if self.propensity is not None and self.propensity.shape != (rows,):
             raise InputError(f"propensity: shape {self.propensity.shape} must be {(rows,)}")
+        check_contexts(self.contexts, rows)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -63,7 +78,7 @@ class Log:
         return self.only([k for k, name in enumerate(self.arms) if name not in names])
 
     def only(self, arms: Sequence[int]) -> Log:
-        """The rows of some arms, which are numbered anew; itself if these are all."""
+        """The rows of some arms, which are renumbered; itself for all arms."""
         if len(arms) == len(self.arms):
             return self
         place = np.full(len(self.arms), -1)
@@ -76,7 +91,12 @@ class Log:
             chosen=chosen[rows],
             outcomes=np.ascontiguousarray(self.outcomes[:, rows]),
             propensity=None if self.propensity is None else self.propensity[rows],
+            contexts=None if self.contexts is None else list(compress(self.contexts, rows)),
         )
+
+    def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, Floats | None]:
+        """Of every row the arm, the outcomes [n, 2 + M], the context, the propensity."""
+        return self.chosen, self.outcomes.T, self.contexts, self.propensity
 
     def of_arm(self, arm: int) -> Floats:
         """The outcomes of an arm's rows, [2 + M, rows of that arm]."""

@@ -1,19 +1,19 @@
-"""Tables of outcomes: every arm's outcome in every row; tasks and problems from the data alone."""
+"""Tables of outcomes: every arm's outcome in every row; tasks and problems from data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.fitting import scales_of
-from tightrope.data.log import Log
+from tightrope.data.log import Log, check_contexts
 from tightrope.errors import InputError
-from tightrope.problem import Arm, Problem, Scales, Task
+from tightrope.problem import Arm, Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
@@ -39,6 +39,7 @@ class FullTable:
     arms: Sequence[str]  # names [K], all different
     penalties: Sequence[str]  # names [M]
     outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
+    contexts: Sequence[str] | None = None  # [n] the type of each row
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", tuple(self.arms))
@@ -54,6 +55,17 @@ class FullTable:
         chosen = np.tile(np.arange(len(self.arms)), len(found))
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
+        if self.contexts is not None:
+            object.__setattr__(self, "contexts", tuple(self.contexts))
+            check_contexts(self.contexts, len(found))
+
+    def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
+        """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""
+        count = len(self.arms)
+        arms, contexts = np.tile(np.arange(count), len(self)), None
+        if self.contexts is not None:
+            contexts = [name for name in self.contexts for _ in range(count)]
+        return arms, self.outcomes.reshape(-1, len(self.channels)), contexts, None
 
     def __len__(self) -> int:
         return len(self.outcomes)
@@ -65,9 +77,9 @@ class FullTable:
 
     @classmethod
     def from_long(cls, row: npt.ArrayLike, log: Log) -> FullTable:
-        """The table whose long form is a log: a line per row and arm, each pair once.
+        """The table from its long form, a log with one line per row and arm.
 
-        ``row`` [n K]: what identifies the row, numbers or texts; rows are in order of their first
+        ``row`` [n K]: the row's identifier, numbers or texts; rows are in order of their first
         line.
 
         >>> outcomes = np.array([[1.0, 2.0, 2.0, 1.0], [5.0, 6.0, 8.0, 7.0]])
@@ -112,12 +124,37 @@ def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen:
     )
 
 
+def _types_of(data: Log | FullTable) -> Types | None:
+    """The types of the rows, in order of their first row."""
+    return None if data.contexts is None else Types(tuple(dict.fromkeys(data.contexts)))
+
+
+def _typed_problem(data: Log | FullTable, task: Task) -> Problem:
+    """The problem whose arms draw, for each type, the rows of that type."""
+    columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]
+    chosen, outcomes, contexts, propensity = data.lines()
+    names = np.array(contexts)
+    found, shares = dict[str, list[Arm]](), dict[str, float]()
+    for kind in cast(Types, task.contexts).names:
+        here = names == kind
+        shares[kind] = float(here.sum())
+        found[kind] = []
+        for k, arm in enumerate(data.arms):
+            mine = here & (chosen == k)
+            if not mine.any():
+                raise InputError(f"arm {arm!r}: has no row of type {kind!r}; must have one")
+            weights = None if propensity is None else 1.0 / propensity[mine]
+            rows = outcomes[mine][:, columns]
+            found[kind].append(Arm.from_rows(arm, rows, task.told_names, weights))
+    return Problem(found, limits=task.limits, scales=task.scales, contexts=shares)
+
+
 def task_of(
     data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
 ) -> Task:
     """The task of the arms in the data, with these limits on its penalties, by name.
 
-    Unless they are given, the scales are the largest outcomes in the data, rounded up.
+    The scales default to the largest outcomes in the data, rounded up.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (4, 0.9, 0)]])
     >>> task_of(table, {"bad": "10% per pull"}).scales.cost
@@ -128,10 +165,10 @@ def task_of(
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-        task = Task(data.arms, Named(limits), scales)
+        task = Task(data.arms, Named(limits), scales, contexts=_types_of(data))
         check_limits_of_data(task, limits)
     else:
-        task = Task(data.arms, limits, scales)
+        task = Task(data.arms, limits, scales, contexts=_types_of(data))
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"
@@ -152,6 +189,8 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
+    if data.contexts is not None:
+        return _typed_problem(data, task)
     if isinstance(data, Log):
         return problem_of_log(data, task.limits, scales=task.scales)
     columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]

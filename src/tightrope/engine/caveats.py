@@ -1,4 +1,4 @@
-"""Warnings before a run: infeasible limits, risks out of reach, parameters without theorems."""
+"""Warnings before a run: infeasible limits, risks out of reach, parameters outside the theorems."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
     "warn_outside_theory",
 ]
 
-QUANTILES = 100  # of a continuous law
+QUANTILES = 100  # of a continuous distribution
 
 
 def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
     """Warn if no mixture keeps the limits.
 
-    Of the ``budgets`` the largest counts: the more there is to spend, the less of a limit in total
-    there is per unit of it.
+    It checks the largest of the ``budgets``: a limit in total allows less per unit of a larger
+    budget.
     """
     reason = infeasible(problem.at(max(budgets)))
     if reason:
@@ -42,7 +42,7 @@ def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
 def warn_out_of_reach(
     problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
 ) -> None:
-    """Warn of each policy whose risk cannot be aimed at with the smallest of the budgets."""
+    """Warn about each policy whose risk is out of reach at the smallest of the budgets."""
     asked = {label: one for label, one in policies.items() if getattr(one, "risk", None)}
     if not asked:
         return
@@ -55,7 +55,7 @@ def warn_out_of_reach(
 
 
 def _slack(problem: Problem) -> float | None:
-    """How far a mixture, or for limits that are not per unit of cost an arm, stays below them."""
+    """The slack of the best mixture or, for limits not per unit of cost, of the best arm."""
     if not problem.penalty_count or not problem.not_per_cost:
         return problem.task.slack
     rates = problem.moments.penalty / np.maximum(problem.moments.base, 1e-300)
@@ -63,7 +63,7 @@ def _slack(problem: Problem) -> float | None:
 
 
 def _usual(problem: Problem) -> Usual:
-    """The mean costs and rewards, and what the penalties of each limit's safest arm usually are."""
+    """The mean costs and rewards, and the usual penalty of each limit's safest arm."""
     means, sizes = problem.moments, []
     for m in range(problem.penalty_count):
         safest = int((means.penalty_rate[:, m]).argmin())

@@ -1,4 +1,4 @@
-"""A job: runs of one policy at one budget on one problem, with everything that they depend on."""
+"""A job: runs of one policy at one budget on one problem, with all their parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.errors import InputError
 from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import ChoicePolicy
-from tightrope.problem import Problem
+from tightrope.problem import Known, Problem
 
 __all__ = ["EXACT_IN_SINGLE", "Job"]
 
@@ -52,17 +52,27 @@ class Job:
     user_budget: float = math.nan  # in the problem's units of cost
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
     delays: Delays = AT_ONCE
-    any_arms: bool = False  # whether a kernel for any number of arms serves it, see ``planning``
-    alone: bool = False  # whether runs go one at a time where they could go in SIMD lanes
+    any_arms: bool = False  # whether it uses a kernel for any number of arms, see ``planning``
+    alone: bool = False  # whether runs go one at a time although SIMD lanes are possible
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""
         return replace(self, engine=engine, backend=backend or engine)
 
     @property
+    def aware(self) -> bool:
+        """Whether requests have types and the policy uses them: its arms are then rows."""
+        return self.policy.contextual and self.problem.contexts is not None
+
+    @property
+    def known(self) -> Known:
+        """What a run's state is made for: the problem, or its task over rows."""
+        return self.problem.stated.over_rows if self.aware else self.problem
+
+    @property
     def arm_count(self) -> int:
-        """K, the number of arms."""
-        return self.problem.arm_count
+        """K, the number of arms; or of rows."""
+        return self.known.arm_count
 
     @property
     def penalty_count(self) -> int:
@@ -72,7 +82,10 @@ class Job:
     @cached_property
     def bernoulli(self) -> bool:
         """Whether every outcome is 0 or 1, in every phase."""
-        return all(phase.problem.bernoulli() is not None for phase in self.problem.phases)
+        parts = [phase.problem for phase in self.problem.phases]
+        if self.problem.contexts is not None:
+            parts = list(self.problem.by_type)
+        return all(one.bernoulli() is not None for one in parts)
 
     @property
     def steps(self) -> float:
@@ -89,11 +102,12 @@ class Job:
         """Whether runs can go in SIMD lanes: only an arm's own pulls change its terms."""
         plain = isinstance(self.policy, IndexPolicy) and not self.setup.forgets
         changes = self.problem.changes or self.problem.hard or self.moving
+        changes = changes or self.problem.contexts is not None
         return plain and not changes and not self.alone
 
     @property
     def moving(self) -> bool:
-        """Whether decisions are made beside what was told: see ``kernels.moving``."""
+        """Whether decisions are made with pulls in flight: see ``kernels.moving``."""
         return self.delays.any or any(self.problem.absences)
 
     @cached_property
@@ -157,8 +171,8 @@ class Job:
     def digest(self) -> str:
         """A hash of everything that determines the runs except their numbers.
 
-        It includes the engine, because engines round differently, and what the decisions of the
-        package and of the policy belong to.
+        It includes the engine, because engines round differently, and the versions of the package's
+        and the policy's decisions.
         """
         known = {
             "problem": self.problem.outline,

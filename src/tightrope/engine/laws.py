@@ -1,4 +1,4 @@
-"""The laws of a problem's outcomes, of all its phases, in the form that kernels read."""
+"""The distributions of a problem's outcomes, for all phases, in the form that kernels read."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ import numpy.typing as npt
 
 from tightrope.problem import Problem, Tables
 
-__all__ = ["phase_laws"]
+__all__ = ["phase_laws", "type_mix"]
 
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
-    """Thresholds [J * K * C] if all outcomes are 0 or 1, else tables of cells: see :func:`_cells`.
+    """Thresholds [J * K * C] if all outcomes are 0 or 1, or tables of cells: see :func:`_cells`.
 
-    With ``cells``, always tables.
+    With ``cells``, always tables. With contexts, types take the place of phases.
 
     Letters: J phases, K arms, C = 2 + M channels for M penalties. M is at least 1 here: a problem
     without limits gets a penalty that is always 0.
     """
     phases = [phase.problem for phase in problem.phases]
+    if problem.contexts is not None:
+        phases = list(problem.by_type)
     odds = [one.bernoulli() for one in phases]
     if cells or any(one is None for one in odds):
         return _cells([one.tables() for one in phases])
     return _thresholds(np.concatenate(odds))  # type: ignore[arg-type]
+
+
+def type_mix(problem: Problem) -> npt.NDArray[np.float64]:
+    """The cumulative shares of the types, [T]; empty without contexts."""
+    return np.cumsum(list(problem.shares.values()), dtype=np.float64)
 
 
 def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:

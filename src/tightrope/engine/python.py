@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
+from tightrope.engine.laws import type_mix
 from tightrope.errors import PolicyError, TightropeError
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
@@ -35,7 +36,7 @@ from tightrope.policies.state import (
     record_maker,
     start_state,
 )
-from tightrope.problem import Problem, Tables
+from tightrope.problem import Known, Problem, Tables
 from tightrope.runs import Runs
 
 __all__ = [
@@ -56,10 +57,37 @@ REHEARSED_RUNS, REHEARSED_STEPS, REHEARSAL_SECONDS = range(3), 300, 0.3  # see `
 MOST_ARMS = 10_000  # with more, a step in plain Python takes too long
 
 
+class Requests:
+    """The types of the requests of a run, and the tables that their outcomes are drawn from.
+
+    ``known``: what the policy chooses among: the problem's arms, or rows if it uses types.
+    """
+
+    def __init__(self, problem: Problem, policy: Policy) -> None:
+        self._mix, self._arms = type_mix(problem).tolist(), problem.arm_count
+        self.typed = bool(self._mix)
+        aware = self.typed and policy.contextual
+        self.known: Known = problem.stated.over_rows if aware else problem
+        phases = [phase.problem for phase in problem.phases]
+        self._tables = [one.tables() for one in (problem.by_type if self.typed else phases)]
+
+    def next_type(self, draws: Generator, step: int) -> int:
+        """The type of the next request, see ``kernels.single_run.next_type``."""
+        first, _, third, _ = draws.state
+        uniform = hashed(first ^ third, step & 0xFFFFFF) * 2.0**-32
+        return sum(uniform >= share for share in self._mix[:-1])
+
+    def outcomes(self, phase: int, kind: int, arm: int, draws: Generator) -> list[float]:
+        """The outcomes of a pull of an arm, or of a row."""
+        return outcomes(self._tables[kind if self.typed else phase], arm % self._arms, draws)
+
+
 class PlainRun:
     """The state of a run for a policy with ``decide``: totals per arm, and the queues [M]."""
 
-    def __init__(self, problem: Problem, setup: Setup, budget: float, number: type = float) -> None:
+    kind = 0  # the type of the request at hand
+
+    def __init__(self, problem: Known, setup: Setup, budget: float, number: type = float) -> None:
         arms, penalties, zero = problem.arm_count, problem.penalty_count, number(0)
         self.setup, self.budget, self._number = setup, budget, number
         self.spent, self.step, self.queues = zero, 0, [zero] * penalties
@@ -102,7 +130,7 @@ class PlainRun:
         self.step += 1
 
     def _move_queues(self, values: Sequence[Any], pulls: Any) -> None:
-        """Advance the queues by the outcomes of so many pulls together."""
+        """Advance the queues by the summed outcomes of several pulls."""
         cost, reward, *penalties = values
         bases = self.setup.bases
         for m, penalty in enumerate(penalties):
@@ -126,14 +154,14 @@ class PlainRun:
 class _StateRun(PlainRun):
     """A run whose totals are in a ``State``."""
 
-    def __init__(self, problem: Problem, setup: Setup, budget: float) -> None:
+    def __init__(self, problem: Known, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
         self._state: State = _empty(State, problem)
         start_state(self._state, budget, problem)
         self._history = setup.history(problem.arm_count, problem.penalty_count)
 
     def beside(self, policy: Policy, flight: Any, stand_ins: Any) -> _StateRun:
-        """A copy in which pulls in ``flight`` came out as expected, and arms have stand-ins."""
+        """A copy with expected outcomes for pulls in ``flight``, and with stand-ins for arms."""
         view, told = copy.deepcopy(self), self._state
         outcomes = np.zeros(len(told.remaining) + 1)
         for arm in np.flatnonzero(flight).tolist():
@@ -157,10 +185,10 @@ class _StateRun(PlainRun):
         """Take the totals out of the state, for ``decide``."""
 
     def _take_carried(self, policy: Policy, to: _StateRun) -> None:
-        """Copy to another run what ``choose`` may have changed for good."""
+        """Copy to another run the fields that ``choose`` changes permanently."""
 
     def keep(self, policy: Policy, view: _StateRun) -> None:
-        """Take over from a view what ``choose`` changed for good."""
+        """Copy from a view the fields that ``choose`` changes permanently."""
         view._take_carried(policy, self)
 
     def _copy_arm(self, policy: Policy, arm: int, other: int) -> None:
@@ -171,14 +199,14 @@ class _StateRun(PlainRun):
         return least_pulled(self._state, stand_ins, enough)
 
 
-def _empty(record: type, problem: Problem) -> Any:
+def _empty(record: type, problem: Known) -> Any:
     """A record of zeros."""
     starts = field_starts(record, problem.arm_count, problem.penalty_count)
     return record_maker(record)(np.zeros(starts[-1]), starts)
 
 
 def _copy_rows(record: Any, arm: int, other: int, arms: int) -> None:
-    """Give an arm the numbers of another, but for its pulls in flight."""
+    """Give an arm the numbers of another, except for its pulls in flight."""
     kind: type = type(record)
     for name, shape in record_fields(kind):
         if shape[0] == "K" and name != "flight":
@@ -207,19 +235,20 @@ class Forgetful(_StateRun):
 class Choosing(_StateRun):
     """The run of a ``ChoicePolicy``."""
 
-    def __init__(self, problem: Problem, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
+    def __init__(self, problem: Known, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
         more = () if is_outside(type(policy)) else (0.0,)
         self._constants = (*map(float, setup.constants), *more)
         self._scratch = _empty(policy.Scratch, problem)
-        self._policy = policy
+        self._policy, self._typed = policy, problem.types > 0
         policy.begin(self._constants, self._state, self._scratch)
 
     def decide(self, policy: Policy, random: Generator | None) -> int:
         """The arm that the policy chooses."""
         assert random is not None, "a ChoicePolicy needs random words"
         assert isinstance(policy, ChoicePolicy)
-        words = np.array([random.word() for _ in range(WORDS)])
+        kind = [self.kind] if self._typed else []
+        words = np.array([random.word() for _ in range(WORDS)] + kind)
         return policy.choose(self._constants, self._state, self._scratch, words)
 
     def learn_again(self, policy: Policy, arm: int) -> None:
@@ -243,7 +272,7 @@ class Choosing(_StateRun):
 
 
 def plain_run(
-    problem: Problem, policy: Policy, setup: Setup, budget: float, number: type = float
+    problem: Known, policy: Policy, setup: Setup, budget: float, number: type = float
 ) -> PlainRun:
     """A new run; its totals have the type ``number``."""
     if isinstance(policy, ChoicePolicy):
@@ -264,11 +293,12 @@ def play(
 ) -> Iterator[Step]:
     """The steps of one run, until its cost first exceeds ``budget`` (normalised)."""
     draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
-    random = chances if policy.random else None
-    tables = [phase.problem.tables() for phase in problem.phases]
-    starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
-    state = plain_run(problem, policy, setup, budget, number)
+    random, requests = chances if policy.random else None, Requests(problem, policy)
+    starts, count = problem.phase_starts(budget).tolist(), requests.known.arm_count
+    state = plain_run(requests.known, policy, setup, budget, number)
     while state.running:
+        if requests.typed:
+            state.kind = requests.next_type(draws, state.step)
         if state.exploring:
             chances.coin()  # every step takes one number, even if unused
             arm = state.step % count
@@ -276,8 +306,8 @@ def play(
             arm = state.decide(policy, random)
             if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
                 raise wrong_arm(policy, arm, state.step, count)
-        now = tables[bisect_right(starts, state.spent) - 1]
-        values = [number(value) for value in outcomes(now, arm, draws)]
+        phase = bisect_right(starts, state.spent) - 1
+        values = [number(one) for one in requests.outcomes(phase, state.kind, arm, draws)]
         state.learn(arm, values)
         yield arm, values, list(state.queues)
 
@@ -291,18 +321,18 @@ def play_beside(
     run: int,
     delays: Delays,
 ) -> Iterator[Step]:
-    """The steps of one run whose outcomes are told late or never, or whose arms come and go.
+    """The steps of one run with outcomes reported late or never, or arms that come and go.
 
-    The queues are those of what was told.
+    The queues are those of the reported outcomes.
     """
     draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
     key = int(seed_words(seed, LATE, np.array([run]))[0, 0])
-    tables = [phase.problem.tables() for phase in problem.phases]
-    starts, count = problem.phase_starts(budget).tolist(), problem.arm_count
-    state: Any = Forgetful(problem, setup, budget)
+    requests = Requests(problem, policy)
+    known, starts = requests.known, problem.phase_starts(budget).tolist()
+    state: Any = Forgetful(known, setup, budget)
     if isinstance(policy, ChoicePolicy):
-        state = Choosing(problem, policy, setup, budget)
-    rules = delays.rules(problem)
+        state = Choosing(known, policy, setup, budget)
+    count, rules = known.arm_count, delays.rules(problem, known.arm_count)
     stand_ins = rules.stand_ins.reshape(-1, count)
     flight, late, spent = np.zeros(count), dict[int, list[tuple[int, list[float]]]](), 0.0
     for step in itertools.count():
@@ -312,6 +342,8 @@ def play_beside(
         for arm, values in reversed(late.pop(step, [])):
             flight[arm] -= 1.0
             state.learn(arm, values)
+        if requests.typed:
+            state.kind = requests.next_type(draws, step)
         view = state.beside(policy, flight, stand_ins[phase])
         arm = view.too_few(stand_ins[phase], setup.explore)
         if arm >= 0:  # every step takes as many words, even if unused
@@ -323,7 +355,7 @@ def play_beside(
                 raise wrong_arm(policy, arm, step, count)
             state.keep(policy, view)
             arm = int(stand_ins[phase, arm])
-        values = outcomes(tables[phase], arm, draws)
+        values = requests.outcomes(phase, state.kind, arm, draws)
         spent += values[0]
         flight[arm] += 1.0
         if not hashed(key, 2 * step + 1) < rules.lost:
@@ -355,6 +387,7 @@ class Tally:
     """A run's totals so far, summed per arm as in every engine."""
 
     def __init__(self, job: Job) -> None:
+        self._arms = job.problem.arm_count
         self._pulls = np.zeros(job.arm_count, np.int64)
         self._totals = np.zeros((job.arm_count, 2 + job.penalty_count))
         self._spent, self._queue = 0.0, [0.0] * job.penalty_count
@@ -375,8 +408,8 @@ class Tally:
             reward=np.float64(reward),  # type: ignore[arg-type]
             cost=np.float64(self._spent),  # type: ignore[arg-type]
             penalty=np.array(penalty, float),
-            pulls=self._pulls.copy(),
-            arm_cost=self._totals[:, 0].copy(),
+            pulls=self._pulls.reshape(-1, self._arms).sum(axis=0),  # rows are type * K + arm
+            arm_cost=self._totals[:, 0].reshape(-1, self._arms).sum(axis=0),
             queue=np.array(self._queue),
             queue_max=self._peak,
         )
@@ -430,7 +463,7 @@ def repeat(job: Job, run: int) -> None:
     for _ in PlainPlan(job).steps(run):
         pass
     label = job.policy.label
-    raise PolicyError(f"policy {label}: an index is nan in run {run}, when compiled only")
+    raise PolicyError(f"policy {label}: an index is nan in run {run}, but only when compiled")
 
 
 _rehearsed: set[tuple[Any, ...]] = set()
@@ -439,7 +472,7 @@ _rehearsed: set[tuple[Any, ...]] = set()
 def rehearse(job: Job) -> None:
     """Make the first steps of some runs of a user's own policy, and raise the error of any.
 
-    Compiled code reads on where Python raises an error. This is done once per process for a
+    Compiled code continues where Python raises an error. This is done once per process for a
     policy, its parameters, and a number of arms and limits.
     """
     key = type(job.policy), job.described, job.arm_count, job.penalty_count
@@ -448,7 +481,7 @@ def rehearse(job: Job) -> None:
     for run in REHEARSED_RUNS:
         steps = PlainPlan(job).steps(run)
         with np.errstate(divide="raise", invalid="raise"):
-            next(steps, None)  # it prepares what all runs need, which takes time once
+            next(steps, None)  # it prepares shared data, which takes time once
             end = time.thread_time() + REHEARSAL_SECONDS / len(REHEARSED_RUNS)
             for _ in itertools.islice(steps, REHEARSED_STEPS - 1):
                 if time.thread_time() > end:

@@ -62,6 +62,11 @@ class Generator:
         self._state = [int(w) for w in seed_words(seed, stream, np.array([run]))[:, 0]]
         self._weyl = 0
 
+    @property
+    def state(self) -> tuple[int, ...]:
+        """Its four words."""
+        return tuple(self._state)
+
     def word(self) -> int:
         """The next 32 bits."""
         oldest, newest = self._state[0], self._state[3]

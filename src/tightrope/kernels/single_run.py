@@ -20,8 +20,9 @@ from tightrope.kernels.memory import memory_of
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.run_state import ARMS, EXPLORE, PHASE, STEP, WRONG, WRONG_ARM
 from tightrope.kernels.spec import Spec
+from tightrope.policies.choice import WORDS, hashed
 
-__all__ = ["CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "report_writer"]
+__all__ = ["CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "next_type", "report_writer"]
 
 CHECK_EVERY = 256  # steps between checks of ``stop``
 
@@ -45,16 +46,21 @@ class Ends(NamedTuple):
         return cls(*(sum(sizes[:at]) for at in range(len(sizes) + 1)))
 
 
-def loop(target: Any, wrap: Any, draw: Any, own: Actions, shared: Common) -> Any:
+def loop(
+    target: Any, wrap: Any, draw: Any, own: Actions, shared: Common, typed: bool = True
+) -> Any:
     """A function that plays a run from ``step`` on and returns its last step, phase and arm.
 
     It stops when the budget is spent, at step ``until``, if ``stop[0]`` is set, or if the policy
     chose an arm that does not exist; the returned arm is then that one, else -1 or the last pulled.
+
+    ``mix`` [T]: the cumulative shares of the types of requests; empty without contexts, and not
+    read unless ``typed``. A policy that uses types chooses among rows, ``type * K + arm``.
     """
-    one, choose, sound = target.number(1), own.choose, own.sound
+    one, choose, sound, kind_of = target.number(1), own.choose, own.sound, next_type(wrap)
     take, settle, toss, goes_on = shared.take, shared.settle, shared.toss, shared.goes_on
 
-    def play(memory, law, starts, count, explore, step, phase, until, stop):
+    def play(memory, law, starts, mix, count, explore, step, phase, until, stop):
         run, channels = memory.run, 2 + memory.penalties
         going = goes_on(memory)
         arm = int64(0)
@@ -62,12 +68,15 @@ def loop(target: Any, wrap: Any, draw: Any, own: Actions, shared: Common) -> Any
             while phase + 1 < len(starts) and run.spent[0] >= starts[phase + 1]:
                 phase += 1
             toss(memory, step)
+            before = phase
+            if typed and len(mix) > 0:
+                before = kind_of(memory, memory, mix, step)
             arm = int64(step % count)
             if step >= explore:
                 arm = int64(choose(memory, step))
                 if arm < 0 or arm >= count:
                     break
-            first, weyl = (phase * count + arm) * channels, step * (channels * WEYL)
+            first, weyl = (before * count + arm) * channels, step * (channels * WEYL)
             draw(run.outcome, 0, 1, memory.words, 0, 1, weyl, law, arm, first, one, channels)
             take(memory, arm)
             going = settle(memory, step >= explore) and sound(memory)
@@ -77,6 +86,28 @@ def loop(target: Any, wrap: Any, draw: Any, own: Actions, shared: Common) -> Any
         return step, phase, arm
 
     return wrap(play)
+
+
+def next_type(wrap: Any) -> Any:
+    """A function that draws the type of the next request.
+
+    The policy sees it as a third word, in ``seen.pair``, if it uses types. Returned is what comes
+    before the arm in the laws, as a phase does: the type, or 0 where the policy's row has it.
+    The outcomes' generator has the same state in the runs of all policies, and so have its hashes.
+    """
+    chance = wrap(hashed)
+
+    def kind_of(memory, seen, mix, step):
+        key = int64(memory.words[0]) ^ int64(memory.words[2])
+        uniform, kind = chance(key, step & 0xFFFFFF) * 2.0**-32, int64(0)
+        while kind + 1 < len(mix) and uniform >= mix[kind]:
+            kind += 1
+        if len(seen.pair) > WORDS:
+            seen.pair[WORDS] = kind
+            return int64(0)
+        return kind
+
+    return wrap(kind_of)
 
 
 @lru_cache(maxsize=64)
@@ -90,10 +121,11 @@ def kernel(spec: Spec, bernoulli: bool) -> Any:
     memory_at, report = memory_of(spec), report_writer(spec.part)
     runs = all_runs(play, report)
 
-    def single_run(block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):
+    def single_run(block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop):
+        """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data)
         return runs(
-            memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop
+            memory, block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop
         )
 
     runs = spec.part(runs)
@@ -105,11 +137,13 @@ def all_runs(play: Any, report: Any) -> Any:
 
     Input: the ``block`` to work in and its ``memory``, a ``fresh`` block as each run's initial
     state (if empty, the run in the block is continued), the generators' ``seeds`` and
-    ``policy_words`` [4, R], the laws, the starts of phases. Output: ``ends`` [R, columns of
-    :class:`Ends`], ``counts`` [R, K, 2].
+    ``policy_words`` [4, R], the laws, the starts of phases, the mix of types.
+    Output: ``ends`` [R, columns of :class:`Ends`], ``counts`` [R, K, 2].
     """
 
-    def runs(memory, block, fresh, seeds, policy_words, law, starts, ends, counts, until, stop):
+    def runs(
+        memory, block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop
+    ):
         """It has many parameters because numba takes each array separately."""
         numbers = memory.counts
         for run in range(len(ends)):
@@ -120,7 +154,7 @@ def all_runs(play: Any, report: Any) -> Any:
                     memory.words[at], memory.words[4 + at] = seeds[at, run], policy_words[at, run]
             count, explore = numbers[ARMS], numbers[EXPLORE]
             step, phase, arm = play(
-                memory, law, starts, count, explore, numbers[STEP], numbers[PHASE], until, stop
+                memory, law, starts, mix, count, explore, numbers[STEP], numbers[PHASE], until, stop
             )
             numbers[STEP], numbers[PHASE] = step, phase
             if arm < 0 or arm >= count:

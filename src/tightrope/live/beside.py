@@ -1,10 +1,10 @@
-"""What a controller knows beside what it was told: pulls in flight, arms that are retired."""
+"""What a controller knows besides reports: pulls in flight and retired arms."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any
 
@@ -13,45 +13,49 @@ __all__ = ["Beside"]
 
 @dataclass
 class Beside:
-    """What a controller knows beside what it was told."""
+    """What a controller knows besides reports."""
 
-    flight: array[float]  # [K] pulls asked for, neither told nor voided
+    flight: array[float]  # [K] pulls asked for, neither reported nor voided
     retired: set[int]  # arms
-    regular: bool  # whether all arms may be pulled, and every pull that was asked for is told
+    regular: bool  # whether all arms can be pulled and no pull is in flight
     cut: int = 0  # outcomes above the cap of a scale
+    types: list[str] = field(default_factory=list)  # of requests, where they are added as they come
 
     @classmethod
     def nothing(cls, arms: int) -> Beside:
-        """At the start."""
+        """The value at the start of a run."""
         return cls(array("d", bytes(8 * arms)), set(), True)
 
     @property
     def asides(self) -> int:
-        """How many reasons there are not to decide by what was told alone."""
+        """The number of reasons not to decide from reports alone."""
         return int(sum(self.flight)) + (not self.regular)
 
     def copy(self) -> Beside:
         """Another one."""
-        return replace(self, flight=array("d", self.flight), retired=set(self.retired))
+        flight, retired = array("d", self.flight), set(self.retired)
+        return replace(self, flight=flight, retired=retired, types=list(self.types))
 
     def table(self) -> dict[str, Any]:
         """As a table of plain values."""
         flight = {str(k): int(count) for k, count in enumerate(self.flight) if count}
         listed = {"flight": flight, "retired": sorted(self.retired)}
-        return {**listed, "regular": self.regular, "cut": self.cut}
+        types = {"types": self.types} if self.types else {}
+        return {**listed, "regular": self.regular, "cut": self.cut, **types}
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], arms: int) -> Beside:
-        """The one that a table is of; nothing from an empty one."""
+        """The value in a table; the start value for an empty table."""
         made = cls.nothing(arms)
         for arm, count in table.get("flight", {}).items():
             made.flight[index(int(arm))] = float(count)
         made.retired.update(map(index, table.get("retired", [])))
+        made.types.extend(map(str, table.get("types", [])))
         made.regular, made.cut = bool(table.get("regular", True)), index(table.get("cut", 0))
         return made
 
     def with_arms(self, more: int) -> Beside:
-        """The same with so many arms more, of which nothing is in flight."""
+        """The same with more arms, which have no pulls in flight."""
         if not more:
             return self
         flight = array("d", [*self.flight, *[0.0] * more])

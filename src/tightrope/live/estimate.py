@@ -1,21 +1,20 @@
-"""An estimate of how a live run ends: forward runs of its own policy, from a copy of its state.
+"""An estimate of how a live run ends: forward runs of its policy from a copy of its state.
 
-Nothing is proved of it. For a forward run, what is believed of the arms is drawn, and the policy
-goes on with such arms until the budget is spent. So both luck and what is not known yet are in the
-share of forward runs that end above a limit.
+The estimate is not proved. Each forward run draws the arms' means from a posterior and runs the
+policy until the budget is spent. So the share of forward runs that end above a limit reflects both
+randomness and uncertainty about the arms.
 
-A state has sums only: of an arm's outcome in n pulls S, and of its squares Q. A forward run takes
-0 or u = Q / S for it, which has the mean and the variance that were seen if the chance of u is
-S / (n u). That chance is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one
-pull, with the chance q of all arms. An outcome that was never above 0 has the u of all arms. The
-outcomes of a pull are drawn independently, but for those that are known and shares of others. Pulls
-in flight are decided again.
+A state has only sums: S of an arm's outcome in n pulls and Q of its squares. A forward run draws 0
+or u = Q / S, which has the observed mean and variance if the chance of u is S / (n u). That chance
+is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one pull, with the chance q of
+all arms. An outcome that was never above 0 has the u of all arms. The outcomes of a pull are drawn
+independently, except for those that are known and shares of others. Pulls in flight are decided
+again.
 
-In the first fifth of a budget, arms have few reports each. Estimates for ``resolve`` come true even
-then; those for ``lyon`` and ``lyon-ts``, which end near the limit or above it, are too low, and
-those for ``resolve`` with a risk too high. A prior of two or four pulls makes them no better
-(``benchmarks/estimates.py`` measures it). Letters: K arms, M limits, C = 2 + M channels, R forward
-runs.
+In the first fifth of a budget each arm has few reports. Estimates for ``resolve`` are calibrated
+even then. Estimates for ``lyon`` and ``lyon-ts``, which end near the limit or above it, are too
+low, and those for ``resolve`` with a risk are too high. A prior of two or four pulls does not
+improve them. Letters: K arms, M limits, C = 2 + M channels, R forward runs.
 """
 
 from __future__ import annotations
@@ -31,25 +30,27 @@ from tightrope.kernels.native import moving_run, single_run
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
 from tightrope.kernels.run_state import STEP, RunState
 from tightrope.kernels.single_run import Ends
+from tightrope.live.outlook import rate_unit
 from tightrope.problem import Task
 
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
 
-__all__ = ["FORWARD", "estimate_of"]
+__all__ = ["FORWARD", "EndRates", "estimate_of"]
 
-FORWARD, FEWEST = 200, 50  # forward runs, and the fewest that say something
+FORWARD, FEWEST = 200, 50  # forward runs, and the fewest for an estimate
 WORK = 200_000_000  # of all forward runs, at most: a second or two
+QUANTILES = (0.05, 0.5, 0.95)  # of the rates at the end
 LONGER = 3.0  # times the pulls that are expected to be left, at most, in a forward run
 
 Floats = npt.NDArray[np.float64]
 
 
-def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, list[float]] | None:
-    """How many forward runs there were, and the share that ends above each limit [M].
+def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | None:
+    """How forward runs end: see :class:`EndRates`.
 
-    None before the first cost, while the policy is not compiled, if it fails, and where it would
-    take too long: a pull takes about as long as (10 + K) M^2 units of ``WORK``.
+    None before the first cost, while the policy is not compiled, if it fails, and if it would take
+    too long: a pull takes about (10 + K) M^2 units of ``WORK``.
     """
     if pulls_left is None:
         return None
@@ -59,26 +60,48 @@ def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, 
     ends = _forward(controller, runs, longest) if runs >= FEWEST else None
     if ends is None:
         return None
-    return runs, [float(np.mean(_above(task, ends, m))) for m in range(task.penalty_count)]
+    limits = range(task.penalty_count)
+    shares = [float(np.mean(_above(task, ends, m))) for m in limits]
+    return EndRates(runs, shares, [_rates(controller, ends, m) for m in limits])
+
+
+class EndRates(NamedTuple):
+    """How many forward runs there were, and how they ended."""
+
+    runs: int
+    shares: list[float]  # that end above each limit, [M]
+    rates: list[tuple[float, float, float]]  # quantiles (``QUANTILES``) of each limit's rate, [M]
 
 
 class _Forward(NamedTuple):
-    """Where forward runs ended, normalised."""
+    """The totals of forward runs, normalised."""
 
-    cost: Floats  # [R] the budget, or what was spent in a run that was not played to its end
+    cost: Floats  # [R] the budget, or the cost spent in an unfinished run
     pulls: Floats  # [R]
     reward: Floats  # [R]
     penalty: Floats  # [R, M]
 
 
+def _bases(task: Task, ends: _Forward, m: int) -> Floats:
+    """What limit m is per, in each forward run."""
+    return task.limit_kinds[m].unit.pick(ends.cost, ends.pulls, ends.reward)
+
+
 def _above(task: Task, ends: _Forward, m: int) -> Any:
     """Which forward runs end above limit m."""
-    allowed = task.limit_kinds[m].unit.pick(ends.cost, ends.pulls, ends.reward)
-    return ends.penalty[:, m] > task.normal_limits[m] * allowed * (1.0 + 1e-12)
+    return ends.penalty[:, m] > task.normal_limits[m] * _bases(task, ends, m) * (1.0 + 1e-12)
+
+
+def _rates(controller: Controller, ends: _Forward, m: int) -> tuple[float, float, float]:
+    """Quantiles of limit m's rate at the end, in the user's units."""
+    bases = _bases(controller.task, ends, m)
+    rates = ends.penalty[:, m] / np.where(bases > 0.0, bases, np.inf)
+    low, middle, high = np.quantile(rates, QUANTILES) * rate_unit(controller, m)
+    return float(low), float(middle), float(high)
 
 
 def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None:
-    """Go on from the controller's state, so many times, for ``longest`` pulls at most."""
+    """Run ``runs`` times from the controller's state, for at most ``longest`` pulls."""
     copied = controller.copy()
     if controller.retired:
         copied._remember()  # decisions among some of the arms need a ``State``
@@ -108,7 +131,7 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
 
 
 def _beside(copied: Controller) -> tuple[Any, ...]:
-    """What the loop takes in addition where some arms may not be pulled: see ``kernels.moving``."""
+    """The loop's additional arguments if some arms cannot be pulled: see ``kernels.moving``."""
     if not copied.retired:
         return ()
     state, slots = copied._state, np.int64(1)
@@ -118,7 +141,7 @@ def _beside(copied: Controller) -> tuple[Any, ...]:
 
 
 def _laws(task: Task, state: RunState, runs: int) -> Iterator[tuple[Any, ...]]:
-    """For each forward run the distributions of outcomes, as ``engine.laws`` has them."""
+    """The outcome distributions of each forward run, as in ``engine.laws``."""
     pulls, totals, squares = _sums(state)
     with np.errstate(invalid="ignore"):
         usual = np.nan_to_num(squares.sum(axis=0) / totals.sum(axis=0), nan=1.0)
@@ -152,5 +175,5 @@ def _sums(state: RunState) -> tuple[Floats, Floats, Floats]:
     record, found = state.record, np.zeros((2, len(book), book.shape[1] - 1))
     for to, sums in zip(found, (record.totals, record.squares), strict=True):
         seen = sums.reshape(len(book), -1)
-        to[:, : seen.shape[1]] = seen  # without limits there is a penalty more, which is always 0
+        to[:, : seen.shape[1]] = seen  # without limits there is one penalty, which is always 0
     return record.pulls, *found

@@ -102,7 +102,7 @@ class CostGrid:
         return node, 0.0 if self.exact or beyond < _SAME else beyond
 
     def period(self, arm: int) -> int:
-        """The largest number of steps of which all costs of an arm are multiples."""
+        """The largest number of steps that divides all costs of an arm."""
         weights = self.weights.only(arm)
         return 1 if weights.last[0] > weights.first[0] else gcd(*weights.place.tolist())
 
@@ -113,18 +113,18 @@ class CostGrid:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The cost laws of K arms."""
+    """The cost distributions of K arms."""
 
     laws: Sequence[Law]
 
     @cached_property
     def atoms(self) -> list[tuple[Floats, Floats] | None]:
-        """Each arm's values and probabilities, [K]; None for a continuous law."""
+        """Each arm's values and probabilities, [K]; None for a continuous distribution."""
         return [law.atoms() for law in self.laws]
 
     @cached_property
     def finite(self) -> bool:
-        """Whether no law is continuous."""
+        """Whether no distribution is continuous."""
         return None not in self.atoms
 
     @cached_property
@@ -134,7 +134,7 @@ class Costs:
         return max(float(atoms[0][-1]) if atoms else law.high for law, atoms in both)
 
     def common_step(self, *others: float) -> float:
-        """The largest step of which every atom and every value in ``others`` is a multiple.
+        """The largest step that divides every atom and every value in ``others``.
 
         0 if there is no atom, or if the largest atom would be more than ``MOST_STEPS`` steps.
 
@@ -179,14 +179,14 @@ class Costs:
 
 
 def last_node(budget: float, step: float) -> int:
-    """How many steps fit into a budget, safe against rounding down."""
+    """The number of steps that fit into a budget, safe against rounding down."""
     return floor(budget / step * (1.0 + 1e-15) + _SAME)
 
 
 def _weights(
     law: Law, atoms: tuple[Floats, Floats] | None, step: float, cells: int
 ) -> tuple[Floats, Floats, Floats]:
-    """A law's atoms on nodes [2, n] (places, probabilities), and ``near``, ``far`` [cells + 1]."""
+    """A distribution's atoms [2, n] (place, probability), and ``near``, ``far`` [cells + 1]."""
     near, far = np.zeros(cells + 1), np.zeros(cells + 1)
     if atoms is None:
         edges = np.append(np.arange(cells) * step, np.inf)  # inf, so that no mass is lost

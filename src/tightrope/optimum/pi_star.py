@@ -61,9 +61,9 @@ HALVINGS = 50  # of an interval, until its ends agree
 class Oracle:
     """pi*, in the user's units. K arms, M penalties.
 
-    ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: per what each limit is per.
-    ``multiplier`` [M]: reward per unit of penalty; 0 where the limit does not bind. ``pull_share``
-    [K] and ``cost_share`` [K] sum to 1.
+    ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: in each limit's own unit.
+    ``multiplier`` [M]: reward per unit of penalty; 0 if the limit does not bind. ``pull_share`` [K]
+    and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's.
 
     >>> from tightrope import oracle, ready_problem
@@ -99,7 +99,7 @@ class PhaseMixtures:
 def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
-    ProblemError if the arms change; take the oracle of each of ``problem.phases`` then. ``budget``
+    ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
     is needed only for limits in total.
 
     >>> from tightrope import oracle, ready_problem
@@ -114,13 +114,13 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
 
 
 def at_budget(problem: Problem, budget: float | None) -> Problem:
-    """The problem at a budget, if it is given; ProblemError where a limit in total needs one."""
+    """The problem at a budget, if given; ProblemError if a limit in total needs one."""
     if budget is not None:
         problem.normal_budget(budget)
         return problem.at(float(budget))
     for m, limit in enumerate(problem.limit_kinds):
         if limit.total is not None:
-            allowed = "come with a budget, over which it is spread"
+            allowed = "come with a budget, which it is spread over"
             raise ProblemError(f"{problem.limit_text(m)}: must {allowed}")
     return problem
 
@@ -168,8 +168,9 @@ def best_arms(problem: Problem) -> BestMixture:
     require_unchanging(
         problem,
         "oracle: the best stationary policy is defined for",
-        instead="; take optimum(problem, budget), or oracle(phase.problem) for each of"
-        " problem.phases",
+        instead=(
+            "; use optimum(problem, budget), or oracle(phase.problem) for each of problem.phases"
+        ),
     )
     moments = problem.moments
     mixture = best_mixture(moments.reward_rate, moments.penalty_rate, moments.limits)
@@ -202,7 +203,7 @@ def infeasible(problem: Problem) -> str | None:
 
 
 def _why_phases_infeasible(problem: Problem) -> str:
-    """As ``infeasible``, for a problem whose arms change and whose limits cannot be kept."""
+    """Same as ``infeasible``, for a problem whose arms change and whose limits cannot be kept."""
     least, prices = least_excess(problem, [phase.share for phase in problem.phases])
     names = limit_names(problem, np.flatnonzero(prices))
     reasons = [
@@ -247,7 +248,7 @@ def _why_infeasible(problem: Problem) -> str:
 def least_factor(moments: Moments) -> float:
     """The smallest s such that some mixture keeps s times every limit.
 
-    For limits per unit of cost that is the least excess; for others it is found by bisection.
+    For limits per unit of cost it is the least excess; for others it is found by bisection.
     """
     if moments.per_cost.all():
         return conflict(moments.penalty_rate, moments.limits).excess

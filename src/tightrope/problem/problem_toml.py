@@ -12,6 +12,7 @@ from tightrope.errors import ProblemError
 from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
+from tightrope.problem.contexts import shares_of
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
@@ -38,15 +39,15 @@ ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
 
 
 class KnownLaws(NamedTuple):
-    """What a file declares to be known, as it stands there: arms may leave these laws out."""
+    """The raw declarations of a file; arms can leave out the outcomes declared as known."""
 
     costs: object
     skip: object
-    limits: Sequence[str]  # the names of the penalties that arms have laws of
+    limits: Sequence[str]  # the names of the penalties with distributions
     observed: RowReader | None = None  # the rows of arms that have only their number
 
     def fill(self, name: object, entries: dict[str, Any]) -> None:
-        """Add the laws that an arm has left out."""
+        """Add the distributions that an arm has left out."""
         cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
         if cost is not None and "rows" not in entries:
             entries.setdefault("cost", {"constant": cost})
@@ -106,7 +107,9 @@ def _read_penalties(
     if "penalties" in entries:
         named = entries["penalties"]
         if not isinstance(named, dict):
-            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            allowed = (
+                "a table of distributions by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            )
             raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
         return {key: _read_outcome(name, key, law) for key, law in named.items()}
     laws = entries.get("penalty", [])
@@ -127,37 +130,72 @@ def arm_texts(arms: Iterable[Arm], place: str, task: Task, *, counts: bool) -> l
 
 
 def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
+    laws = _arm_table(arm, task, counts)
+    named = entries_text(laws.pop("penalties", {}))
+    lines = "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
+    return entries_text({"name": arm.name} | laws) + lines
+
+
+def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
+    """An arm's distributions or rows as TOML entries."""
     columns = row_columns(arm)
     if columns and counts:
-        return entries_text({"name": arm.name, "rows": len(columns[0].values)})
+        return {"rows": len(columns[0].values)}
     if columns:
         rows = np.column_stack([column.values for column in columns]).tolist()
         weighted = columns[0].weights is not None
-        weights = columns[0].chances.tolist() if weighted else None
-        return entries_text({"name": arm.name, "rows": rows, "weights": weights})
-    laws = {"name": arm.name, "cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
+        return {"rows": rows, "weights": columns[0].chances.tolist() if weighted else None}
+    laws = {"cost": arm.cost.to_toml(), "reward": arm.reward.to_toml()}
     penalties = [penalty.to_toml() for penalty in arm.penalties]
     if not task.has_named_limits:
-        return entries_text(laws | {"penalty": alone(penalties)})
-    named = entries_text(dict(zip(task.told_names, penalties, strict=True)))
-    return entries_text(laws) + "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
+        return laws | {"penalty": alone(penalties)}
+    return laws | {"penalties": dict(zip(task.told_names, penalties, strict=True))}
+
+
+def _typed_texts(problem: Problem, *, counts: bool) -> list[str]:
+    """The arms of a problem with types: a table for each type."""
+    tables: list[dict[str, Any]] = [
+        {name: _arm_table(arms[k], problem.stated, counts) for name, arms in problem.typed.items()}
+        for k in range(problem.arm_count)
+    ]
+    named = zip(problem.names, tables, strict=True)
+    return [f"\n[[arms]]\n{entries_text({'name': name, **table})}" for name, table in named]
+
+
+def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[str, Any]:
+    """The arms of each type: an arm's own entries, and those of its table for that type."""
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
+    found: dict[str, list[Arm]] = {name: [] for name in types}
+    for k, table in enumerate(tables, start=1):
+        title = f"arm {table.get('name', k)!r}"
+        with at(title):
+            known_keys(table, (*ARM_KEYS, *types))
+        own = {key: value for key, value in table.items() if key in ARM_KEYS}
+        for name, arms in found.items():
+            there = table.get(name, {})
+            if not isinstance(there, dict) or not (there or set(own) > {"name"}):
+                raise ProblemError(f"{title}: must have a table for the type {name!r}")
+            with within(f"{title}, type {name!r}"):
+                arms.append(_read_arm(own | there, k, laws))
+    return {name: tuple(arms) for name, arms in found.items()}
 
 
 def read_problem(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[dict[str, Any], FileOfRows | None]:
-    """The arguments of a problem in a TOML table, and what the table says about rows elsewhere."""
+    """The arguments of a problem in a TOML table, and its entry about rows in another file."""
     known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", "caveat", *FACT_KEYS))
     if holds_task(table):
         raise ProblemError(
-            "arms have only names, so it is a task; simulating needs the laws: cost, reward"
-            " and penalty of every arm"
+            "arms have only names, so this is a task; simulating needs the cost, reward and "
+            "penalty distributions of every arm"
         )
     for key in FACT_KEYS:
         if key in table:
             raise ProblemError(
-                f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a"
-                " problem it follows from the laws"
+                f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a "
+                "problem it follows from the distributions"
             )
     head = read_head(table)
     known = head.get("known")
@@ -170,8 +208,13 @@ def read_problem(
     )
     said, reader = _reader(table, rows)
     laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
+    arms: Any
+    if (contexts := head.get("contexts")) is None:
+        arms = read_arms(table.get("arms", []), "arms", laws)
+    else:
+        arms = _read_typed(table.get("arms", []), tuple(shares_of(contexts)), laws)
     arguments: dict[str, Any] = {
-        "arms": read_arms(table.get("arms", []), "arms", laws),
+        "arms": arms,
         "changes": tuple(_read_changes(table.get("changes", []), laws)),
         "absent": table.get("absent", ()),
         "caveat": table.get("caveat", ""),
@@ -184,7 +227,7 @@ def read_problem(
 def _reader(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[FileOfRows | None, RowReader | None]:
-    """What a table says about rows that are elsewhere, and a reader of them."""
+    """The table's entry about rows in another file, and a reader of those rows."""
     if "rows" not in table:
         return None, None
     said = file_of_rows(table["rows"])
@@ -213,15 +256,18 @@ def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
 
 
 def problem_text(problem: Problem, file: str | None = None) -> str:
-    """The problem as TOML; with ``file``, the numbers of rows alone, which are in that file.
+    """The problem as TOML; with ``file``, only the numbers of rows, which are in that file.
 
-    ``file`` is "" where the text does not say where they are.
+    ``file`` is "" if the text does not name the file.
     """
     task, counts = problem.stated, file is not None
     head = task.head_table() | {"absent": list(problem.absent), "caveat": problem.caveat}
     if file is not None:
         weighted = any(one[0].weights is not None for one in problem.observed_columns())
         head["rows"] = FileOfRows(problem.rows_digest, file, weighted).table()
+    if problem.typed:
+        head["contexts"] = dict(problem.shares)
+        return "".join([entries_text(head), *_typed_texts(problem, counts=counts)]).lstrip()
     texts = [entries_text(head), *arm_texts(problem.arms, "arms", task, counts=counts)]
     for change in problem.changes:
         entries = {"at": change.at, "absent": list(change.absent)}

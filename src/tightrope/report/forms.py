@@ -18,11 +18,11 @@ from tightrope.live import Controller, Outlook
 from tightrope.names import in_table
 from tightrope.optimum.pi_star import Oracle
 from tightrope.problem import Problem, Task, channel_names
-from tightrope.report import plan  # noqa: F401 (which registers its own)
+from tightrope.report import bootstrap, plan  # noqa: F401 (they register their own forms)
 from tightrope.report.html import FEWEST_POINTS, MOST_LINES, WIDTH, block
 from tightrope.report.model import Column, Table, names, plain_text, texts
 from tightrope.report.rows import ReportRow, of_limits, typed
-from tightrope.report.table import footnotes, rows_table
+from tightrope.report.table import footnotes, in_order, rows_table
 from tightrope.results import Results
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import Floats
@@ -129,7 +129,7 @@ def _thinned(values: Floats) -> list[float]:
 @html_of.register
 def _results(results: Results) -> str:
     """A line per policy and budget, with the numbers of the printed table."""
-    rows = typed(results.rows())
+    rows = in_order(typed(results.rows()))
     table = rows_table(rows, _title("Results", results.problem.name))
     columns = list(table.columns)
     if len(results.budgets) >= FEWEST_POINTS:

@@ -59,7 +59,7 @@ def block(
     progress: float | None = None,
     arms: Sequence[str] = (),
 ) -> str:
-    """A title with facts, a table and its notes as one HTML element, with its style.
+    """A title with facts, a lead, a table and its notes as one HTML element, with its style.
 
     ``total``: the number of rows if the table has only the first of them. ``progress``: a bar below
     the title, from 0 to 1. ``arms``: names of arms, if they have no rows.
@@ -70,6 +70,7 @@ def block(
     parts = [
         f'<div class="tightrope"><style>{STYLE}</style><p><b>{text(shown.title)}</b>',
         f' <span class="quiet">{" · ".join(map(text, facts))}</span></p>',
+        f"<p>{text(shown.lead, MOST_NOTE)}</p>" if shown.lead else "",
         "" if progress is None else f'<p class="wide">{_bar(progress)}</p>',
         _table(shown),
         f'<p class="quiet">Arms: {", ".join(map(text, arms))}</p>' if arms else "",

@@ -114,6 +114,20 @@ class Table:
         """The cells, row by row."""
         return list(zip(*(column.cells for column in self.columns), strict=True))
 
+    def first(self, count: int) -> Table:
+        """The table with its first rows alone."""
+        columns = [
+            replace(
+                column,
+                values=column.values[:count],
+                tones=column.tones[:count],
+                bars=column.bars[:count],
+                lines=column.lines[:count],
+            )
+            for column in self.columns
+        ]
+        return replace(self, columns=columns, ends=self.ends[:count])
+
     def without(self, headings: Sequence[str]) -> Table:
         """The table without some columns, and a note that names them."""
         if not headings:

@@ -1,4 +1,7 @@
-"""A plan and a bootstrap as text, tables, fan charts and one self-contained page."""
+"""A plan as text, tables, fan charts and one self-contained page.
+
+A plan's policy breaks a limit if the runs show that more than half of them end above it.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ import json
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightrope.data.bootstraps import Bootstrap
 from tightrope.data.draws import Chance, Split
-from tightrope.data.plans import QUANTILES, Earned, Plan, PlanRow, Worth
+from tightrope.data.plans import OFTEN, QUANTILES, Earned, Plan, PlanRow, Worth
 from tightrope.files import make_folder, require_folder, write_text
-from tightrope.formats import decimals_of, number, odds, percent, with_reach
+from tightrope.formats import decimals_of, in_unit, number, odds, percent, with_reach
 from tightrope.names import csv_text, in_text
 from tightrope.report.extra import MODULES, require
 from tightrope.report.figures import draw, save
@@ -24,14 +28,28 @@ from tightrope.report.html import block
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill, illustrated
 from tightrope.report.panels import WIDE, Panel, PolicyCurve, Reference
-from tightrope.report.rows import of_limits
+from tightrope.report.rows import titled
+from tightrope.report.tones import ORDER, breaking, red, tone
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import NORMAL_95
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figure", "page", "panels", "print_plan", "require_report", "sentences", "tables"]
+__all__ = [
+    "chance_text",
+    "exact",
+    "figure",
+    "headline",
+    "page",
+    "panels",
+    "print_lines",
+    "print_plan",
+    "require_report",
+    "sentences",
+    "split_columns",
+    "tables",
+]
 
 TEMPLATE = "plan.html.j2"
 BAND = "5 % to 95 %, and darker 25 % to 75 %, of the runs"
@@ -48,70 +66,113 @@ def tables(plan: Plan) -> list[Table]:
     return [*found, _earnings(plan)] if plan.earned else found
 
 
+def ordered(plan: Plan) -> list[PlanRow]:
+    """The rows by budget: policies that keep the limits first, by reward; those that break last."""
+
+    def key(row: PlanRow) -> tuple[float, int, float]:
+        kept = _tone(row)
+        return row.budget, ORDER.index(kept), row.any_broken.share if kept == "bad" else -row.median
+
+    return sorted(plan.rows, key=key)
+
+
+def _tone(row: PlanRow) -> str:
+    """Whether more than half of a policy's runs end above a limit."""
+    return tone(row.any_broken.low, row.any_broken.high, OFTEN)
+
+
+def _table(plan: Plan, columns: Sequence[Column], title: str, lead: str) -> Table:
+    """A table of the ordered rows, with a section per budget."""
+    ends = [one.budget != other.budget for one, other in pairwise(ordered(plan))]
+    return Table([*_names(plan), *columns], title, lead, ends=[*ends, False])
+
+
 def _rewards(plan: Plan) -> Table:
-    titles = [
-        f"{row.policy} (knows the {row.knows})" * bool(row.knows) or row.policy for row in plan.rows
+    rows = ordered(plan)
+    columns = [
+        Column(
+            "median" if share == 0.5 else f"{share:.0%}", [row.reward[q] for row in rows], number
+        )
+        for q, share in enumerate(QUANTILES)
     ]
-    columns = _names(plan, titles)
-    for place, share in enumerate(QUANTILES):
-        heading = "median" if share == 0.5 else f"{share:.0%}"
-        columns.append(Column(heading, [row.reward[place] for row in plan.rows], number))
-    spread = "a run earns" if not plan.draws else "a run earns, with what the log leaves open"
-    return Table(columns, "Reward", f"What {spread}: the median, and quantiles over runs.")
+    log = ", including the uncertainty of the log" * bool(plan.draws)
+    lead = f"The reward of a run: its median and other quantiles over runs{log}."
+    notes = breaking([row.policy for row in rows], list(map(_tone, rows)))
+    return replace(_table(plan, columns, "Reward", lead), notes=notes)
 
 
 def _limits(plan: Plan) -> Table:
-    columns, limits = _names(plan), plan.problem.limit_names
+    rows, limits = ordered(plan), plan.problem.limit_names
+    columns = []
     for m, name in enumerate(limits):
-        columns.append(Column(f"breaks {name}", [row.broken[m] for row in plan.rows], _chance))
-    columns.append(Column("median pulls", [row.pulls[2] for row in plan.rows], number))
-    ends = [f"{number(row.pulls[0])} – {number(row.pulls[-1])}" for row in plan.rows]
+        chances = [row.broken[m] for row in rows]
+        tones = [tone(one.low, one.high, OFTEN) for one in chances]
+        columns.append(Column(f"breaks {name}", chances, chance_text, tones=tones))
+    ends = [f"{number(row.pulls[0])} – {number(row.pulls[-1])}" for row in rows]
+    columns.append(Column("median pulls", [row.pulls[2] for row in rows], number))
     columns.append(Column("5% to 95%", ends))
-    chance = "The chance that a run ends above a limit, with its 95 % interval; " if limits else ""
-    lead = f"{chance}after how many pulls the budget ends."
-    return Table(columns, "Limits and the end" if limits else "The end", lead)
+    chance = (
+        "The chance that a run ends above a limit, with its 95 % interval, and the"
+        if limits
+        else "The"
+    )
+    red_means = (
+        " A policy is red if more than half of its runs end above a limit." if limits else ""
+    )
+    lead = f"{chance} number of pulls until the budget is spent.{red_means}"
+    return _table(plan, columns, "Limits and the end" if limits else "The end", lead)
 
 
 def _errors(plan: Plan) -> Table:
-    means = [row.mean for row in plan.rows]
-    columns = [*_names(plan), *_split_columns("mean reward", means, bool(plan.draws))]
+    means = [row.mean for row in ordered(plan)]
+    columns = split_columns("mean reward", means, bool(plan.draws))
     lead = "± is half of the 95 % interval of the mean; its two parts add up as squares."
-    return Table(columns, "How sure the mean is", lead)
+    return _table(plan, columns, "How sure the mean is", lead)
 
 
 def _earnings(plan: Plan) -> Table:
     target, chance = plan.earned[0].target, plan.earned[0].chance
     columns = [
         names("policy", [one.policy for one in plan.earned]),
-        Column("smallest budget", plan.earned, _smallest),
+        Column("smallest budget", plan.earned, partial(_smallest, plan.unit)),
         Column("95% interval", [one.error for one in plan.earned], _reach),
         Column(
             "runs that earn it there", [one.budget and one.share for one in plan.earned], percent
         ),
     ]
     lead = (
-        f"The smallest budget with which a run earns {number(target, 6)} with a chance of"
-        f" {chance:.0%}, within half a per cent; all budgets on the same draws."
+        f"The smallest budget with which a run earns {number(target, 6)} with a probability of"
+        f" {chance:.0%}, to within half a per cent. All budgets use the same random numbers."
     )
     return Table(columns, "Earn a target", lead)
 
 
-def _smallest(one: Earned) -> str:
-    return f"above {number(one.tried)}" if one.budget is None else number(one.budget, 5)
+def _smallest(unit: str, one: Earned) -> str:
+    if one.budget is None:
+        return f"above {in_unit(number(one.tried), unit)}"
+    return in_unit(number(one.budget, 5), unit)
 
 
 def _reach(error: float) -> str:
     return f"± {NORMAL_95 * error:,.2g}"
 
 
-def _names(plan: Plan, titles: Sequence[str] = ()) -> list[Column]:
-    """The policies, and their budgets if there are several."""
-    policies = titles or [row.policy for row in plan.rows]
-    budgets = Column("budget", [row.budget for row in plan.rows], six)
-    return [names("policy", policies), *[budgets] * (len(plan.budgets) > 1)]
+def _names(plan: Plan) -> list[Column]:
+    """The policies, with what they know of the arms, and their budgets if there are several."""
+    rows = ordered(plan)
+    policies = [titled(row.policy, row.knows) for row in rows]
+    budgets = Column("budget", [row.budget for row in rows], partial(_cost, plan))
+    first = names("policy", policies, tones=red(map(_tone, rows)))
+    return [first, *[budgets] * (len(plan.budgets) > 1)]
 
 
-def _chance(chance: Chance) -> str:
+def _cost(plan: Plan, amount: float) -> str:
+    """An amount of cost in the user's unit."""
+    return in_unit(six(amount), plan.unit)
+
+
+def chance_text(chance: Chance) -> str:
+    """A chance with its interval."""
     return odds(chance.share, chance.low, chance.high)
 
 
@@ -119,7 +180,7 @@ def _with_reach(value: Split) -> str:
     return with_reach(value.mean, NORMAL_95 * value.error)
 
 
-def _split_columns(heading: str, values: Sequence[Split], log: bool) -> list[Column]:
+def split_columns(heading: str, values: Sequence[Split], log: bool) -> list[Column]:
     """The values and the two parts of their intervals, in three columns."""
     of_log = [_part(one, one.log) if log else None for one in values]
     return [
@@ -137,42 +198,74 @@ def _part(value: Split, error: float) -> str:
 # --- in words -----------------------------------------------------------------------------
 
 
+def headline(plan: Plan) -> list[str]:
+    """For each budget, one sentence: the best policy's reward, its risk, and the next unit's worth.
+
+    The best policy is the first of the ordered rows.
+    """
+    best: dict[float, PlanRow] = {}
+    for row in ordered(plan):
+        best.setdefault(row.budget, row)
+    worth = {one.budget: one.budget_unit for one in plan.worth}
+    return [_earns(plan, row) + _next_unit(plan, worth.get(row.budget)) for row in best.values()]
+
+
+def _earns(plan: Plan, row: PlanRow) -> str:
+    """What a policy earns at its budget, and how often it breaks a limit."""
+    chance, risk = row.any_broken, ""
+    if plan.problem.limit_names:
+        low, high = percent(chance.low), percent(chance.high)
+        risk = f" and ends above a limit in {percent(chance.share)} of runs ({low} to {high})"
+    which = "no policy keeps the limits; the nearest, " if _tone(row) == "bad" else ""
+    comma = "," * bool(which)
+    return (
+        f"With a budget of {_cost(plan, row.budget)}, {which}{row.policy}{comma} earns"
+        f" {number(row.median)} ({number(row.reward[0])} to {number(row.reward[-1])} in 90 % of"
+        f" runs){risk}"
+    )
+
+
+def _next_unit(plan: Plan, worth: Split | None) -> str:
+    """The end of the sentence: what one more unit of budget is worth, if there is an optimum."""
+    if worth is None:
+        return "."
+    unit = f"{in_unit('1', plan.unit)}" if plan.unit else "unit"
+    return f"; the next {unit} of budget is worth {exact(worth)} of reward."
+
+
 def sentences(plan: Plan) -> list[str]:
-    """What one more unit is worth and what can be promised, in words."""
-    told = [line for one in plan.worth for line in _of_worth(one, len(plan.budgets) > 1)]
+    """The optimum, the worth of a looser limit, and the limits that can be promised, in words."""
+    told = [line for one in plan.worth for line in _of_worth(plan, one)]
     return [*told, *_promises(plan)]
 
 
-def _of_worth(one: Worth, several: bool) -> Iterator[str]:
+def _of_worth(plan: Plan, one: Worth) -> Iterator[str]:
+    which = "policy that keeps the limits on average" if one.limits else "policy"
     yield (
-        f"With a budget of {six(one.budget)}, no policy that keeps the limits on average earns more"
-        f" than {_exact(one.optimum)} on average, even if it knows the arms."
-        if one.limits
-        else f"With a budget of {six(one.budget)}, no policy earns more than"
-        f" {_exact(one.optimum)} on average, even if it knows the arms."
+        f"With a budget of {_cost(plan, one.budget)}, no {which} earns more than"
+        f" {exact(one.optimum)} on average, even if it knows the arms."
     )
-    there = f" at {six(one.budget)}" if several else ""
-    yield f"One more unit of budget{there} is worth {_exact(one.budget_unit)} of reward."
+    there = f" at {_cost(plan, one.budget)}" if len(plan.budgets) > 1 else ""
     for limit in one.limits:
         if limit.per_unit.mean <= 0.0:
             yield f"The limit {limit.name!r} does not bind{there}: a looser one is worth nothing."
             continue
         yield (
             f"A limit {limit.name!r} of {limit.limit + limit.step:g} instead of {limit.limit:g}"
-            f" {limit.words} is worth {_exact(limit.per_step)} of reward{there}, and one of"
-            f" {limit.limit - limit.step:g} costs as much (multiplier: {_exact(limit.multiplier)}"
+            f" {limit.words} is worth {exact(limit.per_step)} of reward{there}; one of"
+            f" {limit.limit - limit.step:g} costs as much (multiplier: {exact(limit.multiplier)}"
             " of reward per unit of its penalty)."
         )
 
 
-def _exact(value: Split) -> str:
+def exact(value: Split) -> str:
     """A value that only the log makes uncertain."""
     return _with_reach(value) if value.log else six(value.mean)
 
 
 def _promises(plan: Plan) -> Iterator[str]:
     for one in plan.promises:
-        there = f"At a budget of {six(one.budget)}, {one.policy}"
+        there = f"At a budget of {_cost(plan, one.budget)}, {one.policy}"
         measured = (
             f"broken in {one.broken:,} of {one.runs:,} new runs, so the chance is at most"
             f" {one.bound:.2%} with 95 % confidence"
@@ -201,14 +294,15 @@ def _plan_text(plan: Plan) -> str:
 
 
 def print_plan(plan: Plan, file: IO[str] | None = None) -> None:
-    """Print the tables, then the sentences; to standard output, or to ``file``."""
-    print(in_text(_title(plan)), file=file)
+    """Print the headline, the tables and the sentences to standard output, or to ``file``."""
+    print_lines([*headline(plan), "", _title(plan)], file)
     for table in tables(plan):
         print_table(table, file)
-    _print_lines([*sentences(plan), *plan.notes], file)
+    print_lines([*sentences(plan), *plan.notes], file)
 
 
-def _print_lines(lines: Iterable[str], file: IO[str] | None) -> None:
+def print_lines(lines: Iterable[str], file: IO[str] | None) -> None:
+    """Print sentences, wrapped."""
     for line in lines:
         print(textwrap.fill(in_text(line), SENTENCE, subsequent_indent="  "), file=file)
 
@@ -217,59 +311,25 @@ def _title(plan: Plan) -> str:
     runs = f"{plan.runs:,} runs" + f" over {plan.draws} draws of the log" * bool(plan.draws)
     plural = "s" * (len(plan.budgets) > 1)
     named = plan.problem.name or "the problem"
-    return f"plan for {named}: budget{plural} {_budgets(plan)}, {runs}"
+    return f"Plan for {named}: budget{plural} {_budgets(plan)}, {runs} of each policy."
 
 
 def _budgets(plan: Plan) -> str:
-    return ", ".join(map(six, plan.budgets))
+    return ", ".join(_cost(plan, budget) for budget in plan.budgets)
 
 
 @html_of.register
 def _plan_html(plan: Plan) -> str:
-    """The first table with the chances beside it, and the sentences below."""
+    """The headline, the first table with the chances beside it, and the sentences below."""
     first, second = _rewards(plan), _limits(plan)
     columns = [*first.columns, *second.columns[len(_names(plan)) :]]
     facts = [f"runs {plan.runs:,}", *([f"draws {plan.draws}"] if plan.draws else [])]
     title = f"Plan: {plan.problem.name}" if plan.problem.name else "Plan"
-    return block(Table(columns, title, notes=[*sentences(plan), *plan.notes]), facts)
-
-
-@html_of.register
-def _bootstrap_html(found: Bootstrap) -> str:
-    """The rows with the two parts of their errors."""
-    title = f"How sure: {found.problem.name}" if found.problem.name else "How sure"
-    shown = Table(_sure(found), title, notes=[*_bounds(found), *found.notes])
-    return block(shown, [f"runs {found.runs:,}", f"draws {found.draws}"])
-
-
-@text_of.register
-def _bootstrap_text(found: Bootstrap) -> str:
-    """The rows with the two parts of their errors."""
-    file = io.StringIO()
-    print_table(Table(_sure(found), "How sure it is"), file)
-    _print_lines([*_bounds(found), *found.notes], file)
-    return file.getvalue().rstrip("\n")
-
-
-def _sure(found: Bootstrap) -> list[Column]:
-    rows, log = found.rows, bool(found.draws)
-    columns = [
-        names("policy", [row.policy for row in rows]),
-        Column("budget", [row.budget for row in rows], six),
-        *_split_columns("reward rate", [row.reward_rate for row in rows], log),
-    ]
-    for m, heading in enumerate(of_limits("violation", found.problem.limit_names)):
-        whole, _, of_log = _split_columns(heading, [row.violation[m] for row in rows], log)
-        columns += [whole, of_log, Column("broken", [row.broken[m] for row in rows], _chance)]
-    return columns
-
-
-def _bounds(found: Bootstrap) -> Iterator[str]:
-    if found.oracle is not None:
-        yield f"Best stationary policy: {_exact(found.oracle)} of reward per unit of cost."
-    for budget, one in zip(found.budgets, found.optimum, strict=True):
-        if one is not None:
-            yield f"OPT({six(budget)}): {_exact(one)}."
+    notes = [*first.notes, *sentences(plan), *plan.notes]
+    return block(
+        replace(first, columns=columns, title=title, lead=" ".join(headline(plan)), notes=notes),
+        facts,
+    )
 
 
 # --- charts and the page ------------------------------------------------------------------
@@ -280,11 +340,11 @@ def panels(plan: Plan) -> list[Panel]:
     best = np.array(sorted((one.budget, one.optimum.mean / one.budget) for one in plan.worth))
     marks = [Reference("optimum", "optimum OPT(B)/B", best[:, 1], best[:, 0])] if len(best) else []
     rewards = _fans(plan, lambda row: [value / row.budget for value in row.reward])
-    found = _aligned(rewards, "reward / budget", marks)
+    found = _aligned(rewards, "reward / budget", marks, plan.unit)
     for m, kind in enumerate(plan.problem.limit_kinds):
         line = Reference("limit", "limit", np.array([plan.problem.limits[m]]))
         rates = _fans(plan, lambda row, m=m: row.rate[m])  # type: ignore[misc]
-        found += _aligned(rates, f"{plan.problem.limit_names[m]} {kind.words}", [line])
+        found += _aligned(rates, f"{plan.problem.limit_names[m]} {kind.words}", [line], plan.unit)
     return found
 
 
@@ -293,7 +353,7 @@ def _fans(
 ) -> dict[str, list[PolicyCurve]]:
     """Of each policy, the median with two bands, and points at the budgets that were asked for."""
     found = {}
-    for label in dict.fromkeys(row.policy for row in plan.rows):
+    for label in dict.fromkeys(row.policy for row in ordered(plan)):
         rows = [row for row in plan.fan or plan.rows if row.policy == label]
         x, table = np.array([row.budget for row in rows]), np.array([*map(quantiles, rows)], float)
         asked, line, plain = np.isin(x, plan.budgets), len(x) > 1, np.zeros(len(x), bool)
@@ -308,7 +368,7 @@ def _fans(
 
 
 def _aligned(
-    curves: dict[str, list[PolicyCurve]], what: str, references: Sequence[Reference]
+    curves: dict[str, list[PolicyCurve]], what: str, references: Sequence[Reference], unit: str
 ) -> list[Panel]:
     """A panel per policy, all with the same heights."""
     ends = [one for some in curves.values() for one in some if one.low is not None]
@@ -323,6 +383,7 @@ def _aligned(
             y_label=what,
             curves=some,
             references=references,
+            x_label=f"budget, {unit}" if unit else "budget B",
             x_log=max(budgets) >= WIDE * min(budgets),
             y_limits=(min(heights) - margin, max(heights) + margin),
             band=BAND,
@@ -353,7 +414,7 @@ def page(plan: Plan, files: Sequence[str] = ()) -> str:
     return fill(
         TEMPLATE,
         title=f"Plan for {plan.problem.name}" if plan.problem.name else "Plan",
-        lead="What the budget earns, how often the limits are broken, and what more is worth.",
+        lead=" ".join(headline(plan)),
         facts=facts,
         sentences=sentences(plan),
         tables=tables(plan),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tightrope.data.log import Log
@@ -11,6 +12,7 @@ from tightrope.data.replays import Replay
 from tightrope.data.tables import FullTable
 from tightrope.formats import number, odds, with_reach
 from tightrope.report.model import Column, Table, names, print_table
+from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red
 from tightrope.statistics import Estimate
 
 __all__ = ["describe_replay", "print_replay"]
@@ -45,16 +47,19 @@ def print_replay(
 
 
 def _policies(data: Log | FullTable, found: Replay) -> Table:
-    rows = found.rows
+    rows = sorted(found.rows, key=lambda row: ORDER.index(limits_tone(row.violation)))
+    kept = [limits_tone(row.violation) for row in rows]
     spread = [(row.reward_quantiles[0], row.reward_quantiles[-1]) for row in rows]
     columns = [
-        names("policy", [row.policy for row in rows]),
+        names("policy", [row.policy for row in rows], tones=red(kept)),
         Column("reward rate", [row.reward_rate for row in rows], _estimate),
         Column("5 % to 95 %", [f"{number(low)} to {number(high)}" for low, high in spread]),
     ]
     for m, name in enumerate(rows[0].limit_names):
         violations, broken = [row.violation[m] for row in rows], [row.broken[m] for row in rows]
-        columns.append(Column(f"violation of {name}", violations, lambda one: _estimate(one, "+")))
+        tones = list(map(estimate_tone, violations))
+        shown = partial(_estimate, sign="+")
+        columns.append(Column(f"violation of {name}", violations, shown, tones=tones))
         columns.append(Column(f"breaks {name}", broken, lambda one: odds(*one)))
     columns.append(Column("pulls", [row.pulls for row in rows], "{:,.1f}".format))
     if not isinstance(data, FullTable):
@@ -67,7 +72,8 @@ def _policies(data: Log | FullTable, found: Replay) -> Table:
         f"{orders} {found.count:,} rows, at a budget of {number(found.budget, 6)}",
         "± is half of the 95 % interval over orders of these rows",
     ]
-    return Table(columns, notes=notes[: 1 + (rows[0].orders > 1)])
+    above = breaking([row.policy for row in rows], kept)
+    return Table(columns, notes=[*notes[: 1 + (rows[0].orders > 1)], *above])
 
 
 def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:

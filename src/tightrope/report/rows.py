@@ -25,10 +25,12 @@ __all__ = [
     "detailed",
     "entries",
     "interval",
+    "known_words",
     "mean",
     "of_limits",
     "optimum_rate",
     "part",
+    "titled",
     "typed",
 ]
 
@@ -138,6 +140,20 @@ def of_limits(what: str, names: Sequence[str]) -> list[str]:
     if tuple(names) != channel_names(len(names))[2:]:
         return [f"{what} of {name}" for name in names]
     return [what] if len(names) == 1 else [f"{what} {m + 1}" for m in range(len(names))]
+
+
+def titled(policy: str, knows: str) -> str:
+    """A policy with what it knows of the arms.
+
+    >>> titled("lyon", "smallest cost"), titled("lyoff", "laws"), titled("resolve", "")
+    ('lyon (knows the smallest cost)', 'lyoff (knows the distributions)', 'resolve')
+    """
+    return f"{policy} (knows the {known_words(knows)})" if knows else policy
+
+
+def known_words(knows: str) -> str:
+    """What a policy knows of the arms, in words."""
+    return "distributions" if knows == "laws" else knows
 
 
 def optimum_rate(row: AnyRow) -> float | None:

@@ -17,12 +17,13 @@ from tightrope.report.rows import (
     ReportRow,
     Row,
     entries,
+    known_words,
     of_limits,
     optimum_rate,
     part,
     typed,
 )
-from tightrope.statistics import Estimate
+from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red, worst
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -33,6 +34,7 @@ __all__ = [
     "OUTSIDE",
     "flat",
     "footnotes",
+    "in_order",
     "print_oracle",
     "print_rows",
     "print_theory",
@@ -41,7 +43,7 @@ __all__ = [
     "write_csv",
 ]
 
-OUTSIDE = "* delta is not below the limit: no theorem covers it, the number is used all the same"
+OUTSIDE = "* delta is not below the limit, so no theorem covers this row"
 MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2
 MOST_ARMS = 20  # up to this many, the oracle's table lists all arms
@@ -49,10 +51,11 @@ NO_REGRET = "regret –: undefined, because no policy keeps the limits on averag
 
 
 def rows_table(rows: Sequence[AnyRow], title: str = "") -> Table:
-    """The table of the rows; ± is half of the 95 % interval. Red: breaks the limit for sure."""
-    known = typed(rows)
+    """The table of the rows; ± is half of the 95 % interval. Those that break a limit are last."""
+    known = in_order(typed(rows))
+    policies = [row.policy + " *" * row.outside_theory for row in known]
     found = [
-        names("policy", [row.policy + " *" * row.outside_theory for row in known]),
+        names("policy", policies, tones=red(limits_tone(row.violation) for row in known)),
         Column("budget", amounts([row.budget for row in known])),
         Column("reward rate", _estimates(known, "reward_rate"), bars=_of_best(known)),
         *_violations(known),
@@ -61,7 +64,7 @@ def rows_table(rows: Sequence[AnyRow], title: str = "") -> Table:
         Column("pulls", [row.pulls for row in known], "{:,.1f}".format),
     ]
     if any(row.knows for row in known):
-        found.append(names("knows", [row.knows or NOTHING for row in known]))
+        found.append(names("knows", [known_words(row.knows) or NOTHING for row in known]))
     if len({row.problem for row in known}) > 1:
         found.insert(0, names("problem", [row.problem for row in known]))
     runs = ", ".join(f"{count:,}" for count in sorted({row.runs for row in known}))
@@ -72,8 +75,23 @@ def rows_table(rows: Sequence[AnyRow], title: str = "") -> Table:
 def footnotes(rows: Sequence[AnyRow]) -> list[str]:
     """Explanations of the marks that occur in the table."""
     known = typed(rows)
-    outside = [OUTSIDE] * any(row.outside_theory for row in known)
-    return outside + [NO_REGRET] * any(row.regret is None for row in known)
+    return [
+        *breaking([row.policy for row in known], [limits_tone(row.violation) for row in known]),
+        *[OUTSIDE] * any(row.outside_theory for row in known),
+        *[NO_REGRET] * any(row.regret is None for row in known),
+    ]
+
+
+def in_order(rows: Sequence[ReportRow]) -> list[ReportRow]:
+    """The rows of each problem: policies that keep the limits first, those that break one last."""
+    problems = list(dict.fromkeys(row.problem for row in rows))
+    tones: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        tones.setdefault((row.problem, row.policy), []).append(limits_tone(row.violation))
+    places = {key: ORDER.index(worst(some)) for key, some in tones.items()}
+    return sorted(
+        rows, key=lambda row: (problems.index(row.problem), places[row.problem, row.policy])
+    )
 
 
 def table(
@@ -229,16 +247,10 @@ def _violations(rows: Sequence[ReportRow]) -> list[Column]:
         Column(
             heading,
             _estimates(rows, "violation", m, "+"),
-            tones=[_tone(row.violation[m]) for row in rows],
+            tones=[estimate_tone(row.violation[m]) for row in rows],
         )
         for m, heading in enumerate(headings)
     ]
-
-
-def _tone(violation: Estimate) -> str:
-    """Red where the interval lies above 0, green where it lies at or below it."""
-    low, high = violation.interval or (violation.mean, violation.mean)
-    return "bad" if low > 0.0 else "good" if high <= 0.0 else ""
 
 
 def _shares(rows: Sequence[ReportRow]) -> Column:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tightrope.names import in_text
 from tightrope.report.model import Column, Table, names, print_table, texts
 
 __all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
 
 HOLDS = "holds"
 FAILS = "does not hold at these sizes"
-UNKNOWN = "cannot be told"
+UNKNOWN = "cannot be decided"
 TONES = {HOLDS: "good", FAILS: "bad", UNKNOWN: "open"}
 
 
@@ -39,15 +41,20 @@ def findings(verdicts: Sequence[Verdict], title: str, lead: str, file: str) -> T
     return Table(columns, title, lead, name="claims", files=[file])
 
 
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    """Print a short table to standard output; a pipe gets it in full width."""
-    columns = [
-        texts("from", [one.experiment for one in verdicts]),
-        texts("claim", [one.claim for one in verdicts]),
-        texts("measured", [one.short for one in verdicts]),
-        _verdicts("verdict", verdicts),
-    ]
-    print_table(Table(columns))
+def print_verdicts(verdicts: Sequence[Verdict], file: object) -> None:
+    """Print the claims that fail, and how many have each verdict; ``file`` has all of them."""
+    failed = [one for one in verdicts if one.verdict == FAILS]
+    if failed:
+        columns = [
+            texts("from", [one.experiment for one in failed]),
+            texts("claim", [one.claim for one in failed]),
+            texts("measured", [one.short for one in failed]),
+            _verdicts("verdict", failed),
+        ]
+        print_table(Table(columns))
+    counts = Counter(one.verdict for one in verdicts)
+    told = "; ".join(f"{one}: {counts[one]}" for one in TONES if counts[one])
+    print(in_text(f"{len(verdicts)} claims of the paper ({told}): {file}"))
 
 
 def _verdicts(heading: str, verdicts: Sequence[Verdict]) -> Column:

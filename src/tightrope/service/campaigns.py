@@ -40,8 +40,9 @@ from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
     from tightrope.service.app import App
+    from tightrope.service.desk import Service
 
-__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change"]
+__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change", "made_campaign"]
 
 MOST_EVENTS = 10_000  # of one answer
 MOST_BYTES = 16 << 20  # of the events of one answer; the last one may go beyond
@@ -130,7 +131,7 @@ async def healthz(asked: CampaignCall) -> Answer:
     return as_json({"status": "alive"})
 
 
-@route("GET", "/readyz", "Whether requests can be answered: the store can be read, nothing ends",
+@route("GET", "/readyz", "Whether requests can be answered: the store answers and the service runs",
        public=True, answers=wire.Health, statuses=(200, 503))  # fmt: skip
 async def readyz(asked: CampaignCall) -> Answer:
     """The store answers, the service does not end, and not all campaigns are halted here."""
@@ -209,14 +210,15 @@ async def list_campaigns(asked: CampaignCall) -> Answer:
     return as_json({"campaigns": found})
 
 
-@route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or see that it agrees",
+@route("PUT", "/v1/campaigns/{campaign}", "Create a campaign, or check that an existing one agrees",
        roles=("admin",), takes=wire.NewCampaign, answers=wire.CreatedStatus,
        statuses=(200, 201))  # fmt: skip
 async def create(asked: CampaignCall) -> Answer:
-    """201 for a new one, 200 for one that is there and agrees, 409 for one that does not."""
+    """201 for a new campaign, 200 for an existing one that agrees, 409 for one that does not."""
     from tightrope.live.creation import notices_of
 
-    task = await asked.app.service.read(_made, asked)
+    service, who = asked.app.service, asked.grant.name
+    task = await service.read(made_campaign, service, asked.name, who, asked.body)
     if task is None:
         return await answer_status(asked)
     settings, controller = await asked.look(lambda core: (core.settings, core.controller))
@@ -225,19 +227,19 @@ async def create(asked: CampaignCall) -> Answer:
     return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
 
 
-def _made(asked: CampaignCall) -> Task | None:
+def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaign) -> Task | None:
     """Create a campaign, or see that the one of this name agrees; the task of a new one."""
     from tightrope.live import open_campaign
     from tightrope.problem.meaning import require_binding
 
-    service, given = asked.app.service, msgspec.structs.asdict(asked.body)
+    given = msgspec.structs.asdict(wanted)
     require_installed(given["policy"])
     task = Task.from_table(given.pop("task"))
-    new = asked.name not in service.names()
+    new = name not in service.names()
     if new:
         require_binding(task, task.limit_names)
     try:
-        open_campaign(service.store, asked.name, task=task, who=asked.grant.name, **given)
+        open_campaign(service.store, name, task=task, who=who, **given)
     except HaltedError:
         raise
     except InputError as error:
@@ -255,11 +257,11 @@ async def status(asked: CampaignCall) -> Answer:
 
 @route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=CampaignStatus)
 async def state(asked: CampaignCall) -> Answer:
-    """The same by another name."""
+    """The same under another path."""
     return await answer_status(asked)
 
 
-@route("GET", "/v1/campaigns/{campaign}/outlook", "What can be said now about the end",
+@route("GET", "/v1/campaigns/{campaign}/outlook", "Bounds and projections for the end",
        query={"doubt": DecimalNumber(1e-9, 0.5, "chance that a bound is wrong, at most; 0.01"),
               "estimate": OneOf(["true", "false"], "also `estimate` of each limit: the share of "
                   "forward runs of the policy that end above it, at most half a minute old")},
@@ -356,7 +358,7 @@ async def why(asked: CampaignCall) -> Answer:
     return as_json(found.table())
 
 
-@route("GET", "/v1/campaigns/{campaign}/quarantine", "Refused reports that wait for someone",
+@route("GET", "/v1/campaigns/{campaign}/quarantine", "The reports in quarantine",
        answers=wire.Quarantine)  # fmt: skip
 async def quarantine(asked: CampaignCall) -> Answer:
     """Each with why it was refused."""

@@ -25,8 +25,10 @@ from typing import Any, TypeVar
 
 from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
+from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
+from tightrope.live.follower import Follower
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.service.estimates import Estimates
@@ -80,6 +82,7 @@ class Committer:
         self.waiting = 0  # items that were taken and not answered; the loop's
         self.halted = False  # whether the log cannot be followed here
         self.campaign: Campaign | None = None  # before it is opened
+        self._follower: Follower | None = None  # before the campaign begins to be opened
         self._core: Core | None = None  # as it was last looked at; turns go on with it
         self._asleep, self._bell = False, threading.Lock()
         self._bell.acquire()
@@ -164,8 +167,19 @@ class Committer:
 
     def _opened(self) -> Campaign:
         if self.campaign is None:
-            self.campaign = Campaign(self._service.store, self.name, who=self._service.who)
+            service = self._service
+            self.campaign = Campaign(
+                service.store, self.name, who=service.who, opening=self._open_with
+            )
         return self.campaign
+
+    def _open_with(self, follower: Follower) -> None:
+        self._follower = follower
+
+    @property
+    def opened(self) -> int | None:
+        """How many events were followed to open the campaign; None before the first."""
+        return None if self._follower is None else self._follower.followed
 
     def _commit(self, requests: Sequence[ServiceRequest]) -> None:
         began = time.perf_counter()
@@ -364,6 +378,16 @@ class Service:
             look.close()
             raise TimeoutError("the service has ended") from None
         return waiter.result(seconds)
+
+    def opening(self, name: str) -> tuple[str, int, int]:
+        """What is done to open a campaign, and how many events were followed, of how many."""
+        found = self._committers.get(name)
+        followed = None if found is None else found.opened
+        if followed is None:
+            return "its last snapshot and its policy are loaded", 0, 0
+        head = self.store.head(name)
+        compiled = " while its policy is compiled" if Background.running else ""
+        return f"its log is read{compiled}", followed, head[0] if head else 0
 
     def names(self) -> list[str]:
         """The campaigns of the store."""

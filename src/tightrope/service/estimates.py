@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from tightrope.live.controller import Controller
-from tightrope.live.estimate import estimate_of
+from tightrope.live.estimate import EndRates, estimate_of
 from tightrope.live.outlook import Outlook
 
 __all__ = ["KEPT", "EndEstimate", "Estimates"]
@@ -25,7 +25,7 @@ class EndEstimate(NamedTuple):
     at: float  # on the monotonic clock
     pulls: int  # of the campaign then
     limits: tuple[str, ...]
-    found: tuple[int, list[float]] | None
+    found: EndRates | None
 
     def within(self, outlook: Outlook) -> Outlook:
         """The outlook with this estimate, if it is about the same limits."""

@@ -50,10 +50,10 @@ class RequestItem(TurnAct):
 
 
 class DecisionRequest(RequestItem):
-    """Which arm now? The same ``id`` again gives the same ticket."""
+    """A decision: which arm to pull now. The same ``id`` again returns the same ticket."""
 
     path = "decisions"
-    summary = "Which arm to pull now"
+    summary = "Decide which arm to pull now"
     roles = ("decide",)
     answers = DecisionAnswer
     id: Annotated[str, TICKET] | None = None
@@ -79,17 +79,17 @@ class DecisionRequest(RequestItem):
 
 
 class ReportRequest(RequestItem):
-    """What came of a ticket."""
+    """The outcome of a ticket."""
 
     path = "reports"
-    summary = "What came of a ticket"
+    summary = "Report the outcome of a ticket"
     roles = ("report",)
     state = "told"
     forms = (
         Form(
             "tell",
             "Report a ticket",
-            "A ticket that expired was charged in full. What is told now corrects that, once.",
+            "A ticket that expired was charged in full. This report corrects the charge, once.",
             "Report",
             "The report was taken.",
             roles=("report",),
@@ -107,10 +107,10 @@ class ReportRequest(RequestItem):
 
 
 class Void(RequestItem):
-    """Nothing was done for this ticket."""
+    """A ticket whose arm was not pulled."""
 
     path = "voids"
-    summary = "Nothing was done for a ticket"
+    summary = "Void a ticket whose arm was not pulled"
     roles = ("decide", "report")
     state = "voided"
     id: Annotated[str, TICKET]
@@ -120,17 +120,18 @@ class Void(RequestItem):
 
 
 class Amendment(RequestItem):
-    """Other money for a ticket that was told."""
+    """Another cost or other penalties for a ticket that was reported."""
 
     path = "amendments"
-    summary = "Other money for a ticket that was told"
+    summary = "Another cost or other penalties for a ticket that was reported"
     roles = ("report",)
     state = "told"
     forms = (
         Form(
             "amend",
             "Amend a ticket",
-            "Other money for a ticket that was told, from a bill. What was learned from it stays.",
+            "Corrects the cost or the penalties of a reported ticket, as from a bill. The budget"
+            " changes; what the policy learned from the report does not.",
             "Amend",
             "The ticket was amended.",
             some_of=("cost", "penalty"),

@@ -156,7 +156,7 @@ def _add_campaign(page: MetricsPage, name: str, found: Mapping[str, Any]) -> Non
     add("in_flight", "tickets in flight", found["in_flight"])
     age = 0.0 if found["oldest"] is None else max(0.0, time.time() - found["oldest"] / 1e6)
     add("oldest_in_flight_seconds", "age of the oldest ticket in flight", age)
-    add("quarantined", "refused reports that wait for someone", found["quarantined"])
+    add("quarantined", "reports in quarantine", found["quarantined"])
     for key in ("paused", "closed", "exhausted"):
         add(key, f"1 if the campaign is {key}", found[key])
     add("events_total", "events in the log", found["events"])

@@ -30,15 +30,15 @@ REFUSALS = {
     402: "exhausted: the budget is spent",
     403: "forbidden: the key may not do this",
     404: "not_found: no such campaign, ticket, arm or report",
-    405: "method: the path has others",
+    405: "method: the path does not take this method",
     409: "paused, closed or conflict",
     413: "too_large: the body, or the batch",
     415: "malformed: the body must be application/json",
-    422: "invalid: a value that cannot be used; a refused report has its number in the quarantine",
-    429: "fully_reserved, not_released or rate_limited: come back after Retry-After seconds",
+    422: "invalid: a value that is not allowed; a refused report has its number in the quarantine",
+    429: "fully_reserved, not_released or rate_limited: retry after Retry-After seconds",
     431: "too_large: the headers",
     500: "halted: the log cannot be followed; internal: an error of the service",
-    503: "overloaded or store: come back after Retry-After seconds",
+    503: "overloaded or store: retry after Retry-After seconds",
 }
 COMMON = (400, 401, 403, 404, 405, 413, 415, 422, 429, 431, 500, 503)
 

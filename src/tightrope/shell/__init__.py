@@ -1,4 +1,4 @@
-"""Helpers of ``tightrope.cli``: commands' names and completion, what they print, live campaigns.
+"""Helpers of ``tightrope.cli``: commands and their help, completion, output, live campaigns.
 
 Only ``cli`` imports this package.
 """

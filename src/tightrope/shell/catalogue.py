@@ -1,4 +1,4 @@
-"""``tightrope problems | policies | completion``: what there is, by name."""
+"""``tightrope problems | policies | completion``: names, and what they stand for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from tightrope.shell.output import aligned, answer
 
 
 def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
-    """List the ready problems, or show one as TOML.
+    """List the ready problems, or print one as TOML.
 
-    name NAME: show this one as TOML
+    tightrope problems
+    tightrope problems paper > mine.toml
+
+    name NAME: problem to print as TOML
     """
     from tightrope.problem import table_of
 
@@ -27,7 +30,10 @@ def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
 def policies(name: PolicyName | None = None, *, json: Json = False) -> int:
     """List the policies with their parameters and defaults, or explain one.
 
-    name NAME: explain this one's parameters
+    tightrope policies
+    tightrope policies resolve
+
+    name NAME: policy whose parameters to explain
     """
     from tightrope.policies import POLICIES
     from tightrope.policies.naming import policy_class
@@ -41,9 +47,11 @@ def policies(name: PolicyName | None = None, *, json: Json = False) -> int:
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], *, json: Json = False) -> int:
-    """Print the lines for a shell's start-up file that complete commands, problems and policies.
+    """Print the script that completes commands, problems and policies in your shell.
 
-    shell SHELL: bash, zsh, fish
+    tightrope completion bash >> ~/.bashrc
+
+    shell SHELL: bash, zsh or fish
     """
     try:
         from argcomplete.shell_integration import shellcode

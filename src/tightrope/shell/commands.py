@@ -2,9 +2,9 @@
 
 A command is a function. Its positional parameters are words of the line, its keyword-only ones are
 options, each with its type and default; a parameter that is a dataclass stands for its fields. The
-docstring is the help. Its last paragraph has a line ``name METAVAR: help`` per parameter. What is
-the same in several commands is a type (``options``). argparse reads the words, argcomplete
-completes them.
+docstring is the help: a paragraph that begins with ``tightrope`` holds examples, the last one a
+line ``name METAVAR: help`` per parameter. Parameters that several commands share are types
+(``options``). argparse reads the words, argcomplete completes them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import inspect
 import os
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
@@ -34,12 +35,13 @@ from tightrope.errors import InputError, nearest
 from tightrope.version import __version__
 
 TOLD = re.compile(r"(\w+)(?: (\S+))?:(?: (.*))?")  # name METAVAR: help
+EXAMPLE = "tightrope "  # a paragraph that begins with it holds examples
 Command = Callable[..., int]
 
 
 @dataclass(frozen=True)
 class Argument:
-    """What the type of a parameter says besides its values, as ``Annotated[int, Argument("N")]``.
+    """What a parameter's type declares besides its values, as ``Annotated[int, Argument("N")]``.
 
     ``read`` makes a value of a word. ``completer`` is argcomplete's. ``many``: several words may
     follow the option. ``distinct``: no value comes twice. ``short`` is another name of the option,
@@ -58,15 +60,21 @@ class Argument:
 
 
 class Group:
-    """Commands, and groups of them, by name; ``text`` is the help, whose first line sums it up.
+    """Commands, and groups of them, by name and in titled sections; ``text`` is the help.
 
     A command's name is its function's: ``add_arm`` is add-arm, and ``list_`` is list.
     """
 
-    def __init__(self, name: str, text: str, *commands: Command | Group) -> None:
+    def __init__(
+        self, name: str, text: str, sections: Mapping[str, Sequence[Command | Group]]
+    ) -> None:
         self.__name__, self.__doc__ = name, text
-        names = [one.__name__.strip("_").replace("_", "-") for one in commands]
-        self.commands = dict(zip(names, commands, strict=True))
+        self.sections = {title: dict(map(_named, some)) for title, some in sections.items()}
+        self.commands = {name: one for some in self.sections.values() for name, one in some.items()}
+
+
+def _named(command: Command | Group) -> tuple[str, Command | Group]:
+    return command.__name__.strip("_").replace("_", "-"), command
 
 
 def called(words: Sequence[str], group: Group) -> partial[int]:
@@ -120,7 +128,7 @@ class Parameter(NamedTuple):
 
     @classmethod
     def of(cls, declared: inspect.Parameter, kind: Any, told: Mapping[str, Any]) -> Parameter:
-        """The parameter of this type; ``told``: what the docstring says of it."""
+        """The parameter of this type; ``told``: its metavar and help in the docstring."""
         about = Argument()
         while get_origin(kind) in (Annotated, Union, UnionType):
             about = get_args(kind)[1] if get_origin(kind) is Annotated else about
@@ -130,12 +138,19 @@ class Parameter(NamedTuple):
         required = declared.default is declared.empty
         default = None if required else [] if declared.default == () else declared.default
         option = declared.kind is declared.KEYWORD_ONLY
+        if about.help and told.get("help", "").startswith("default "):
+            told = {**told, "help": f"{about.help}; {told['help']}"}
         return cls(declared.name, replace(about, **told), kind, listed, option, required, default)
 
     @property
     def shown(self) -> str:
         """What errors call it."""
-        return f"--{self.name.replace('_', '-')}" if self.option else str(self.about.metavar)
+        return f"--{self.name.replace('_', '-')}" if self.option else self.metavar
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value."""
+        return self.about.metavar or METAVARS.get(self.kind, self.name.upper())
 
     @property
     def help(self) -> str:
@@ -155,8 +170,8 @@ class Parameter(NamedTuple):
             return {"action": "store_true"}
         choices = get_args(self.kind) if get_origin(self.kind) is Literal else None
         read = partial(_chosen, choices) if choices else self.about.read or READERS[self.kind]
-        metavar = self.about.metavar or METAVARS.get(self.kind, self.name.upper())
-        given = {"type": read, "choices": choices, "default": self.default, "metavar": metavar}
+        given = {"type": read, "choices": choices, "default": self.default}
+        given |= {"metavar": self.metavar}
         if self.about.many:
             given |= {"action": "extend", "nargs": "+"}
         elif self.option and self.listed:
@@ -187,7 +202,7 @@ class Parameter(NamedTuple):
 
 def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     """The parameters of a command, in order."""
-    hints, (_, told) = get_type_hints(function, include_extras=True), _described(function)
+    hints, told = get_type_hints(function, include_extras=True), described(function).parameters
     for name, declared in inspect.signature(function).parameters.items():
         if is_dataclass(hints[name]):
             yield from parameters(hints[name])
@@ -195,17 +210,31 @@ def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
             yield Parameter.of(declared, hints[name], told.get(name, {}))
 
 
-def _described(command: Callable[..., Any] | Group) -> tuple[str, dict[str, dict[str, str]]]:
-    """The text of a docstring, and what its last paragraph says of parameters."""
-    whole = inspect.cleandoc(command.__doc__ or "")
-    text, _, last = whole.rpartition("\n\n")
-    lines = [TOLD.fullmatch(line) for line in re.sub(r"\n +", " ", last).splitlines()]
-    if not text or not all(lines):
-        return whole, {}
+class Description(NamedTuple):
+    """What a docstring says: paragraphs, examples, and the help of parameters."""
+
+    text: str
+    examples: str
+    parameters: Mapping[str, Mapping[str, str]]
+
+    @property
+    def summary(self) -> str:
+        """The first line."""
+        return self.text.partition("\n")[0]
+
+
+def described(command: Callable[..., Any] | Group) -> Description:
+    """What the docstring of a command says."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    lines = [TOLD.fullmatch(x) for x in re.sub(r"\n +", " ", paragraphs[-1]).splitlines()]
     told = {}
-    for name, metavar, help in (line.groups() for line in lines if line):
-        told[name] = {"help": help or ""} | ({"metavar": metavar} if metavar else {})
-    return text, told
+    if len(paragraphs) > 1 and all(lines):
+        del paragraphs[-1]
+        for name, metavar, help in (line.groups() for line in lines if line):
+            told[name] = {"help": help or ""} | ({"metavar": metavar} if metavar else {})
+    examples = [one for one in paragraphs if one.startswith(EXAMPLE)]
+    text = [one for one in paragraphs if one not in examples]
+    return Description("\n\n".join(text), "\n".join(examples), told)
 
 
 def _number(text: str) -> float:
@@ -236,22 +265,42 @@ METAVARS: Mapping[Any, str] = {float: "X", int: "N"}
 # Reading a line.
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Fills paragraphs, leaves examples as they are, and breaks no name at a hyphen."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(EXAMPLES):
+            return text
+        return "\n\n".join("\n".join(self._split_lines(x, width)) for x in text.split("\n\n"))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
+EXAMPLES = "examples:\n"
+
+
 class Parser(argparse.ArgumentParser):
     """Reads the words of one command, or shows the commands of a group; errors are one line."""
 
     def __init__(self, path: Sequence[str], command: Command | Group) -> None:
         self.options: dict[str, argparse.Action] = {}
         self.command = " ".join(path)
-        text = _described(command)[0]
-        shape = argparse.RawDescriptionHelpFormatter if "\n" in text else argparse.HelpFormatter
-        super().__init__(" ".join(["tightrope", *path]), description=text, formatter_class=shape)
+        about = described(command)
+        super().__init__(
+            " ".join(["tightrope", *path]),
+            description=about.text,
+            epilog=EXAMPLES + textwrap.indent(about.examples, "  ") if about.examples else None,
+            formatter_class=HelpFormatter,
+        )
         if not path:
             self.add_argument("--version", action="version", version=f"tightrope {__version__}")
         if isinstance(command, Group):
             self.usage = f"%(prog)s [-h]{'' if path else ' [--version]'} COMMAND ..."
-            listed = self.add_argument_group("commands")
-            for name, one in command.commands.items():
-                listed.add_argument(name, nargs="?", help=_summary(one))
+            for title, commands in command.sections.items():
+                listed = self.add_argument_group(title)
+                for name, one in commands.items():
+                    listed.add_argument(name, nargs="?", help=described(one).summary)
         else:
             for parameter in parameters(command):
                 parameter.add(self)
@@ -316,10 +365,6 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _summary(command: Command | Group) -> str:
-    return _described(command)[0].partition("\n")[0]
-
-
 def complete(group: Group) -> None:
     """Answer a shell's completion request and exit; do nothing if there is none."""
     if "_ARGCOMPLETE" in os.environ:
@@ -333,7 +378,7 @@ def complete(group: Group) -> None:
 def _add_commands(parser: argparse.ArgumentParser, group: Group) -> None:
     inner = parser.add_subparsers()
     for name, one in group.commands.items():
-        parser = inner.add_parser(name, help=_summary(one))
+        parser = inner.add_parser(name, help=described(one).summary)
         if isinstance(one, Group):
             _add_commands(parser, one)
         else:

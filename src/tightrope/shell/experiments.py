@@ -1,11 +1,11 @@
-"""``tightrope reproduce | tune | arena``: many simulations, with a page about them."""
+"""``tightrope reproduce | tune | arena``: experiments of many simulations."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tightrope
@@ -28,7 +28,11 @@ from tightrope.shell.options import (
 from tightrope.shell.output import aligned, answer, print_lines, print_rows, say, warn
 
 if TYPE_CHECKING:
+    from tightrope.arena.contest import Arena
     from tightrope.paper import Reproduction
+
+FEW_PROBLEMS = 6  # up to this many, an arena's verdicts are printed
+MOST_ROWS = 12  # of an experiment of the paper
 
 
 def _experiments(**_: Any) -> list[str]:
@@ -45,7 +49,13 @@ def reproduce(
 ) -> int:
     """Run the paper's experiments and write figures, tables and one page about them.
 
-    experiment: fig1 to fig5 or erratum
+    The folder gets each figure as PNG, SVG and PDF, its numbers as CSV, claims.csv with a verdict
+    on every claim of the paper, and index.html. After an interruption the same command continues.
+
+    tightrope reproduce fig1
+    tightrope reproduce all --runs 1000 --out paper
+
+    experiment: all, fig1, fig2, fig3, fig4, fig5 or erratum
     """
     from tightrope.paper import reproduce as run
 
@@ -71,12 +81,17 @@ def tune(
     out: str = "frontier",
     fresh: Fresh = False,
 ) -> int:
-    """Find a policy's parameters for a problem and a budget, and draw reward against violation.
+    """Find good parameters of a policy, and draw its reward against its violation.
 
-    policy: its other parameters stay as given
-    grid: the values or the range of a parameter to tune; default v0 and delta0
-    max_violation D: in penalty per unit of budget above the limit
-    out NAME: write figures NAME.png and NAME.svg
+    tightrope tune paper --budget 1000
+    tightrope tune paper --budget 1000 --policy resolve --grid risk=0.001:0.1
+
+    policy: default lyon; parameters that are not tuned keep their values
+    grid: values or range of a parameter to tune; default v0 and delta0
+    max_violation D: largest violation to accept, in penalty per unit of budget above the limit
+    runs: runs of each setting
+    seed: seed of the random numbers
+    out NAME: write the figures NAME.png and NAME.svg
     """
     from tightrope.engine.checkpoint import Checkpoint
     from tightrope.files import require_writable
@@ -101,7 +116,7 @@ def tune(
     with after_the_work():
         files = save(draw(found.panels(), columns=2), out)
     if not found.feasible:
-        say(f"no setting keeps the violation at or below {max_violation:g}; this one is nearest")
+        say(f"no setting has a violation of at most {max_violation:g}; this one is nearest")
     with Checkpoint(f"{out}.parts", fresh=True):  # delete what is left there
         pass
     say(f"wrote {', '.join(str(path) for path in files)}")
@@ -122,7 +137,11 @@ def _grid(given: Sequence[str]) -> dict[str, str]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FewRuns(Effort):
-    """How much an arena simulates by default, of each policy on each problem."""
+    """How much an arena simulates.
+
+    runs: runs of each policy on each problem at each budget
+    seed: seed of the random numbers
+    """
 
     runs: int = 75
 
@@ -139,11 +158,18 @@ def arena(
     out: Folder = "out",
     fresh: Fresh = False,
 ) -> int:
-    """Rank policies against each other on many problems, and write a page about it.
+    """Rank policies on many problems, and write a page about it.
 
-    problem: a ready problem's name or a TOML file; default all of them
-    policy: default all that take part
-    budget B: in units of the largest cost of one pull; default 100, 10^3, 10^4
+    A policy that is not shown to keep the limit never ranks above one that is. The folder gets
+    arena.html with every number, arena.csv, and one chart as arena.png and arena.svg. After an
+    interruption the same command continues.
+
+    tightrope arena
+    tightrope arena --problem mine.toml --policy resolve --policy lyon --budget 1000
+
+    problem: default all of the arena's
+    policy: default all of the arena's
+    budget B: budget in largest costs of one pull; default 100, 1000 and 10000
     """
     if processes is not None:
         warn("--processes means --threads now, and goes with version 0.4")
@@ -157,20 +183,46 @@ def arena(
             fresh=fresh,
             threads=processes if threads is None else threads,
         )
-    title = f"at a budget of {found.budget:,g} times the largest cost of one pull:"
-    answer(json, found.summary(), [title, *aligned(found.verdicts.items())])
+    answer(json, found.summary(), lambda: _print_arena(found))
     say(f"wrote {', '.join(str(path) for path in found.files)}")
     return 0
 
 
+def _print_arena(found: Arena) -> None:
+    """Print the first policies of the standings and, of a few problems, the verdicts."""
+    from tightrope.arena.charts import BEST
+    from tightrope.arena.report import standings_table
+    from tightrope.report.model import Table, names, print_table, texts
+
+    table = standings_table(found.rows, found.budget)
+    notes = [f"all policies, problems and numbers: {found.files[-1]}"]
+    spare = [column.heading for column in table.columns][:2:-1]
+    print_table(replace(table.first(BEST), notes=notes), spare=spare)
+    if len(found.verdicts) <= FEW_PROBLEMS:
+        columns = [
+            names("problem", list(found.verdicts)),
+            texts("verdict", list(found.verdicts.values())),
+        ]
+        print_table(Table(columns))
+
+
 def _print_report(report: Reproduction) -> None:
-    """Print one experiment's rows, or a line per experiment; then the claims."""
+    """Print one experiment at its largest budgets, or a line per experiment; then the claims."""
     from tightrope.report.verdicts import print_verdicts
 
+    files = {path.name: path for path in report.files}
     if len(report.findings) == 1:
-        tightrope.print_rows(report.findings[0].evidence.rows)
+        (rows,) = (one.evidence.rows for one in report.findings)
+        by_budget = sorted(rows, key=lambda row: row.budget)
+        last = {(row.problem, row.policy): row for row in by_budget}
+        shown = list(last.values())[:MOST_ROWS]
+        tightrope.print_rows(shown)
+        table = files[f"{report.findings[0].experiment.name}.csv"]
+        print_lines(
+            [f"{len(shown)} of {len(rows)} rows, at the largest budgets; all rows: {table}"]
+        )
     else:
         titles = [(one.experiment.name, one.experiment.title) for one in report.findings]
         print_lines(aligned(titles))
     if report.claims:
-        print_verdicts(report.claims)
+        print_verdicts(report.claims, files["claims.csv"])

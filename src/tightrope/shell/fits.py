@@ -1,4 +1,4 @@
-"""``tightrope fit``: a problem from a log, as TOML with its rows beside it."""
+"""``tightrope fit``: make a problem from a log, as TOML with its rows beside it."""
 
 from __future__ import annotations
 
@@ -44,23 +44,26 @@ def fit(
 ) -> int:
     """Make a problem from a log: a CSV or Parquet file, or a campaign's export.
 
+    tightrope fit log.csv --arm model --cost usd --reward score --limit bad=5%/pull -o router.toml
+    tightrope fit export.jsonl --format campaign -o router.toml --profile log.html
+
     log: a .csv, .parquet or exported .jsonl file
-    arm COLUMN: the arm that was pulled
-    cost COLUMN|X: or a number for all rows: a request costs 1
-    reward COLUMN|X: or a number for all rows
-    penalty COLUMN: default the names of the limits
-    propensity COLUMN: how likely the logged choice was, in (0, 1]
-    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull; or a share of
-        the arms: "few=at most 30% for opus", "new=at least 20% of the budget for Ada, Bo"
-    scale NAME=X: the largest possible cost, reward or penalty; default the largest seen,
+    arm COLUMN: column with the arm that was pulled
+    cost COLUMN|X: column with the cost, or one number for all rows
+    reward COLUMN|X: column with the reward, or one number for all rows
+    penalty COLUMN: column with a penalty; default the names of the limits
+    propensity COLUMN: column with the probability of the logged choice, in (0, 1]
+    limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
+        the share of arms: "few=at most 30% for opus", "new=at least 20% of the budget for Ada, Bo"
+    scale NAME=X: largest possible cost, reward or penalty; default the largest in the log,
         rounded up
     drop_missing: leave out rows with a missing value
     min_rows: leave out arms with fewer rows
-    without ARM: leave out
-    format: csv, parquet or campaign; default as the name ends
-    archive FILE: a campaign's archived events, from before the export
-    name TEXT: the problem's name
-    out FILE.toml: write the problem, and its rows beside it
+    without ARM: leave out this arm
+    format: csv, parquet or campaign; default by the end of the file's name
+    archive FILE: archived events of the campaign, from before the export
+    name TEXT: name of the problem
+    out FILE.toml: write the problem here, and its rows beside it
     profile FILE.html: write a page about the log
     """
     from tightrope.data.fitting import fit as made
@@ -108,7 +111,7 @@ def fit(
 
 
 def _require_other_files(log: str, out: str | None, profile: str | None) -> None:
-    """Raise unless what is written are files of their own, and not the log."""
+    """Raise unless the written files differ from one another and from the log."""
     if out and not out.endswith(".toml"):
         raise InputError(f"--out {out}: must end in .toml")
     written = {"--out": out, "--profile": profile}

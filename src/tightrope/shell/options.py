@@ -1,4 +1,4 @@
-"""What several commands take: the types of their parameters, with help and completion."""
+"""Parameters that several commands share: their types, with help and completion."""
 
 from __future__ import annotations
 
@@ -47,20 +47,21 @@ def _campaigns(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         return []
 
 
-Json = Annotated[bool, Argument(help="print JSON, nothing else")]
-Quiet = Annotated[bool, Argument(help="no progress on standard error")]
+Json = Annotated[bool, Argument(help="print JSON and nothing else on standard output")]
+Quiet = Annotated[bool, Argument(help="print no progress on standard error")]
 Fresh = Annotated[
     bool, Argument(help="start again instead of continuing interrupted work", opposite="--resume")
 ]
-Threads = Annotated[int | None, Argument(help="default all processors")]
+Threads = Annotated[int | None, Argument(help="threads to use; default all processors")]
 Backend = Annotated[
     str, Argument(help="auto, cpu, gpu, python, ray or ray:gpu", completer=_backends)
 ]
-Folder = Annotated[str, Argument("FOLDER")]
+Folder = Annotated[str, Argument("FOLDER", "folder to write to")]
+Unit = Annotated[str, Argument("TEXT", "unit of costs, such as $ or EUR; it is only shown")]
 StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
 TrustPolicy = Annotated[
     Sequence[str],
-    Argument("FILE.py:CLASS", "run this policy where the store names it; see docs/security.md"),
+    Argument("FILE.py:CLASS", "run this policy's code where the store names it"),
 ]
 CampaignName = Annotated[str, Argument("NAME", "the campaign's name", _campaigns)]
 
@@ -68,18 +69,22 @@ PROBLEM = Argument("PROBLEM", "a ready problem's name or a TOML file", _problems
 ProblemName = Annotated[str, PROBLEM]
 ProblemNames = Annotated[Sequence[str], PROBLEM]
 POLICY = Argument(
-    "NAME[:PARAMETER=VALUE,...]|FILE.py:CLASS|MODULE:CLASS", completer=_policies, distinct=True
+    "POLICY", "NAME[:PARAMETER=VALUE,...], FILE.py:CLASS or MODULE:CLASS", _policies, distinct=True
 )
 PolicyName = Annotated[str, POLICY]
 PolicyNames = Annotated[Sequence[str], POLICY]
-BUDGET = Argument("B", "in the problem's cost units")
+BUDGET = Argument("B", "budget of a run, in the problem's unit of cost")
 Budget = Annotated[float, BUDGET]
 Budgets = Annotated[Sequence[float], BUDGET]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Effort:
-    """How much is simulated, and on what."""
+    """How much is simulated, and on what.
+
+    runs: runs of each policy at each budget
+    seed: seed of the random numbers
+    """
 
     runs: int = 1000
     seed: int = 0

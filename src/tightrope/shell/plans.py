@@ -1,4 +1,4 @@
-"""``tightrope plan``: what a budget earns, at what risk, and what more of it is worth."""
+"""``tightrope plan``: the reward and the risk of a budget, and the worth of more of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.files import after_the_work
 from tightrope.shell.named import limits_of
-from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName
+from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName, Unit
 from tightrope.shell.output import answer, say
 
 
@@ -26,20 +26,26 @@ def plan(
     promise: float | None = None,
     limit_name: str | None = None,
     effort: Effort,
+    unit: Unit = "",
     draws: int = 50,
     out: str | None = None,
 ) -> int:
-    """Say what a budget earns, how often limits are broken, and what more is worth.
+    """Estimate what a budget earns, the risk of breaking a limit, and the worth of more budget.
 
-    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was;
-        a share: "few=at most 30% for opus"
-    policy POLICY: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
-    earn REWARD: find the smallest budget that earns it
-    chance P: with this chance
-    promise RISK: find the tightest limit that is broken with at most this chance
-    limit_name NAME: which limit, if there are several
-    draws: of the bootstrap over a log's rows; 0 takes the log as the truth
-    out FOLDER: write a page with fan charts, and its numbers, here
+    Policies that break a limit come last, in red.
+
+    tightrope plan router.toml --budget 50 --unit $
+    tightrope plan router.toml --budget 50 --limit bad=4%/pull --promise 0.01 --out plan
+
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: replace a limit; X alone keeps what the limit is
+        per; a share of arms reads "few=at most 30% for opus"
+    policy: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
+    earn REWARD: find the smallest budget that earns this reward
+    chance P: with this probability
+    promise RISK: find the tightest limit that is broken with at most this probability
+    limit_name NAME: limit of --promise, if there are several
+    draws: draws of the bootstrap over a log's rows; 0 takes the log as the truth
+    out FOLDER: write a page with fan charts and its numbers to this folder
     """
     from tightrope.problem.meaning import require_binding
     from tightrope.report.plan import print_plan, require_report
@@ -63,6 +69,7 @@ def plan(
             chance=chance,
             promise=promise,
             limit_name=limit_name,
+            unit=unit,
             fan=json or out is not None,
         )
     answer(json, found.summary(), lambda: print_plan(found))

@@ -14,6 +14,7 @@ from typing import Any
 
 from tightrope.errors import PolicyError
 from tightrope.policies import POLICIES, Policy
+from tightrope.report.rows import known_words
 from tightrope.theory.citations import cited
 
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
@@ -51,7 +52,7 @@ def list_lines(policies: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, facts in policies.items():
         yield f"{name}: {facts['summary']}"
         if facts["knows"]:
-            yield f"    knows the {facts['knows']}"
+            yield f"    knows the {known_words(facts['knows'])}"
         for parameter, default in facts["parameters"].items():
             yield f"    {parameter} = {'none' if default is None else default}"
 
@@ -62,7 +63,7 @@ def lines(kind: type[Policy]) -> Iterator[str]:
     yield f"{facts['name']}: {facts['summary']}"
     yield f"    {facts['meaning']}"
     if facts["knows"]:
-        yield f"    knows the {facts['knows']}"
+        yield f"    knows the {known_words(facts['knows'])}"
     if not facts["parameters"]:
         yield "    no parameters"
     for name, one in facts["parameters"].items():
@@ -109,7 +110,7 @@ def _sentences(kind: type[Policy]) -> list[str]:
 
 
 def _knows(kind: type[Policy]) -> str:
-    """What the policy is told about the arms; "" if it needs parameters."""
+    """What the policy knows of the arms; "" if it needs parameters."""
     try:
         return kind().knows
     except (TypeError, PolicyError):

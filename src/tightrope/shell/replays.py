@@ -1,4 +1,4 @@
-"""``tightrope replay``: policies over recorded rows, and what mixtures of the arms would earn."""
+"""``tightrope replay``: run policies over recorded rows, and estimate mixtures of arms."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.output import answer, say
 
-Column = Annotated[str | float, Argument("COLUMN|NUMBER", "of a pull", read=number_or_column)]
+Column = Annotated[str | float, Argument("COLUMN|NUMBER", read=number_or_column)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Recorded:
-    """What the columns of a file are.
+    """The columns of a file.
 
-    arm COLUMN: which arm was pulled
-    cost: of a pull; a number is for all
-    penalty COLUMN:
-    propensity COLUMN: how likely the logged choice was, in (0, 1]
-    uniform: every arm was equally likely
-    drop_missing: leave out lines with a missing value
-    without ARM: leave out the rows of an arm
-    row COLUMN: LOG is a table: a line for every row and arm; names rows
+    arm COLUMN: column with the arm that was pulled
+    cost: column with the cost, or one number for all rows
+    reward: column with the reward, or one number for all rows
+    penalty COLUMN: column with a penalty
+    propensity COLUMN: column with the probability of the logged choice, in (0, 1]
+    uniform: every arm was equally likely in the log
+    drop_missing: leave out rows with a missing value
+    without ARM: leave out the rows of this arm
+    row COLUMN: LOG has one line per row and arm, so every arm's outcome is known; this column
+        names the row
     """
 
     arm: str
@@ -46,7 +48,7 @@ class Recorded:
     def require_one_way(self) -> None:
         """Raise if options contradict each other on what the log is."""
         if self.uniform and self.propensity is not None:
-            raise InputError("--uniform: must not come with --propensity, which says how likely")
+            raise InputError("--uniform: must not come with --propensity")
         if self.row is not None and (self.uniform or self.propensity is not None):
             raise InputError("--row: a table has every arm's outcome; must have no propensities")
         if self.row is not None and (self.drop_missing or self.without):
@@ -85,24 +87,25 @@ def replay(
     least: float = 50.0,
     seed: int = 0,
 ) -> int:
-    r"""Let policies decide over the rows of a log, or estimate mixtures of its arms.
-    LOG is a CSV or Parquet file with a line per pull. With --row it is a table:
-    a line for every row and arm, so that every arm's outcome is known.
+    r"""Run policies over the rows of a log, or estimate mixtures of its arms.
 
-      tightrope replay log.csv --arm model --cost usd --reward score \
-          --penalty bad --limit bad=0.05/pull --propensity chance \
-          --policy resolve --policy lyon --budget 50 \
-          --mixture haiku=0.3,sonnet=0.7
+    Policies that break a limit come last, in red.
 
-    log: a CSV or Parquet file
-    limit NAME=X[%][/pull|/cost|/reward|/total]: on a penalty, such as bad=5%/pull; or a share of
-        the arms: "few=at most 30% for opus"
-    budget B: of the policies, in units of cost
+    tightrope replay log.csv --arm model --cost usd --reward score \
+        --penalty bad --limit bad=5%/pull --propensity chance \
+        --policy resolve --policy lyon --budget 50 \
+        --mixture haiku=0.3,sonnet=0.7
+
+    log: a CSV or Parquet file with a line per pull
+    limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
+        the share of arms: "few=at most 30% for opus"
+    budget B: budget of the policies, in units of cost
     mixture ARM=SHARE,...: shares of the pulls, which sum to 1
-    orders: shuffles of the rows; 0 takes them as they are
-    with_replacement: draw rows, as a simulation does
-    method NAME: rejection (default) or queues
-    least N: the smallest effective sample size of a mixture
+    orders: random orders of the rows; 0 takes the rows in their order
+    with_replacement: draw rows with replacement, as a simulation does
+    method NAME: rejection or queues; default rejection
+    least N: smallest effective sample size of a mixture
+    seed: seed of the random orders
     """
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.report.replay import describe_replay, print_replay

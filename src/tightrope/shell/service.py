@@ -1,4 +1,4 @@
-"""``tightrope serve | keys | demo``: campaigns behind HTTP, who may use them, a simulated one."""
+"""``tightrope serve | keys | demo``: campaigns behind HTTP, their keys, and a simulated one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tightrope.errors import InputError, nearest
 from tightrope.files import MOST_TEXT, require_file
 from tightrope.shell.campaigns.access import trust
 from tightrope.shell.commands import Argument, Group
-from tightrope.shell.options import Json, StoreName, TrustPolicy
+from tightrope.shell.options import Json, StoreName, TrustPolicy, Unit
 from tightrope.shell.output import answer, say
 
 if TYPE_CHECKING:
@@ -30,28 +30,33 @@ def serve(
     body_bytes: int = 1 << 20,
     waiting: int = 10_000,
     grace: float = 0.0,
-    unit: str = "",
+    unit: Unit = "",
     access_log: bool = False,
     trust_policy: TrustPolicy = (),
     rate: float | None = None,
     burst: float | None = None,
 ) -> int:
-    """Serve a store's campaigns over HTTP, with a page that shows them.
+    """Serve a store's campaigns over HTTP, with a dashboard.
 
-    host ADDRESS:
-    port: default 8321; 0 takes a free one
-    keys FILE: of tightrope keys; needed beyond loopback
-    certificate FILE: PEM: answer with TLS
-    private_key FILE: PEM, if not in the certificate's
-    trusted_proxy ADDRESS[/BITS]: a proxy whose X-Forwarded-For and -Proto are believed
-    connections: at most
-    body_bytes: at most; default 1 MiB
-    waiting: requests of a campaign that may wait for their commit
-    grace SECONDS: after SIGTERM, in which /readyz says 503 and requests are taken
-    unit TEXT: of costs, on the pages: $, USD
-    access_log: write a line per request
-    rate: requests a second that each key may send; default any number
-    burst: requests that a key may send at once; default as many as in a second
+    The service runs until Ctrl-C or SIGTERM, then finishes the open requests and exits with
+    status 0. It logs JSON lines to standard error.
+
+    tightrope serve router.db --unit $
+    tightrope serve router.db --host 0.0.0.0 --keys keys.jsonl --certificate server.pem
+
+    host ADDRESS: address to listen on
+    port: port to listen on; 0 takes a free one; default 8321
+    keys FILE: keys file made by tightrope keys; required beyond loopback
+    certificate FILE: PEM file; the service then answers with TLS
+    private_key FILE: PEM file, if the certificate's file has no private key
+    trusted_proxy ADDRESS[/BITS]: proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted
+    connections: largest number of open connections
+    body_bytes: largest size of a request's body; default 1 MiB
+    waiting: largest number of requests of a campaign that wait for their commit
+    grace SECONDS: time after SIGTERM in which /readyz answers 503 and requests are still served
+    access_log: log a line per request
+    rate: requests per second of each key; default no limit
+    burst: requests that a key may send at once; default one second's worth
     """
     from tightrope.service import require_extra
 
@@ -93,11 +98,17 @@ def serve(
 
 
 def demo(*, port: int | None = None, no_browser: bool = False, speed: float = 1.0) -> int:
-    """Show the service and its page with a simulated campaign; Ctrl-C ends it.
+    """Show the dashboard with a simulated campaign, until Ctrl-C.
 
-    port: default 8321, or any that is free
-    no_browser: print the address only
-    speed: from 0.1 to 20
+    A router spends $50 on three language models; at most 5 % of its answers may be bad. When half
+    of the budget is spent, one model gets worse. Everything is in memory: the demo needs no
+    account, no network and no file.
+
+    tightrope demo --speed 5
+
+    port: default 8321, or a free one
+    no_browser: print the address and open no browser
+    speed: from 0.1 to 20; at 1 a campaign takes about five minutes
     """
     from tightrope.service import require_extra
 
@@ -112,8 +123,8 @@ def demo(*, port: int | None = None, no_browser: bool = False, speed: float = 1.
 # Keys.
 
 
-KeysFile = Annotated[str, Argument("FILE", "the keys, as serve --keys takes them")]
-KeyName = Annotated[str, Argument("NAME", "whose key it is: the log says who did it")]
+KeysFile = Annotated[str, Argument("FILE", "the keys file that serve --keys reads")]
+KeyName = Annotated[str, Argument("NAME", "owner of the key, whom the log names")]
 
 
 def add(
@@ -124,10 +135,12 @@ def add(
     role: Sequence[str],
     campaign: Sequence[str] | None = None,
 ) -> int:
-    """Add a key, and print it.
+    """Add a key and print it, once.
+
+    tightrope keys add keys.jsonl router --role decide --role report --campaign november
 
     role ROLE: admin, decide, report or read
-    campaign NAME: default every one
+    campaign NAME: campaign that the key may use; default all
     """
     from tightrope.service.keys import changed_keys, made_key
 
@@ -140,21 +153,26 @@ def add(
 
 
 def rotate(file: KeysFile, name: KeyName, *, json: Json = False) -> int:
-    """Add another key with the same name, roles and campaigns, and print it."""
+    """Add a second key with the same name, roles and campaigns, and print it.
+
+    tightrope keys rotate keys.jsonl router
+    """
     from tightrope.service.keys import changed_keys, made_key
 
     with changed_keys(file) as keys:
         newest = _named(keys, name)[-1]
         secret, key = made_key(newest.name, newest.roles, newest.campaigns)
         keys.append(key)
-    say(f"the old key stays valid until: tightrope keys remove {file} {key.name} --older")
+    say(f"the old key stays valid until you run: tightrope keys remove {file} {key.name} --older")
     return answer(json, {**_row(key), "key": secret}, [secret])
 
 
 def remove(file: KeysFile, name: KeyName, *, json: Json = False, older: bool = False) -> int:
-    """Remove a key, or all but the newest of a name.
+    """Remove a key.
 
-    older: all but the newest
+    tightrope keys remove keys.jsonl router --older
+
+    older: remove all keys of this name except the newest
     """
     from tightrope.service.keys import changed_keys
 
@@ -164,12 +182,15 @@ def remove(file: KeysFile, name: KeyName, *, json: Json = False, older: bool = F
         if not gone:
             raise InputError(f"key {name!r}: has no older one; leave out --older to remove it")
         keys[:] = [key for key in keys if key not in gone]
-    say(f"removed {len(gone)} of {before} keys; a running service follows within a second")
+    say(f"removed {len(gone)} of {before} keys; a running service notices within a second")
     return answer(json, [_row(key) for key in keys], [])
 
 
 def list_(file: KeysFile, *, json: Json = False) -> int:
-    """List the keys: names, roles, campaigns, when they were made."""
+    """List the keys with their roles, campaigns and dates.
+
+    tightrope keys list keys.jsonl
+    """
     from tightrope.service.keys import read_keys
 
     keys = read_keys(file)
@@ -180,16 +201,15 @@ KEYS = Group(
     "keys",
     """\
 Make, list, rotate and remove the keys of a service.
-A running service reads the file again when it changes. A key is printed once,
-to standard output; the file holds its SHA-256 alone.
 
-  tightrope keys add keys.jsonl ops --role admin
-  tightrope keys add keys.jsonl router --role decide --role report \\
-      --campaign november
-  tightrope keys rotate keys.jsonl router     # the old one stays valid, until
-  tightrope keys remove keys.jsonl router --older
+A running service reads the file again when it changes. A key is printed once, to standard output;
+the file holds only its SHA-256.
+
+tightrope keys add keys.jsonl ops --role admin
+tightrope keys rotate keys.jsonl ops             # the old key stays valid
+tightrope keys remove keys.jsonl ops --older     # until now
 """,
-    *(add, rotate, remove, list_),
+    {"commands": (add, rotate, remove, list_)},
 )
 
 

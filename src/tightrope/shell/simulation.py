@@ -1,4 +1,4 @@
-"""``tightrope simulate``: policies on problems, with the runs saved."""
+"""``tightrope simulate``: run policies on problems, and save the runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tightrope.shell.output import print_rows, say
 if TYPE_CHECKING:
     from tightrope.engine.checkpoint import Checkpoint
 
-POLICIES = ("lyoff", "lyon", "stationary")  # those that simulate takes by default
+POLICIES = ("lyoff", "lyon", "stationary")  # the defaults
 
 
 def simulate(
@@ -43,15 +43,21 @@ def simulate(
     checkpoint: str | None = None,
     fresh: Fresh = False,
 ) -> int:
-    """Run policies on problems and print a row per policy and budget.
+    """Simulate policies on problems and print a row per policy and budget.
 
-    problem: ready problems' names or TOML files
+    Policies that break a limit come last, in red. After an interruption the same command
+    continues with the finished runs, if it has --save or --checkpoint.
+
+    tightrope simulate paper --policy resolve --policy lyon --budget 1000
+    tightrope simulate mine.toml --budget 50 --budget 500 --runs 4000 --save runs.npz
+
     policy: default lyoff, lyon and stationary
-    delay N|LAW: decisions before an outcome is told, or a law such as '{ uniform = [0, 100] }'
-    lost SHARE: of outcomes, never told
-    address HOST:PORT: the Ray cluster to join; default RAY_ADDRESS
-    save FILE: also write the runs to a file, .npz, .csv or .parquet
-    checkpoint FOLDER: keep finished runs here during the work; default FILE.parts
+    delay N|DISTRIBUTION: report an outcome N decisions later, or after a random number of
+        decisions such as '{ uniform = [0, 100] }'
+    lost SHARE: share of the outcomes that are never reported
+    address HOST:PORT: Ray cluster to join; default RAY_ADDRESS
+    save FILE: also write the runs to this .npz, .csv or .parquet file
+    checkpoint FOLDER: keep finished runs here during the simulation; default FILE.parts
     """
     folder = _folder(problem, save, checkpoint, fresh)
     with _keeping(folder), _store(folder, fresh) as store:
@@ -82,7 +88,7 @@ def simulate(
 def _folder(
     problems: Sequence[str], save: str | None, checkpoint: str | None, fresh: bool
 ) -> str | None:
-    """Where finished runs are kept; raises if the options do not fit together."""
+    """Folder of the finished runs; raises if the options do not fit together."""
     from tightrope.files import require_writable
     from tightrope.results import require_results_name
 
@@ -109,7 +115,7 @@ def _saved(results: tightrope.Results, path: str, store: Checkpoint | None, kept
 
 @contextmanager
 def _keeping(folder: str | None) -> Iterator[None]:
-    """Say where finished runs are if Ctrl-C comes while they are written."""
+    """Name the folder of the finished runs if Ctrl-C comes while they are written."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -128,7 +134,7 @@ def _store(folder: str | None, fresh: bool) -> AbstractContextManager[Checkpoint
 
 
 def _delay(text: str) -> Any:
-    """A number of decisions, or a law of it."""
+    """A number of decisions, or its distribution."""
     from tightrope.problem.distributions import outcome_from_toml
     from tightrope.problem.toml import table_of
     from tightrope.problem.values import at

@@ -1,4 +1,4 @@
-"""``tightrope oracle | theory``: what is known of a problem without a simulation."""
+"""``tightrope oracle | theory``: results that need no simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def oracle(problem: ProblemName, *, json: Json = False, budget: float | None = None) -> int:
     """Print pi*, the best stationary policy, and the exact optimum over all policies.
 
-    budget B: print the exact optimum too
+    tightrope oracle paper --budget 1000
+
+    budget B: also print OPT(B), the exact optimum at this budget
     """
     from tightrope.optimum.pi_star import oracle_of_phases
 
@@ -77,7 +79,14 @@ def theory(
     delta0: float = 0.5,
     alpha: float = 2.0,
 ) -> int:
-    """Print the paper's bounds for a problem, and the budget from which each is nontrivial."""
+    """Print the paper's bounds for a problem, and the budget from which each is nontrivial.
+
+    tightrope theory paper --budget 10000
+
+    v0: parameter of the paper's policies
+    delta0: parameter of the paper's policies
+    alpha: parameter of LyOn
+    """
     from tightrope.optimum.pi_star import at_budget
     from tightrope.theory.bounds import bounds, learning_bounds
 

@@ -37,6 +37,7 @@ __all__ = ["HttpConnection"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FOREVER = float("inf")
+LINGER, MOST_DISCARDED = 2.0, 1 << 20  # seconds and bytes that may come after a refused request
 HIGH_WATER = 1 << 18  # bytes of answers that a client has not read, before more are made
 
 
@@ -50,6 +51,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._busy: HttpRequest | None = None  # the request that is answered
         self._paused = self._closed = self._ended = self._in_next = False
+        self._discarded = 0  # bytes that came after a refused request
         self._time = 0.0  # that is allowed for what is waited for: a request, or its first byte
         self.deadline = FOREVER
         self._writable: asyncio.Event | None = None
@@ -81,7 +83,8 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self.deadline = FOREVER
+        if not self._ended:
+            self.deadline = FOREVER
         if self._writable is not None:
             self._writable.set()
             self._writable = None
@@ -91,6 +94,9 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read what has come, unless a request is being answered."""
         if self._ended:
+            self._discarded += len(data)
+            if self._discarded > MOST_DISCARDED:
+                self._transport.abort()
             return
         self._reader.feed(data)
         if self._busy is None and self._writable is None:
@@ -150,11 +156,28 @@ class HttpConnection(asyncio.Protocol):
             self._next()
 
     def _refuse(self, error: RefusalError) -> None:
-        """Answer what cannot be read on with, and close."""
-        self._busy = HttpRequest(b"", b"", [], b"", False, "1.1")
-        self._answered(refusal_of(error))
+        """Answer a request that cannot be read further, and close."""
+        self._busy = None
+        if not self._closed:
+            self._transport.write(written(refusal_of(error), keep=False))
+            self._linger()
         if error.status >= 500:
             self._server.failed(b"", b"", error.status, error)
+
+    def _linger(self) -> None:
+        """Close this side, and discard input until the client closes its own or sends too much.
+
+        A socket that is closed with unread input sends a reset, which can destroy an answer that
+        the client has not read yet. A TLS connection cannot be closed on one side.
+        """
+        if self._server.ending or not self._transport.can_write_eof():
+            self._close()
+            return
+        self._ended, self.deadline = True, time.monotonic() + LINGER
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self._transport.write_eof()
 
     def _close(self) -> None:
         self._ended = True

@@ -67,6 +67,14 @@ class Access:
         found.require(roles, name)
         return found
 
+    def require_some(self, request: Request, roles: Sequence[str]) -> Grant:
+        """The grant, if it has one of the roles for some campaign; raises otherwise."""
+        found = self.grant(request)
+        if found is None:
+            raise RefusalError(401, "unauthorized", "this page needs a key")
+        found.require(roles, None, some=True)
+        return found
+
     def login(self, request: Request, secret: str, response: Response) -> None:
         """Begin a session with a key; raises if it is not valid, or its address has to wait."""
         address = self.proxies.address(request.scope)

@@ -17,11 +17,18 @@ from tightrope.formats import Money
 from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 from tightrope.service.items import ITEMS
+from tightrope.service.pages.answers import path_of
 from tightrope.service.pages.history import View
+from tightrope.service.pages.limit_words import limits_of
+from tightrope.service.pages.rate_words import RateWords
 from tightrope.service.values import BoundedText, Query, whole_of
 
-__all__ = ["FORMS", "FilledForm", "FormField", "act_of", "filled", "known_of"]
+__all__ = [
+    "FORMS", "FilledForm", "FormField", "act_of", "filled", "known_of", "turn_of", "typed_number",
+    "typed_text",
+]  # fmt: skip
 
+ENTRIES = ("penalty", "limit")  # of which a form has one for each limit
 LONGEST = 500  # characters of what is typed
 LONGEST_REPORT = 8000  # characters of a refused report in an address
 Values = Mapping[str, str]
@@ -37,7 +44,7 @@ class FormField:
     name: str
     label: str
     value: str = ""
-    kind: str = "text"  # number, select, hidden
+    kind: str = "text"  # number, select, lines, hidden
     hint: str = ""
     options: Sequence[str] = ()
     required: bool = False
@@ -45,9 +52,10 @@ class FormField:
 
 @dataclass(frozen=True)
 class FilledForm:
-    """An action before it is confirmed."""
+    """An action before it is confirmed; ``to``: where it is sent, ``back``: where Cancel leads."""
 
-    action: str
+    to: str
+    back: str
     title: str
     text: str
     button: str
@@ -66,7 +74,8 @@ def inputs_of(
 
 def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
     """What the address of a form may fill in beforehand."""
-    names = {kind.place(), "report", *(f"penalty-{i}" for i in range(len(view.task.limit_names)))}
+    limits = range(len(view.task.limit_names))
+    names = {kind.place(), "report", *(f"{what}-{i}" for i in limits for what in ENTRIES)}
     names |= {how.name or field.name for field, how in inputs_of(kind, form)}
     return {name: BoundedText(LONGEST_REPORT) for name in sorted(names - {""})}
 
@@ -74,9 +83,9 @@ def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
 # What is shown.
 
 
-def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: Money) -> FilledForm:
-    """A form with what was typed, or is known, before."""
-    place = kind.place()
+def filled(kind: type[TurnAct], form: Form, view: View, values: Values, unit: str) -> FilledForm:
+    """A form with what was typed, or is known, before; ``unit``: what costs are in."""
+    place, money = kind.place(), Money(view.status["budget"], unit)
     where = {"arm": _arm_field, "number": _number_field}
     fields = [where[place](view, values)] if place else []
     before = _reported(values)
@@ -90,8 +99,11 @@ def filled(kind: type[TurnAct], form: Form, view: View, values: Values, money: M
     told = {"name": view.name, "status": status, "place": values.get(place, "")}
     told["budget"] = money(status["budget"])
     told["used"] = money(status["spent"] + status["reserved"])
+    rates = [one.words.against(one.running) for one in limits_of(view, unit)]
+    told["rates"] = "; ".join(rates) or "no limits"
     title, text = form.title.format(**told), form.text.format(**told)
-    return FilledForm(form.action, title, text, form.button, form.tone, fields)
+    to, back = path_of(view.name, f"act/{form.action}"), path_of(view.name)
+    return FilledForm(to, back, title, text, form.button, form.tone, fields)
 
 
 def _fields(
@@ -102,8 +114,12 @@ def _fields(
     known: Mapping[str, Any],
     default: str,
 ) -> list[FormField]:
+    if how.when and not getattr(view.task, how.when):
+        return []
     if how.kind == "arm":
-        return [_arm_field(view, known)]
+        return [_arm_field(view, known, field, how, needed)]
+    if how.kind == "limits":
+        return _limit_fields(view, known, how)
     if how.kind == "penalties":
         return [
             FormField(place, name, known.get(place, _penalty(known, name)), "number")
@@ -114,9 +130,31 @@ def _fields(
     return [FormField(name, how.label or "", value, how.kind, how.hint, required=needed)]
 
 
-def _arm_field(view: View, values: Mapping[str, Any]) -> FormField:
+THE_ARM = FieldInput("", "Arm", kind="arm")
+
+
+def _arm_field(
+    view: View,
+    values: Mapping[str, Any],
+    name: str = "arm",
+    how: FieldInput = THE_ARM,
+    needed: bool = True,
+) -> FormField:
     left = [arm["arm"] for arm in view.status["arms"] if not arm["retired"]]
-    return FormField("arm", "Arm", values.get("arm", ""), "select", options=left)
+    options = left if needed else ["", *left]
+    return FormField(
+        name, how.label or "", values.get(name, ""), "select", how.hint, options=options
+    )
+
+
+def _limit_fields(view: View, known: Mapping[str, Any], how: FieldInput) -> list[FormField]:
+    """A field for each limit, with its number now."""
+    fields = []
+    for m, name in enumerate(view.task.limit_names):
+        words, place = RateWords(view.task, m), f"limit-{m}"
+        label = f"{name}, {words.bound} ({words.per or 'share of pulls'})"
+        fields.append(FormField(place, label, known.get(place, words.now), hint=how.hint))
+    return fields
 
 
 def _number_field(view: View, values: Values) -> FormField:
@@ -152,21 +190,26 @@ def _text_of(value: Any) -> str:
 # What was typed.
 
 
-def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> Callable[[Writer], Any]:
-    """What a form that was sent does in a turn; raises if it was filled in wrongly."""
+def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> TurnAct:
+    """What a form that was sent asks for; raises if it was filled in wrongly."""
     place, given = kind.place(), dict(form.fixed)
     if place:
         (_arm if place == "arm" else _number)(view, values)
     for field, how in inputs_of(kind, form):
-        value = _typed(how, how.name or field.name, view, values)
+        value = _typed(how, how.name or field.name, view, values, field.required)
         if value is not None:
             given[field.name] = value
         elif field.required:
             raise InputError(f"{how.name or field.name}: is missing")
     if form.some_of and not any(one in given for one in form.some_of):
         raise InputError(f"{form.some_of[0]}: is missing; must have {' or '.join(form.some_of)}")
-    act = partial(msgspec.convert(given, kind).do, place=values.get(place, ""))
-    return partial(_with_known, given["id"], act) if form.known and "id" in given else act
+    return msgspec.convert(given, kind)
+
+
+def turn_of(act: TurnAct, form: Form, place: str) -> Callable[[Writer], Any]:
+    """What an act does in a turn."""
+    done, ticket = partial(act.do, place=place), getattr(act, "id", None)
+    return partial(_with_known, ticket, done) if form.known and ticket is not None else done
 
 
 def _with_known(ticket: str, act: Callable[[Writer], Any], writer: Writer) -> Any:
@@ -176,25 +219,33 @@ def _with_known(ticket: str, act: Callable[[Writer], Any], writer: Writer) -> An
     return act(writer)
 
 
-def _typed(how: FieldInput, name: str, view: View, values: Values) -> Any:
+def _typed(how: FieldInput, name: str, view: View, values: Values, needed: bool) -> Any:
     """What was typed for a field; None for nothing."""
     if how.kind == "arm":
-        return _arm(view, values)
+        return _arm(view, values, name) if needed or values.get(name) else None
+    if how.kind == "limits":
+        return _limits(view, values)
     if how.kind == "penalties":
-        found = [(told, _amount(values, at, told)) for at, told in _penalties_of(how, view)]
+        found = [(told, typed_number(values, at, told)) for at, told in _penalties_of(how, view)]
         return {told: value for told, value in found if value is not None} or None
-    return _amount(values, name, name) if how.kind == "number" else _text(values, name) or None
+    return (
+        typed_number(values, name, name)
+        if how.kind == "number"
+        else typed_text(values, name) or None
+    )
 
 
-def _text(values: Values, name: str) -> str:
+def typed_text(values: Values, name: str) -> str:
+    """What was typed, without spaces around it; raises if it is too long."""
     found = values.get(name, "").strip()
     if len(found) > LONGEST:
         raise InputError(f"{name}: {len(found)} characters; must be at most {LONGEST}")
     return found
 
 
-def _amount(values: Values, name: str, label: str) -> float | None:
-    text = _text(values, name)
+def typed_number(values: Values, name: str, label: str) -> float | None:
+    """The number that was typed, None for nothing; ``label``: what errors call it."""
+    text = typed_text(values, name)
     if not text:
         return None
     try:
@@ -203,11 +254,21 @@ def _amount(values: Values, name: str, label: str) -> float | None:
         raise InputError(f"{label} = {shown(text)}: must be a number") from None
 
 
-def _arm(view: View, values: Values) -> str:
-    arm = values.get("arm", "")
+def _arm(view: View, values: Values, name: str = "arm") -> str:
+    arm = values.get(name, "")
     if arm not in view.task.names:
-        raise InputError(f"arm = {shown(arm)}: {nearest(arm, list(view.task.names)[:20])}")
+        raise InputError(f"{name} = {shown(arm)}: {nearest(arm, list(view.task.names)[:20])}")
     return arm
+
+
+def _limits(view: View, values: Values) -> dict[str, Any] | None:
+    """The limits that were changed, by name; None if there is none."""
+    found = dict[str, Any]()
+    for m, name in enumerate(view.task.limit_names):
+        text = typed_text(values, f"limit-{m}")
+        if text and text != RateWords(view.task, m).now:
+            found[name] = text
+    return found or None
 
 
 def _number(view: View, values: Values) -> int:

@@ -95,7 +95,7 @@ class PageAnswers:
             except NotYetError as error:
                 if request.method != "GET" or is_partial(request):
                     return self._failed(request, error)
-                return self.page("opening.html.j2", message=str(error))
+                return self.page("opening.html.j2", message=str(error), opening=error.opening)
             except TightropeError as error:
                 return self._failed(request, error)
 

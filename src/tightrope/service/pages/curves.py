@@ -13,13 +13,14 @@ import numpy.typing as npt
 
 from tightrope.problem import Task
 from tightrope.service.pages.history import Point, View
+from tightrope.service.pages.mixture import best_of, colours_of, ranking
+from tightrope.service.pages.rate_words import RateWords
 
-__all__ = ["DOUBT", "MOST_ARMS", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
+__all__ = ["DOUBT", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
 
 DOUBT = 0.05  # a band's chance to be wrong anywhere
 TILTS = np.geomspace(0.001, 4.0, 13)
 HALVINGS = 26
-MOST_ARMS = 7  # arms with a colour of their own; the others share one
 WINDOW, FEWEST = 0.05, 50  # a share is that of the last pulls: a part of all, and at least so many
 
 Floats = npt.NDArray[np.float64]
@@ -132,12 +133,9 @@ def shares(totals: Totals, start: int) -> Floats:
     return np.where(of > 0, some / np.where(of > 0, of, 1.0), np.nan)
 
 
-def charts_of(view: View, start: int = 0, best: float | None = None) -> tuple[Floats, list[Chart]]:
-    """The times and all charts of a campaign, from point number ``start`` on.
-
-    ``best``: the reward rate of the best mixture.
-    """
-    task = view.task
+def charts_of(view: View, start: int = 0) -> tuple[Floats, list[Chart]]:
+    """The times and all charts of a campaign, from point number ``start`` on."""
+    task, best = view.task, best_of(view)
     whole = Totals(view.points, task.arm_count)
     some = Totals(view.points[start:], task.arm_count)
     spend = [
@@ -156,27 +154,22 @@ def charts_of(view: View, start: int = 0, best: float | None = None) -> tuple[Fl
             Series("limit", limit, "limit", "limit"),
             Series(name, rate, "line", "1"),
         ]
-        charts.append(Chart(f"limit-{m}", lines))
+        charts.append(Chart(f"limit-{m}", lines, RateWords(task, m).format))
         charts.append(Chart(f"queue-{m}", [Series("queue", some.queues[:, m], "line", "2")]))
     rate = np.where(some.spent > 0, some.reward / np.where(some.spent > 0, some.spent, 1.0), np.nan)
     rewards = [Series("reward rate", rate, "line", "1")]
     if best is not None:
-        rewards.insert(0, Series("best mixture", np.full(len(rate), best), "limit", "good"))
+        rewards.insert(0, Series("best mixture", np.full(len(rate), best[0]), "limit", "good"))
     charts.append(Chart("reward", rewards))
-    charts.append(Chart("shares", _areas(task, whole, start), "share"))
+    charts.append(Chart("shares", _areas(view, whole, start), "share"))
     return some.at, charts
 
 
-def own_colours(pulls: Sequence[float]) -> list[int]:
-    """The arms that are drawn by themselves: the most pulled ones, in order."""
-    if len(pulls) <= MOST_ARMS + 1:
-        return list(range(len(pulls)))
-    return sorted(np.argsort(-np.asarray(pulls), kind="stable")[:MOST_ARMS].tolist())
-
-
-def _areas(task: Task, totals: Totals, start: int) -> list[Series]:
-    found, own = shares(totals, start), own_colours(totals.pulls[-1].tolist())
-    drawn = [Series(task.names[k], found[:, k], "area", str(i + 1)) for i, k in enumerate(own)]
+def _areas(view: View, totals: Totals, start: int) -> list[Series]:
+    """The shares of the arms that have a colour of their own, and of the others together."""
+    task, found, colours = view.task, shares(totals, start), colours_of(ranking(view))
+    own = list(colours)
+    drawn = [Series(task.names[k], found[:, k], "area", str(colours[k])) for k in own]
     if len(own) < task.arm_count:
         rest = found.sum(axis=1) - found[:, own].sum(axis=1)
         drawn.append(Series(f"{task.arm_count - len(own)} others", rest, "area", "rest"))

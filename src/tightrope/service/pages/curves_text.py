@@ -10,7 +10,7 @@ import msgspec
 
 from tightrope import formats
 from tightrope.service.pages.curves import Chart, charts_of
-from tightrope.service.pages.facts import best_of, pace_of
+from tightrope.service.pages.facts import pace_of
 from tightrope.service.pages.history import View
 
 __all__ = ["curves_table", "curves_text"]
@@ -18,8 +18,7 @@ __all__ = ["curves_table", "curves_text"]
 
 def curves_text(view: View, start: int, unit: str) -> bytes:
     """The points of all charts from number ``start`` on, as JSON for the page."""
-    best = best_of(view)
-    at, charts = charts_of(view, start, None if best is None else best[0])
+    at, charts = charts_of(view, start)
     _, end = pace_of(view.points, time.time())
     last = view.points[-1]
     ahead = [[last.at, last.spent], [end, last.budget]] if end and end < last.at * 2 else None
@@ -43,8 +42,7 @@ def _shortened(values: Any) -> msgspec.Raw:
 
 def curves_table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:
     """The curves as columns of text; ``most``: so many rows, evenly spread."""
-    best = best_of(view)
-    at, charts = charts_of(view, 0, None if best is None else best[0])
+    at, charts = charts_of(view)
     columns = [(_heading(view, chart, one.label), one.values) for chart in charts
                for one in chart.series]  # fmt: skip
     step = max(1, -(-len(at) // most))

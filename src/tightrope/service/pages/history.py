@@ -21,8 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tightrope.errors import RiskWarning
 from tightrope.live.controller import Controller
 from tightrope.live.core import CampaignSettings, Core
+from tightrope.live.creation import notices_of
 from tightrope.live.events import Event, Row, event_of
 from tightrope.live.kinds import Amended, Expired, Quarantined, Told
 from tightrope.live.ledger import Account, Open
@@ -111,6 +113,7 @@ class View:
     whole: bool  # whether the curve has been refined back to the beginning
     estimate: EndEstimate | None = None  # that is in the outlook
     error: str | None = None  # why it cannot be followed any further
+    notices: tuple[str, ...] = ()  # before the first report: what its creator may want to change
 
 
 @dataclass
@@ -289,6 +292,16 @@ class History:
                 points.append(point_of(core))
         self._notice([row for row in rows if row.seq > after])
 
+    def opening(self) -> tuple[str, int, int] | None:
+        """What the first view waits for once there is a state: the newest part of the curve."""
+        gap, now = self._filling, self.now
+        if now is None:
+            return None
+        if gap is None:
+            return "its charts are drawn", 0, 0
+        done = max(gap.core.ledger.seq - gap.after, 0)
+        return "its charts are drawn from the log", done, gap.upto - gap.after
+
     @property
     def whole(self) -> bool:
         """Whether nothing is left to be refined."""
@@ -339,7 +352,14 @@ class History:
             quarantine=now.quarantine,
             troubles=tuple(reversed(self.troubles)),
             whole=self.whole,
+            notices=() if now.status["told"] else self._notices(now),
         )
+
+    def _notices(self, now: PageMoment) -> tuple[str, ...]:
+        """What the creator of a campaign may want to change; the outlook has the risk's."""
+        task, policy, budget = now.controller.task, now.controller.policy, now.controller.budget
+        found = notices_of(self.name, task, now.settings, budget, policy)
+        return tuple(text for text, kind in found.items() if kind is not RiskWarning)
 
 
 TROUBLES = frozenset(
@@ -354,16 +374,16 @@ def trouble_of(event: Event, account: Account) -> Trouble | None:
         if body.over:
             why = f"cost {account.amount(body.settled[0]):g} is above what was reserved"
             if body.was == "voided":
-                why = "was told after it was voided"
+                why = "was reported after it was voided"
             return Trouble(event.seq, at, "overrun", event.ticket, why)
         if body.was == "expired":
-            return Trouble(event.seq, at, "late", event.ticket, "was told after it had expired")
+            return Trouble(event.seq, at, "late", event.ticket, "was reported after it had expired")
         return None
     if isinstance(body, Amended):
         why = "was amended to more than was reserved"
         return Trouble(event.seq, at, "overrun", event.ticket, why) if body.over else None
     if isinstance(body, Expired):
-        return Trouble(event.seq, at, "expired", event.ticket, "nothing was heard of it in time")
+        return Trouble(event.seq, at, "expired", event.ticket, "no report came in time")
     if isinstance(body, Quarantined):
         return Trouble(event.seq, at, "quarantined", event.ticket, body.why)
     return None

@@ -13,15 +13,25 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from tightrope.errors import InputError, NotFoundError, TightropeError
+from tightrope.changes import CampaignChange
+from tightrope.errors import ConflictError, InputError, NotFoundError, TightropeError
 from tightrope.formats import Money
-from tightrope.live.events import Row, line_of, when, words_of
+from tightrope.live.events import Row as EventLine
+from tightrope.live.events import line_of, when, words_of
 from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
+from tightrope.service.campaigns import made_campaign
 from tightrope.service.desk import Service
 from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access
-from tightrope.service.pages.actions import FORMS, FilledForm, act_of, filled, known_of
+from tightrope.service.pages.actions import (
+    FORMS,
+    FilledForm,
+    act_of,
+    filled,
+    known_of,
+    turn_of,
+)
 from tightrope.service.pages.answers import (
     HEADERS,
     NOTHING,
@@ -33,9 +43,13 @@ from tightrope.service.pages.answers import (
     path_of,
     read_query,
 )
+from tightrope.service.pages.creating import PATH as CREATE
+from tightrope.service.pages.creating import creation_form, new_campaign
 from tightrope.service.pages.curves_text import curves_table, curves_text
-from tightrope.service.pages.facts import TONES, Badge, Facts
+from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.history import Trouble, View
+from tightrope.service.pages.limit_words import Badge
+from tightrope.service.pages.listing import LIST_QUERY, Broken, Listing, Row
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.proxies import Proxies
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
@@ -48,13 +62,14 @@ PAGE = 50  # events of a page
 NEWEST = 12  # events beside a campaign
 ROWS = 40  # of the table of the curves
 AT_ONCE = 1000  # events that an export reads at once
+KINDS = {"asked": "decision", "told": "report"}  # of events, as a page calls them
 KEPT = FEW = 6  # quarantined reports, and others that went wrong, beside a campaign
 
 LISTED = 500  # campaigns of the list: the newest
 
 Handler = Callable[[Request, str], Awaitable[Response]]
 QUERIES: dict[str, Query] = {  # of the pages of a campaign; a form's own are in actions.py
-    "": {"done": OneOf(FORMS)},
+    "": {"done": OneOf([*FORMS, "create"])},
     "curves": {"have": WholeNumber(0), "generation": BoundedText(40)},
     "events": {"before": WholeNumber(0)},
     "why": {"ticket": BoundedText()},
@@ -80,7 +95,11 @@ class Pages(PageAnswers):
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
         look = partial(service.look_now, LOOK)
         self.watch = Watch(
-            service.store, look, ending=lambda: service.draining, estimates=service.estimates
+            service.store,
+            look,
+            ending=lambda: service.draining,
+            estimates=service.estimates,
+            opening=service.opening,
         )
         super().__init__(login=keys is not None)
         self.watch.want(service.names())  # so that the first page need not wait
@@ -99,8 +118,9 @@ class Pages(PageAnswers):
     def routes(self) -> list[BaseRoute]:
         """For Starlette."""
         return [
-            Route("/", self.safe(self.index)),
-            Route("/now", self.safe(self.index_now)),
+            Route("/", self.safe(self.index, LIST_QUERY)),
+            Route("/now", self.safe(self.index_now, LIST_QUERY)),
+            Route(CREATE, self.safe(self.create), methods=["GET", "POST"]),
             Route(
                 "/login",
                 self.safe(self.login, {"next": BoundedText(2000)}),
@@ -160,7 +180,7 @@ class Pages(PageAnswers):
         all_names = await self.service.read(self.service.names)
         names = [name for name in all_names if grant.allows(("read",), name)]
         older, names = max(len(names) - LISTED, 0), names[-LISTED:]
-        rows: list[Facts | Broken] = []
+        rows: list[Row] = []
         now = time.time()
         self.watch.want(names)
         for name in names:
@@ -168,13 +188,12 @@ class Pages(PageAnswers):
                 left = max(now + PATIENCE - time.time(), 0.0)  # all of them share it
                 view = await self.service.read(self.watch.look, name, left)
                 rows.append(Facts(view, now, self.unit))
-            except NotYetError:
-                rows.append(Broken(name, Badge("open", "Opening", "a moment")))
+            except NotYetError as error:
+                rows.append(Broken(name, Badge("open", "Opening", error.progress)))
             except TightropeError as error:
                 rows.append(Broken(name, Badge("bad", "Halted", str(error))))
-        rows.sort(key=_urgency)
-        halted = sum(row.state.tone == "bad" or row.promise.tone == "bad" for row in rows)
-        return {"campaigns": rows, "older": older, "loud": halted, "who": grant.name}
+        listing = Listing(rows, request.state.query, older)
+        return {"listing": listing, "may_create": grant.has(()), "who": grant.name}
 
     async def index(self, request: Request) -> Response:
         """All campaigns."""
@@ -183,6 +202,29 @@ class Pages(PageAnswers):
     async def index_now(self, request: Request) -> Response:
         """The part of the list that changes."""
         return self.page("index_now.html.j2", oob=True, **await self._listed(request))
+
+    async def create(self, request: Request) -> Response:
+        """The form that creates a campaign, and what it does when it is sent."""
+        self._count(self.access.grant(request))
+        if request.method in ("GET", "HEAD"):
+            self.access.require_some(request, ("admin",))
+            return self._asked(request, creation_form({}))
+        self.access.require_own_page(request)
+        values = await form_of(request)
+        try:
+            name, given = new_campaign(values)
+            grant = self.access.require(request, ("admin",), name)
+            if (
+                await self.service.read(made_campaign, self.service, name, grant.name, given)
+                is None
+            ):
+                raise ConflictError(f"name = {name!r}: is a campaign already")
+        except TightropeError as error:
+            if error.status >= 500 or error.status in (401, 403):
+                raise
+            return self._asked(request, creation_form(values), str(error), error.status)
+        self.service.log("changed", what=CREATE, campaign=name, who=grant.name)
+        return self.go(request, f"{path_of(name)}?done=create")
 
     # A campaign.
 
@@ -232,7 +274,7 @@ class Pages(PageAnswers):
         """The last events, and the quarantined reports with what they say."""
         store, seq = self.service.store, view.status["events"]
         rows = store.read(view.name, max(seq - NEWEST, 0), NEWEST)
-        newest = [EventRow(row, view) for row in reversed(rows)]
+        newest = [EventRow(row, view, self.unit) for row in reversed(rows)]
         numbers = list(view.quarantine)[-most:][::-1]
         kept = refused_of(store, view.name, {number: view.quarantine[number] for number in numbers})
         times = [datetime.fromisoformat(one["at"]).timestamp() for one in kept]
@@ -240,9 +282,10 @@ class Pages(PageAnswers):
 
     async def campaign(self, request: Request, name: str) -> Response:
         """One campaign."""
-        _, form = FORMS.get(request.state.query.get("done", ""), (None, None))
+        asked = request.state.query.get("done", "")
+        done = FORMS[asked][1].done if asked in FORMS else "The campaign was created." * bool(asked)
         facts = await self._facts(request, name)
-        return self.page("campaign.html.j2", oob=False, done=form.done if form else "", **facts)
+        return self.page("campaign.html.j2", oob=False, done=done, **facts)
 
     async def reports(self, request: Request, name: str) -> Response:
         """All reports that went wrong, as far as they are kept."""
@@ -290,7 +333,7 @@ class Pages(PageAnswers):
         before = min(request.state.query.get("before", head + 1), head + 1)
         first = max(before - 1 - PAGE, 0)
         rows = await self.service.read(self.service.store.read, name, first, before - 1 - first)
-        shown_rows = [EventRow(row, view) for row in reversed(rows) if row.seq < before]
+        shown_rows = [EventRow(row, view, self.unit) for row in reversed(rows) if row.seq < before]
         return self.page(
             "events.html.j2",
             name=name,
@@ -352,58 +395,46 @@ class Pages(PageAnswers):
         kind, form = FORMS[action]
         grant = self.access.require(request, form.roles, name)
         view = await self._look(request, name, (*form.roles, "read"), fresh=True)
-        money = Money(view.status["budget"], self.unit)
         read_query(request, known_of(kind, form, view))
         if request.method in ("GET", "HEAD"):
-            asked = filled(kind, form, view, request.state.query, money)
-            return self._asked(request, name, asked)
+            asked = filled(kind, form, view, request.state.query, self.unit)
+            return self._asked(request, asked)
         self.access.require_own_page(request)
         values = await form_of(request)
         try:
-            await self.service.do(name, act_of(kind, form, view, values), grant.name)
+            wanted, place = act_of(kind, form, view, values), values.get(kind.place(), "")
+            if isinstance(wanted, CampaignChange) and wanted.learns:
+                await self.service.change(name, grant.name, wanted, place)
+            else:
+                await self.service.do(name, turn_of(wanted, form, place), grant.name)
         except TightropeError as error:
             if error.status >= 500:
                 raise
-            asked = filled(kind, form, view, values, money)
-            return self._asked(request, name, asked, str(error), error.status)
+            asked = filled(kind, form, view, values, self.unit)
+            return self._asked(request, asked, str(error), error.status)
         await self.service.read(self.watch.look, name, 1.0, True)
         return self.go(request, f"{path_of(name)}?done={action}")
 
     def _asked(
-        self, request: Request, name: str, form: FilledForm, message: str = "", status: int = 200
+        self, request: Request, form: FilledForm, message: str = "", status: int = 200
     ) -> Response:
         template, heading = "form.html.j2", "h1"
         if is_partial(request):
             template, heading = "form_part.html.j2", "h2"
-        facts = {"name": name, "form": form, "message": message, "heading": heading}
+        facts = {"form": form, "message": message, "heading": heading}
         return self.page(template, status, who="", **facts)
-
-
-class Broken:
-    """A campaign in the list that is not, or cannot be, opened."""
-
-    def __init__(self, name: str, state: Badge) -> None:
-        self.name, self.state, self.promise = name, state, Badge(state.tone, "Unknown")
 
 
 class EventRow:
     """An event as a line of a table."""
 
-    def __init__(self, row: Row, view: View) -> None:
-        self.seq, self.at, self.kind = row.seq, row.at / 1e6, row.kind
+    def __init__(self, row: EventLine, view: View, unit: str) -> None:
+        self.seq, self.at, self.kind = row.seq, row.at / 1e6, KINDS.get(row.kind, row.kind)
         self.ticket, self.who = row.ticket, row.who
-        self.text = words_of(row, view.task, Money(view.status["budget"]).plain)[:300]
+        self.text = words_of(row, view.task, Money(view.status["budget"], unit))[:300]
 
 
 def _open_first(view: View) -> list[Trouble]:
     """The reports that went wrong, without the quarantine: those that can be settled first."""
     found = [one for one in view.troubles if one.kind != "quarantined"]
     return sorted(found, key=lambda one: (one.kind == "late", -one.seq))
-
-
-def _urgency(row: Facts | Broken) -> tuple[int, int, str]:
-    """The place in the list: what is wrong first, then what runs, then what is over."""
-    name = row.name if isinstance(row, Broken) else row.view.name
-    over = row.state.tone == "quiet"
-    worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
-    return (1 if over else 0, worst, name)

@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tightrope.errors import HaltedError, NotFoundError, TightropeError
+from tightrope.formats import count, span
 from tightrope.live.stores import Store
 from tightrope.service.estimates import Estimates
 from tightrope.service.pages.history import History, Look, View
@@ -22,10 +24,26 @@ FRESH = 1.0  # seconds that a view is shown before there is a new one
 REST = 2.0  # times as long as it worked the thread rests
 
 
+class Opening(NamedTuple):
+    """What is done before a campaign can be shown, and how far it is."""
+
+    what: str
+    done: int = 0  # events
+    of: int = 0  # events; 0 if that is not known
+
+    def __str__(self) -> str:
+        return self.what + (f": {count(self.done)} of {count(self.of)} events" * bool(self.of))
+
+
 class NotYetError(TightropeError):
-    """A campaign whose state is not there yet: a moment after the service has started."""
+    """A campaign that is still being opened."""
 
     status = 503
+
+    def __init__(self, name: str, opening: Opening, seconds: float) -> None:
+        self.opening = opening
+        self.progress = f"{opening}, {span(round(seconds))} so far"
+        super().__init__(f"campaign {name!r} is being opened: {self.progress}")
 
 
 class Followed:
@@ -36,7 +54,7 @@ class Followed:
         self.view: View | None = None
         self.made = self.seen = 0.0  # when the view was made, and when it was last found true
         self.error: TightropeError | None = None
-        self.wanted = time.monotonic()
+        self.wanted = self.began = time.monotonic()
         self.asked = 0  # looks at the end of the log that were asked for
         self.answered = 0  # and were had
 
@@ -51,8 +69,13 @@ class Watch:
         *,
         ending: Callable[[], bool] = lambda: False,
         estimates: Estimates | None = None,
+        opening: Callable[[str], tuple[str, int, int]] = lambda name: ("its log is read", 0, 0),
     ) -> None:
-        """``ending``: whether the store is about to be closed."""
+        """``ending``: whether the store is about to be closed.
+
+        ``opening``: how far a campaign is opened; see ``Service.opening``.
+        """
+        self._opening = opening
         self.store, self._look, self._ending, self._estimates = store, look, ending, estimates
         self._followed: dict[str, Followed] = {}
         self._changed = threading.Condition()
@@ -84,9 +107,12 @@ class Watch:
                     if left <= 0:
                         break
                     self._changed.wait(left)
-            if one.view is None:
-                raise one.error or NotYetError(f"campaign {name!r}: is being opened")
-            return one.view
+            if one.view is not None:
+                return one.view
+            if one.error is not None:
+                raise one.error
+        opening = one.history.opening() or self._opening(name)
+        raise NotYetError(name, Opening(*opening), time.monotonic() - one.began)
 
     def _follow(self, name: str) -> Followed:
         return Followed(History(self.store, name, self._look, self._estimates))

@@ -1,7 +1,7 @@
-"""``tightrope campaign``: a command opens the campaign, does one thing and prints what came of it.
+"""``tightrope campaign``: a command opens the campaign, does one thing and prints the result.
 
-``tickets``, ``views`` and ``changes`` have the commands, with what is common to them in ``access``;
-``tables`` are what people see.
+``tickets``, ``views`` and ``changes`` have the commands, ``access`` what they share, ``tables``
+what they print.
 """
 
 from tightrope.shell.campaigns import changes, tickets, views
@@ -12,17 +12,24 @@ __all__ = ["CAMPAIGN"]
 CAMPAIGN = Group(
     "campaign",
     """\
-Run a live campaign: ask which arm to pull, tell what came of it.
-It is kept in a store, which any number of processes may use at once. What a
-command reports as done survives a crash.
+Run a live campaign: ask which arm to pull, report the outcome.
 
-  tightrope campaign create router.db november --task task.toml --budget 50
-  tightrope campaign ask router.db november
-  tightrope campaign tell router.db november 1-00000001 --cost 0.3 --reward 1 \\
-      --penalty bad=0
-  tightrope campaign status router.db november
+A campaign is kept in a store, which any number of processes may use at once. A result that a
+command prints survives a crash.
+
+tightrope campaign create router.db november --task task.toml --budget 50
+tightrope campaign ask router.db november
+tightrope campaign tell router.db november 1-00000001 --cost 0.3 --reward 1 --penalty bad=0
+tightrope campaign status router.db november
 """,
-    *tickets.COMMANDS,
-    *views.COMMANDS,
-    *changes.COMMANDS,
+    {
+        "decide": (tickets.create, tickets.ask, tickets.tell, tickets.void),
+        "look": (
+            *(views.status, views.outlook, views.tickets, views.why, views.events),
+            views.list_,
+        ),
+        "change": changes.CHANGING,
+        "correct": (tickets.quarantine, tickets.amend, changes.notes),
+        "keep": (views.verify, views.export, changes.backup, changes.restore, changes.archive),
+    },
 )

@@ -1,6 +1,6 @@
-"""What the commands have in common: opening a campaign, numbers with names, the closing line.
+"""What the commands share: opening a campaign, numbers with names, the closing line.
 
-What a user's policy prints goes to standard error, so results are printed after it is done.
+A user's policy prints to standard error, so results are printed after it has run.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from tightrope.shell.output import answer
 if TYPE_CHECKING:
     from tightrope.live.stores import Store
 
-ArmName = Annotated[str, Argument("ARM", "an arm's name or number")]
-Note = Annotated[str | None, Argument("TEXT", "kept beside the log, for people")]
+ArmName = Annotated[str, Argument("ARM", "an arm's name, or its number from 0")]
+Note = Annotated[str | None, Argument("TEXT", "a note to keep beside the log")]
 Penalties = Annotated[
     Sequence[str],
     Argument("NAME=X", "a penalty by its limit's name; X alone if there is one limit", read=named),
 ]
 OnOverrun = Literal["pause", "alert"]
-PerDay = Annotated[float | None, Argument(help="spend at most so much in one day of UTC")]
+PerDay = Annotated[float | None, Argument(help="largest amount to spend per day (UTC)")]
 TicketId = Annotated[str, Argument("ID", "the ticket's id")]
 
 
 @dataclass(frozen=True)
 class AtStore:
-    """Which store a command is about, and how it answers."""
+    """The store of a command, and how the command answers."""
 
     store: StoreName
     _: KW_ONLY
@@ -45,7 +45,7 @@ class AtStore:
 
 @dataclass(frozen=True)
 class AtCampaign(AtStore):
-    """Which campaign a command is about, and how it answers."""
+    """The campaign of a command, and how the command answers."""
 
     campaign: CampaignName
 
@@ -73,7 +73,7 @@ def stored(at: AtStore, *, create: bool = False) -> Iterator[Store]:
     except KeyboardInterrupt as stop:
         if str(stop):
             raise
-        text = "interrupted; the campaign's status says whether it was recorded"
+        text = "interrupted; campaign status shows whether it was recorded"
         raise KeyboardInterrupt(text) from stop
     finally:
         store.close()
@@ -139,5 +139,5 @@ def ticket_after(
     with opened(at) as campaign:
         act(campaign)
         ticket, status = campaign.ticket(id), campaign.status()
-    words = f"{ticket.id}: {what or ticket.state}; {tables.money_words(status)}"
+    words = f"{ticket.id}: {what or tables.ticket_state(ticket)}; {tables.money_words(status)}"
     return answer(at.json, ticket.table(), [words])

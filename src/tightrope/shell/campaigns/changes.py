@@ -1,4 +1,4 @@
-"""Commands that change campaigns, and keep copies of them."""
+"""Commands that change campaigns, and those that keep copies of them."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from tightrope.shell.output import answer
 # Commands that are made of ``tightrope.changes``.
 
 METAVARS = {"text": "TEXT", "number": "X", "arm": "ARM", "penalties": "NAME=X"}
+VALUES = {"text": "opus", "number": "10", "arm": "sonnet", "penalties": "bad=0.02"}  # of examples
 
 
 def made(kind: type[CampaignChange], form: ShellForm) -> Command:
@@ -57,10 +58,28 @@ def made(kind: type[CampaignChange], form: ShellForm) -> Command:
     words = [_parameter("at", AtCampaign)]
     words += [_parameter(kind.place(), ArmName)] if kind.place() else []
     words += [_field(one, how, bool(form.takes)) for one, how in fields]
-    command.__name__, command.__doc__ = form.name, f"{form.text or kind.summary}."
+    line = [f"tightrope campaign {form.name} router.db november", *_example(kind, fields, form)]
+    command.__name__ = form.name
+    command.__doc__ = f"{form.text or kind.summary}.\n\n{' '.join(line)}"
     command.__annotations__ = {one.name: one.annotation for one in words}
     command.__signature__ = inspect.Signature(words)  # type: ignore[attr-defined]
     return command
+
+
+def _example(
+    kind: type[CampaignChange],
+    fields: Sequence[tuple[msgspec.inspect.Field, FieldInput]],
+    form: ShellForm,
+) -> list[str]:
+    """The words of an example after the campaign's name: those that are needed."""
+    words = ["sonnet"] if kind.place() else []
+    words += [VALUES[how.kind] for one, how in fields if form.takes or one.required]
+    return (
+        words
+        + [f"--{one.name} {VALUES[how.kind]}" for one, how in fields if one.name in kind.some_of][
+            :1
+        ]
+    )
 
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -95,15 +114,19 @@ def _read(campaign: tightrope.Campaign, how: FieldInput, given: Any) -> Any:
 
 
 def notes(at: AtCampaign, *, forget: Annotated[Sequence[int], Argument(many=True)] = ()) -> int:
-    """Show the notes that were left beside the log, or delete some of them.
+    """List the notes of a campaign, or delete some of them.
 
-    forget NUMBER: delete the notes of these events; the log stays as it is
+    A note is free text beside the log. The log itself never changes.
+
+    tightrope campaign notes router.db november --forget 12
+
+    forget NUMBER: delete the notes of these events
     """
     with stored(at) as store:
         require_campaign(store, at.campaign)
         found = store.notes(at.campaign, forget)
     lines = [f"{number}: {text}" for number, text in found.items()]
-    return answer(at.json, found, lines or ["there is no note"])
+    return answer(at.json, found, lines or ["the campaign has no notes"])
 
 
 def change(
@@ -116,13 +139,17 @@ def change(
     on_overrun: OnOverrun | None = None,
     archive: Sequence[str] = (),
 ) -> int:
-    """Go on with other limits, another policy or expiry; a new policy learns from the whole log.
+    """Change the limits, the policy or other terms of a campaign.
 
-    limit [NAME=]X[%][/pull|/cost|/reward|/total]: another limit; X alone is per what it was
-    policy: the policy from here on
-    expire_after SECONDS: of tickets asked for from here on
-    on_overrun pause|alert: what happens after an overrun from here on
-    archive FILE: the archived events, which a new policy learns from too
+    A new policy learns from every report in the log.
+
+    tightrope campaign change router.db november --limit bad=4%/pull
+    tightrope campaign change router.db november --policy resolve:risk=0.01
+
+    limit [NAME=]X[%][/pull|/cost|/reward|/total]: new limit; X alone keeps what the limit is per
+    expire_after SECONDS: time to wait for the report of a new ticket
+    on_overrun pause|alert: what follows an overrun from now on
+    archive FILE: archived events, for a new policy to learn from
     """
     given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
     wanted = {**given, "on_overrun": on_overrun}
@@ -140,7 +167,9 @@ def change(
 
 
 def backup(at: AtStore, file: str) -> int:
-    """Copy a store to a new SQLite file, as of one moment, while its campaigns go on.
+    """Copy a store to a new SQLite file, at one moment, while its campaigns continue.
+
+    tightrope campaign backup router.db backup.db
 
     file: a new file
     """
@@ -156,10 +185,14 @@ def backup(at: AtStore, file: str) -> int:
 
 
 def restore(backup: str, store: str, *, json: Json = False, trust_policy: TrustPolicy = ()) -> int:
-    """Make a new store from a backup; its campaigns are paused, and list what is in doubt.
+    """Make a new store from a backup, with its campaigns paused.
 
-    backup: a file that backup wrote
-    store: a new one
+    Each campaign lists the tickets that may have been reported after the backup.
+
+    tightrope campaign restore backup.db router.db
+
+    backup: a file that campaign backup wrote
+    store: a new store
     """
     from tightrope.live.archive import restore_store
 
@@ -172,14 +205,16 @@ def restore(backup: str, store: str, *, json: Json = False, trust_policy: TrustP
 
 def _doubt(tickets: Sequence[str]) -> str:
     more = ", ..." * (len(tickets) > 10)
-    told = f"; it cannot vouch for {counted(len(tickets), 'ticket')}: {', '.join(tickets[:10])}"
+    told = f"; {counted(len(tickets), 'ticket')} in doubt: {', '.join(tickets[:10])}"
     return f"{told}{more}" if tickets else ""
 
 
 def archive(at: AtCampaign, file: str, *, before: int) -> int:
-    """Move a campaign's older events from the store to a new file.
+    """Move a campaign's older events from the store to a new file of JSON lines.
 
-    file: a new file, of JSON lines
+    tightrope campaign archive router.db november old.jsonl --before 100000
+
+    file: a new file
     before: move the events with numbers below N
     """
     from tightrope.live.archive import archive_events
@@ -194,7 +229,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     return answer(at.json, {"file": file, "events": count}, [words])
 
 
-COMMANDS: tuple[Command, ...] = (
+CHANGING: tuple[Command, ...] = (
     *(made(kind, form) for kind in CHANGES for form in kind.commands),
-    *(change, notes, backup, restore, archive),
+    change,
 )

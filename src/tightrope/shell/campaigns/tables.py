@@ -1,4 +1,4 @@
-"""What ``tightrope campaign`` shows to people: tables of a campaign, lines of its log."""
+"""Text of ``tightrope campaign``: tables of a campaign, lines of its log."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ def _print(
     rows: Sequence[Sequence[str]],
     left: int = 1,
     lines: Sequence[str] = (),
+    tones: Sequence[str] = (),
 ) -> None:
     """Print a table whose first columns are aligned to the left, and lines below it.
 
-    On a narrow terminal its last columns are left out, and a line names them.
+    ``tones``: of the rows. On a narrow terminal the last columns are left out, and a line names
+    them.
     """
     from tightrope.report.model import Column, Table, print_table
 
     columns = [
-        Column(heading, [row[at] for row in rows], number=at >= left)
+        Column(heading, [row[at] for row in rows], number=at >= left, tones=tones)
         for at, heading in enumerate(headings)
     ]
     print_table(Table(columns, notes=lines), spare=headings[:left:-1])
@@ -48,7 +50,7 @@ def print_status(status: Mapping[str, Any], task: tightrope.Task, means: Means) 
     head.append(in_text(state_words(status)), COLOURS.get(status["state"], "red"))
     Console(highlight=False, soft_wrap=True).print(head)
     shadow = ", shadow: another system acts" * status["shadow"]
-    alert = ", goes on after an overrun" * (status["on_overrun"] == "alert")
+    alert = ", continues after an overrun" * (status["on_overrun"] == "alert")
     print_lines([f"policy {status['policy']}, stop {status['stop']}{shadow}{alert}"])
     print_lines([status["promise"]] if status["promise"] else [])
     if status["pinned"] is not None:
@@ -74,12 +76,12 @@ def _ticket_counts(status: Mapping[str, Any]) -> str:
     return ": ".join([counted(status["asked"], "ticket"), *filter(None, [", ".join(counts)])])
 
 
-COUNTS = {key: key.replace("_", " ") for key in ("in_flight", "told", "voided", "expired")}
+COUNTS = {"in_flight": "in flight", "told": "reported", "voided": "voided", "expired": "expired"}
 TROUBLES = {
     "quarantined": "reports in quarantine",
-    "late": "told late, after they had expired",
-    "overruns": "told or amended above what was reserved or possible",
-    "refused": "reports refused and not kept: the quarantine was full",
+    "late": "reported after they had expired",
+    "overruns": "reported or amended above their reservation",
+    "refused": "reports refused and lost, because the quarantine was full",
 }
 
 
@@ -94,16 +96,17 @@ def _troubles(status: Mapping[str, Any]) -> list[str]:
 
 
 def _print_limits(status: Mapping[str, Any], task: tightrope.Task) -> None:
-    """Each limit, and the rate so far of what it is on."""
+    """Each limit, and the rate so far; a limit that is exceeded so far is red."""
     if not task.limit_names:
         return
     totals = (status["spent"], status["told"], status["reward"])
-    rows = []
+    rows, tones = [], []
     for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
         penalty, base = status["penalties"][name], kind.base(*totals)
         rate = number(penalty / base) if base else NOTHING
         rows.append([name, f"{number(kind.number, 6)} {kind.words}", rate, number(penalty, 6)])
-    _print(["limit", "at most", "so far", "penalty"], rows, left=2)
+        tones.append("bad" if base and penalty / base > kind.number else "")
+    _print(["limit", "at most", "so far", "penalty"], rows, left=2, tones=tones)
 
 
 def _print_arms(
@@ -150,7 +153,7 @@ def print_why(why: Why) -> None:
 def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
     """Campaigns in a line each."""
     if not campaigns:
-        print("there is no campaign yet")
+        print("the store has no campaign yet")
         return
     rows, halted = [], []
     for one in campaigns:
@@ -190,10 +193,15 @@ def money_words(status: Mapping[str, Any]) -> str:
 def ticket_words(ticket: tightrope.Ticket) -> str:
     """A ticket in a line."""
     if ticket.state != "open":
-        return f"{ticket.id}: was {ticket.arm!r}, and is {ticket.state}"
+        return f"{ticket.id}: {ticket.arm!r}, already {ticket_state(ticket)}"
     held = f"{ticket.reserved:,g} is reserved" if ticket.reserved else "nothing is reserved"
     by = ticket.expires_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{ticket.id}: pull {ticket.arm!r}; {held}, tell by {by}"
+    return f"{ticket.id}: pull {ticket.arm!r}; {held}, report by {by}"
+
+
+def ticket_state(ticket: tightrope.Ticket) -> str:
+    """A ticket's state in words: those of ``COUNTS``."""
+    return COUNTS.get(ticket.state, ticket.state)
 
 
 # Lines of the log.

@@ -1,4 +1,4 @@
-"""Commands that create campaigns, ask, tell, and mend what was told."""
+"""Commands that create campaigns, make decisions, take reports, and correct them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from tightrope.shell.output import answer, say
 class Terms:
     """How a campaign decides, apart from its task, budget and policy.
 
-    stop hard|paper: hard reserves each arm's largest cost and never overspends; paper ends
-        after the first crossing
-    seed: for policies that toss coins
-    expire_after SECONDS: how long a ticket is waited for; default 86400, a day
+    stop hard|paper: hard reserves each arm's largest cost and never overspends; paper stops after
+        the first pull beyond the budget
+    seed: seed of policies that randomise
+    expire_after SECONDS: time to wait for a ticket's report; default 86400, a day
     release even: release the budget evenly between --starts and --ends
     starts DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
-    ends DATE: such as 2026-11-01T00:00:00+00:00; default zone UTC
-    shadow: decide only: another system acts, tells train
-    on_overrun pause|alert: after a report or an amendment above its reservation, make no
-        decisions until the campaign is resumed, or go on and count it; default pause
+    ends DATE: such as 2026-12-01T00:00:00+00:00; default zone UTC
+    shadow: only decide: another system acts, and its reports train the policy
+    on_overrun pause|alert: after a report or an amendment above its reservation, pause the
+        campaign, or continue and count it; default pause
     """
 
     stop: Literal["hard", "paper"] = "hard"
@@ -72,10 +72,12 @@ def create(
     policy: PolicyName | None = None,
     terms: Terms,
 ) -> int:
-    """Make a campaign from a task, a budget and a policy.
+    """Create a campaign from a task, a budget and a policy.
 
-    task FILE: a task's TOML file, or a problem's, or a ready problem's name: its task is taken
-    budget B: in the task's cost units
+    tightrope campaign create router.db november --task task.toml --budget 50
+
+    task FILE: a task's or problem's TOML file, or a ready problem's name
+    budget B: budget in the task's unit of cost
     policy: default resolve
     """
     from tightrope.problem.ready import load_task
@@ -109,15 +111,20 @@ def ask(
     count: int | None = None,
     expire_after: float | None = None,
 ) -> int:
-    """Ask which arm to pull now; the same --id again gives the same ticket.
+    """Ask which arm to pull now, and print a ticket.
+
+    The same --id again returns the same ticket.
+
+    tightrope campaign ask router.db november
+    tightrope campaign ask router.db november --eligible haiku sonnet --json
 
     id: your own id for this decision
-    eligible ARM: the arms that may be pulled this time, by name or number; default all
-    count: so many tickets at once; fewer if the budget ends
-    expire_after SECONDS: how long to wait for its report; default as the campaign's
+    eligible ARM: arms that may be pulled this time, by name or number; default all
+    count: number of tickets; fewer if the budget ends
+    expire_after SECONDS: time to wait for the report; default the campaign's
     """
     if count is not None and id is not None:
-        raise InputError(f"--count {count}: must be left out beside --id")
+        raise InputError(f"--count {count}: must not come with --id")
     out = sys.stdout
     with opened(at) as campaign:
         arms = None if eligible is None else [arm_of(campaign, text) for text in eligible]
@@ -145,11 +152,15 @@ def tell(
     reward: float | None = None,
     arm: str | None = None,
 ) -> int:
-    """Report what came of a ticket; what the task knows may be left out.
+    """Report the outcome of a ticket.
 
-    cost: what it cost
-    reward: what it earned
-    arm: the arm that was pulled, in a campaign with --shadow
+    Values that the task declares as known may be left out. The same report again changes nothing.
+
+    tightrope campaign tell router.db november 1-00000001 --cost 0.3 --reward 1 --penalty bad=0
+
+    cost: cost of the pull
+    reward: reward of the pull
+    arm: arm that was pulled, in a campaign with --shadow
     """
 
     def act(campaign: tightrope.Campaign) -> None:
@@ -160,7 +171,10 @@ def tell(
 
 
 def void(at: AtCampaign, id: TicketId) -> int:
-    """Take back a ticket for which nothing was done; its reservation is free again."""
+    """Take back a ticket whose arm was not pulled, and free its reservation.
+
+    tightrope campaign void router.db november 1-00000001
+    """
     return ticket_after(at, id, lambda c: c.void(id))
 
 
@@ -173,17 +187,25 @@ def amend(
     bill: str | None = None,
     note: Note = None,
 ) -> int:
-    """Correct the money of tickets that were told; what was learned from them stays.
+    """Correct the cost or the penalties of reported tickets.
 
-    id: a ticket that was told
-    cost: what it cost in truth
-    penalty: its penalty in truth; X alone if there is one limit
-    bill FILE.csv: amend many: columns id, cost, and the names of penalties; all rows or none
+    The ledger changes; what the policy has learned stays. A bill is accepted whole or not at all.
+
+    tightrope campaign amend router.db november 1-00000001 --cost 0.28
+    tightrope campaign amend router.db november --bill invoice.csv --note "invoice 114"
+
+    id: a reported ticket
+    cost: true cost
+    penalty: true penalty by its limit's name; X alone if there is one limit
+    bill FILE.csv: amend many tickets: columns id, cost, and names of penalties; an empty cell
+        changes nothing
     """
     if (id is None) == (bill is None):
         raise InputError("amend: must have either a ticket's ID or --bill FILE.csv")
     if bill is not None and (cost is not None or penalty):
-        raise InputError("--bill: must come without --cost and --penalty, which it has in columns")
+        raise InputError(
+            "--bill: must not come with --cost or --penalty, which are columns of the file"
+        )
     if id is not None and cost is None and not penalty:
         raise InputError("amend: must have --cost or --penalty beside the ticket's ID")
     if id is not None:
@@ -259,19 +281,22 @@ def quarantine(
     id: str | None = None,
     note: Note = None,
 ) -> int:
-    """List the reports that were refused and kept; tell one as it should have been; drop one.
+    """List refused reports, correct one, or discard one.
 
-    action list|correct|discard:
-    number NUMBER: of the report, as listed
-    cost: what it cost
-    reward: what it earned
-    id: the ticket it is of, if the report's is wrong
+    tightrope campaign quarantine router.db november
+    tightrope campaign quarantine router.db november correct 3 --cost 0.3 --reward 1
+
+    action list|correct|discard: what to do; default list
+    number NUMBER: number of the report, as listed
+    cost: cost of the pull
+    reward: reward of the pull
+    id: the right ticket, if the report names a wrong one
     """
     if action != "list" and number is None:
         raise InputError(f"quarantine {action}: must be followed by a report's NUMBER")
     given = cost is not None or reward is not None or penalty
     if action != "correct" and (given or id is not None):
-        raise InputError(f"quarantine {action}: takes no outcome; correct NUMBER does")
+        raise InputError(f"quarantine {action}: takes no outcome; quarantine correct NUMBER does")
     with opened(at) as campaign:
         if action == "correct" and number is not None:
             campaign.correct(number, cost, reward, penalty_of(penalty), id=id)
@@ -284,5 +309,4 @@ def quarantine(
     return answer(at.json, kept, lines)
 
 
-DONE = {"correct": "taken as corrected", "discard": "discarded"}
-COMMANDS = (create, ask, tell, void, amend, quarantine)
+DONE = {"correct": "corrected", "discard": "discarded"}

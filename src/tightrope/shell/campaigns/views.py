@@ -1,4 +1,4 @@
-"""Commands that look at campaigns, and change nothing."""
+"""Commands that show campaigns and change nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ AT_ONCE = 1000  # events that are read at once
 
 
 def status(at: AtCampaign) -> int:
-    """Show where a campaign stands: money, tickets, limits, arms."""
+    """Show a campaign's money, tickets, limits and arms.
+
+    A limit that is exceeded so far is red.
+
+    tightrope campaign status router.db november
+    """
     try:
         with opened(at) as campaign:
             found, controller = campaign.status(), campaign.refreshed().controller
@@ -55,7 +60,10 @@ def _ledger_alone(at: AtCampaign, why: str) -> int:
 
 
 def tickets(at: AtCampaign) -> int:
-    """List the tickets in flight, the oldest first."""
+    """List the tickets without a report, oldest first.
+
+    tightrope campaign tickets router.db november
+    """
     with opened(at) as campaign:
         found = [campaign.ticket(one) for one in list(campaign.refreshed().ledger.tickets)]
     lines = [tables.ticket_words(one) for one in found] or ["no ticket is in flight"]
@@ -63,17 +71,22 @@ def tickets(at: AtCampaign) -> int:
 
 
 def why(at: AtCampaign, id: TicketId) -> int:
-    """Show what was known when a ticket's arm was chosen."""
+    """Show what was known when a ticket's arm was chosen.
+
+    tightrope campaign why router.db november 1-00000001
+    """
     with opened(at) as campaign:
         found = campaign.why(id)
     return answer(at.json, found.table(), lambda: tables.print_why(found))
 
 
 def outlook(at: AtCampaign, *, doubt: float = 0.01, estimate: bool = False) -> int:
-    """Show what can be said now about the end: chances that are proved, and projections.
+    """Project the end of the campaign, with proved bounds on the chance to exceed each limit.
 
-    doubt P: chance that a bound is wrong, at most
-    estimate: also estimate the chance to end above each limit, by forward runs; takes a second
+    tightrope campaign outlook router.db november --estimate
+
+    doubt P: largest probability that a bound is wrong
+    estimate: also estimate the chance to end above each limit by simulation, which takes a second
     """
     with opened(at) as campaign:
         found = campaign.outlook(doubt, estimate=estimate)
@@ -83,10 +96,12 @@ def outlook(at: AtCampaign, *, doubt: float = 0.01, estimate: bool = False) -> i
 
 
 def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
-    """Print the log: a line for each event, oldest first.
+    """Print the log, one line per event, oldest first.
 
-    after: from event N + 1 on
-    count: at most so many; default all
+    tightrope campaign events router.db november --after 100 --count 20
+
+    after: start after event N
+    count: largest number of events; default all
     """
     from tightrope.live.log import lines_of, rows_of
 
@@ -118,9 +133,11 @@ def _task_of(store: Store, name: str) -> tightrope.Task | None:
 
 
 def export(at: AtCampaign, *, out: str | None = None) -> int:
-    """Write the whole log as JSON lines, an event each, with its hash.
+    """Write the whole log as JSON lines, one event per line, with its hash.
 
-    out FILE: default standard output
+    tightrope campaign export router.db november --out november.jsonl
+
+    out FILE: file to write; default standard output
     """
     from tightrope.files import whole_file
     from tightrope.live.log import lines_of
@@ -144,7 +161,10 @@ def export(at: AtCampaign, *, out: str | None = None) -> int:
 
 
 def verify(at: AtCampaign) -> int:
-    """Follow the log again, and compare it with every snapshot; status 1 if anything differs."""
+    """Replay the log and compare it with every snapshot; the status is 1 if anything differs.
+
+    tightrope campaign verify router.db november
+    """
     from tightrope.engine.progress import reporting
     from tightrope.live.verification import verified
 
@@ -188,7 +208,10 @@ def _verified_words(found: Any) -> str:
 
 
 def list_(at: AtStore) -> int:
-    """List the campaigns of a store."""
+    """List the campaigns of a store.
+
+    tightrope campaign list router.db
+    """
     found: list[Mapping[str, Any]] = []
     with stored(at) as store, redirect_stdout(sys.stderr), brief():
         for name in store.names():
@@ -197,6 +220,3 @@ def list_(at: AtStore) -> int:
             except (HaltedError, PolicyError) as error:  # the others can be listed
                 found.append({"name": name, "state": "halted", "why": str(error)})
     return answer(at.json, found, lambda: tables.print_list(found))
-
-
-COMMANDS = (status, tickets, why, outlook, events, export, verify, list_)

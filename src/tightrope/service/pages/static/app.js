@@ -1,4 +1,4 @@
-// The pages without this script are whole, and stand still. With it they are fresh every two
+// Without this script the pages are complete and do not refresh. With it they refresh every two
 // seconds, forms open in place, and the charts are drawn.
 "use strict";
 (() => {
@@ -28,7 +28,7 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(true));
 
-  // Fresh every two seconds, while somebody looks.
+  // Refresh every two seconds while the page is visible.
   const fresh = find("#fresh"), offline = find("#offline"), poll = find("[hx-trigger^='tick']");
   let last = new Date(), missed = 0;
   const answered = (fine) => {
@@ -70,6 +70,13 @@
     if (now && now !== announced) find("#said").textContent = announced = now;
   });
 
+  // What the list is filtered by is in its address, too.
+  const filter = find("#filter");
+  for (const kind of ["input", "change"]) filter?.addEventListener(kind, () => {
+    const asked = [...new FormData(filter)].filter(([, value]) => value);
+    history.replaceState(null, "", asked.length ? `/?${new URLSearchParams(asked)}` : "/");
+  });
+
   // Forms in a dialog.
   const dialog = find("#dialog");
   let opener = "";
@@ -81,7 +88,7 @@
   document.body.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target.id !== "dialog-body") return;
     if (!dialog.open) dialog.showModal();
-    (find("[aria-invalid]", dialog) || find("input:not([type=hidden]), select, button", dialog))?.focus();
+    (find("[aria-invalid]", dialog) || find("input:not([type=hidden]), select, textarea, button", dialog))?.focus();
   });
   dialog.addEventListener("close", () => {
     find("#dialog-body").replaceChildren();
@@ -127,10 +134,10 @@
 
   const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
   const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, notation: "compact" });
-  const percents = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
+  const percents = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
   function told(value, format) {
     if (value == null) return "–";
-    if (format === "share") return percents.format(value);
+    if (format === "share") return percents.format(value).replace("%", " %");
     const text = Math.abs(value) >= 1e6 ? short.format(value) : plain.format(value);
     const unit = format === "money" ? curves.unit : "";
     return !unit ? text : /^\p{L}+$/u.test(unit) ? `${text} ${unit}` : unit + text;
@@ -162,7 +169,7 @@
 
   // What of the values is worth the height: for a rate, not the wide band of the first pulls.
   function extent(name, chart) {
-    if (chart.format === "share") return [0, 1];
+    if (name === "shares") return [0, 1];
     let low = Infinity, high = -Infinity;
     const count = curves.t.length, rate = name.startsWith("limit-");
     for (const one of chart.series) {
@@ -204,16 +211,78 @@
     c.restore();
   }
 
+  // A limit holds up to the right edge of its chart, as far as the projection goes.
+  function limits(u, chart) {
+    const c = u.ctx, right = u.bbox.left + u.bbox.width, count = curves.t.length;
+    for (const one of chart.series.filter((some) => some.look === "limit")) {
+      const value = one.values[count - 1];
+      if (value == null) continue;
+      const y = Math.round(u.valToPos(value, "y", true)), x = count > 1 ? u.valToPos(curves.t[count - 1], "x", true) : u.bbox.left;
+      c.save();
+      c.strokeStyle = colour(tint(one));
+      c.lineWidth = 1.5 * devicePixelRatio;
+      c.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+      c.beginPath();
+      c.moveTo(x, y);
+      c.lineTo(right, y);
+      c.stroke();
+      c.restore();
+    }
+  }
+
+  // Where an area has room for its name: the place in it with the most height over the name's width.
+  function place(u, low, high, half) {
+    let best = null;
+    for (let step = 1; step < 20; step++) {
+      const x = u.bbox.left + u.bbox.width * step / 20;
+      if (x - half < u.bbox.left || x + half > u.bbox.left + u.bbox.width) continue;
+      const [from, to] = [x - half, x + half].map((at) => u.valToIdx(u.posToVal(at / devicePixelRatio - u.bbox.left / devicePixelRatio, "x")));
+      let top = 1, bottom = 0;
+      for (let i = from; i <= to; i++) {
+        if (high[i] == null) { top = 0; break; }
+        top = Math.min(top, high[i]);
+        bottom = Math.max(bottom, low[i]);
+      }
+      const y = [top, bottom].map((at) => u.valToPos(at, "y", true)), room = y[1] - y[0];
+      if (!best || room > best.room) best = { x, y: (y[0] + y[1]) / 2, room };
+    }
+    return best;
+  }
+
+  function names(u, chart) {  // of the areas, in them
+    const c = u.ctx, size = 12 * devicePixelRatio;
+    let low = curves.t.map(() => 0);
+    c.save();
+    c.font = `600 ${size}px system-ui, sans-serif`;
+    c.textAlign = "center";
+    c.textBaseline = "middle";
+    c.lineJoin = "round";
+    for (const one of chart.series) {
+      const high = one.values.map((value, at) => value == null ? null : value + (low[at] ?? 0));
+      const label = one.label.length > 24 ? `${one.label.slice(0, 23)}…` : one.label;
+      const at = place(u, low, high, c.measureText(label).width / 2 + 4 * devicePixelRatio);
+      if (at && at.room >= 1.2 * size) {
+        c.strokeStyle = colour("--card");
+        c.lineWidth = 4 * devicePixelRatio;
+        c.strokeText(label, at.x, at.y);
+        c.fillStyle = colour("--ink");
+        c.fillText(label, at.x, at.y);
+      }
+      low = high;
+    }
+    c.restore();
+  }
+
   function series(chart) {
     const area = chart.series[0].look === "area";
     const listed = area ? [...chart.series].reverse() : chart.series;
     return listed.map((one) => {
       const stroke = colour(tint(one)), points = { show: false };
       if (one.look === "low" || one.look === "high") return { stroke: "transparent", points };
-      if (area) { const fill = mixed(tint(one), 82); return { stroke: fill, fill, width: 0.5, points }; }
+      if (area) return { stroke: colour("--card"), fill: mixed(tint(one), 82), width: 1, points };
       if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points };
       if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points };
-      return { stroke, width: 2, points };
+      return { stroke, width: 2, points: { show: curves.t.length < 3 } };
     });
   }
 
@@ -248,7 +317,7 @@
 
   function plot(figure, name, chart) {
     if (figure.dataset.needs === "pulls" && !curves.pulled) {
-      waiting(figure, "Nothing was reported yet.");
+      waiting(figure, "No reports yet.");
       return { made: { destroy() {}, setData() {}, cursor: {} }, show() {}, labels: "nothing" };
     }
     figure.replaceChildren();
@@ -259,7 +328,7 @@
     const made = new uPlot({
       width: figure.clientWidth,
       height: low ? 110 : Math.max(figure.clientHeight - 28, 200),
-      padding: [8, 18, 0, 0],
+      padding: [8, 30, 0, 0],  // room for half of the last time
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { show: false }, sync: { key: "time", setSeries: false, scales: ["x", null] } },
       scales: { x: { time: true, range: () => times(name) }, y: { range: () => extent(name, chart) } },
@@ -271,7 +340,7 @@
       bands: lowAt < 0 ? [] : [{ series: [lowAt + 2, lowAt + 1], fill: soft("--c1", 22) }],
       hooks: {
         setCursor: [(u) => show(u.cursor.idx ?? curves.t.length - 1)],
-        draw: name === "spend" ? [ahead] : [],
+        draw: name === "shares" ? [(u) => names(u, chart)] : [(u) => limits(u, chart), ...(name === "spend" ? [ahead] : [])],
       },
     }, columns(chart), figure);
     show = key(figure, chart);

@@ -1,0 +1,61 @@
+"""How a change is asked for: on a page, and in the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Meta
+
+__all__ = ["FieldInput", "Form", "ShellForm", "said_of"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the page asks before it acts.
+
+    ``text`` states the consequence. It and ``title`` may name the campaign's ``name``, ``status``,
+    ``budget``, what is ``used`` of it and its ``rates`` so far, and the ``place`` in the path.
+    ``done`` is shown afterwards.
+    """
+
+    action: str  # its name in the page's paths
+    title: str
+    text: str
+    button: str
+    done: str
+    tone: str = ""  # bad: it cannot be undone
+    roles: tuple[str, ...] = ()  # of those who may send it, besides admin
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # fields that nobody fills in
+    some_of: tuple[str, ...] = ()  # fields of which one is needed
+    known: bool = False  # whether its ticket must be there: else the report would be quarantined
+
+
+@dataclass(frozen=True)
+class ShellForm:
+    """A command of the shell; ``takes``: the one field that it takes, if not all of them."""
+
+    name: str
+    takes: str = ""
+    text: str = ""  # if not the summary
+
+
+@dataclass(frozen=True)
+class FieldInput:
+    """How a field is filled in, on a page if it has a label, and in the shell."""
+
+    text: str  # what it is, in words
+    label: str | None = None
+    kind: str = "text"  # number, arm, penalties, limits
+    hint: str = ""
+    name: str = ""  # in the form, if not as the field's
+    of: str = ""  # of penalties: where a task has their names
+    when: str = ""  # what a task must have for the field to be on the page
+    metavar: str = ""  # in the shell, if not as its kind's
+
+
+def said_of(text: str = "", label: str | None = None, schema: Any = None, **how: str) -> Meta:
+    """What is said of a field to those who document it, and to those who fill it in."""
+    filled = {"input": FieldInput(text, label, **how)}
+    return Meta(description=text or None, extra_json_schema=schema, extra=filled)

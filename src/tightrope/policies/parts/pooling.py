@@ -1,0 +1,361 @@
+"""What ``resolve`` believes about rows: an arm's mean for each type of request.
+
+The mean of a row leans on a_k f_x, the arm's mean times the type's factor, with a weight of tau
+pulls (partial pooling). The factor f_x is the mean of V / a_k over the type's pulls of all arms,
+and leans on 1. Both weights are variances within over variances between, estimated from the reports
+of all arms by the method of moments, and from a prior of ``PRIOR_RATIO`` worth ``PRIOR_PULLS``
+pulls. With types that do not differ, the weights grow, and rows are believed to be their arms.
+
+Letters: T types, K arms, R = T K rows, row = type * K + arm, M limits, C = 2 + M channels.
+Everything is in normalised units; ``docs/contexts.md`` derives the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from tightrope.policies.base import Constants, net_penalty
+from tightrope.policies.parts.beliefs import (
+    KAPPA,
+    KNOWN,
+    MORE,
+    SIZE,
+    Arms,
+    certain,
+    given_penalty,
+    mean_of,
+    shape_of,
+    size_of_sums,
+)
+from tightrope.policies.state import Array, State
+
+__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all", "share_of"]
+
+ARMS = 3  # the place of K in the policy's constants
+
+PRIOR_RATIO, PRIOR_PULLS = 1.0 / 6.0, 30.0  # of the variance between types to that within
+MOST_PULLS = 1e4  # that the arm's mean is worth in a row
+GUESS = 1.0  # pulls that the prior of an arm's mean is worth
+DECLARED = 2.0  # the same of a declared guess
+# Of the variance of a belief, in draws: of the row's own part, and of all of a penalty's. Chosen by
+# measurement: types and penalties are explored along with the arms.
+OWN, PENALTY = 0.3, 0.2
+LEAST = 1e-12  # guards quotients
+
+
+class Pool(NamedTuple):
+    """What is known over all types."""
+
+    tau: Annotated[Array, "C"]  # pulls that a_k f_x is worth in a row
+    lean: Annotated[Array, "C"]  # pulls that a factor of 1 is worth in a type
+    factor: Annotated[Array, "K", "C"]  # of the row's type
+    worth: Annotated[Array, "K", "C"]  # of every arm: the sum of its pulls times their factors
+    sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
+    squares: Annotated[Array, "K", "C"]
+    pulls: Annotated[Array, "K"]
+    seen: Annotated[Array, "K"]  # requests of the row's type
+    safest: Annotated[Array, "K"]  # the safest row of the row's type
+    requests: Annotated[Array, 1]  # of all types
+    weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
+
+
+def share_of(pool: Pool, kind: int, arms: int) -> float:
+    """The share of a type among requests to come."""
+    seen = pool.seen[kind * arms] + arms / len(pool.seen)
+    return seen / (pool.requests[0] + 1.0)  # type: ignore[no-any-return]
+
+
+def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None:
+    """Compute all that is believed, from the totals of the state."""
+    count, channels = int(constants[ARMS]), len(state.remaining) + 1
+    types = len(state.pulls) // count
+    for m in range(len(state.limits)):
+        if pool.weights[m] == 0.0:
+            pool.weights[m] = 1.0 / len(state.limits)
+    for kind in range(types):
+        _count_type(state, pool, kind, count)
+        if pool.factor[kind * count * channels] == 0.0:
+            for at in range(kind * count * channels, (kind + 1) * count * channels):
+                pool.factor[at] = 1.0
+    for arm in range(count):
+        _sum_arm(state, pool, arm, count, types, channels)
+    for channel in range(channels):
+        total = square = 0.0
+        for arm in range(count):
+            total += pool.sums[arm * channels + channel]
+            square += pool.squares[arm * channels + channel]
+        arms.pooled[channel] = size_of_sums(total, square, 1.0)
+        _find_leans(state, pool, channel, count, types, channels)
+    for kind in range(types):
+        _find_factors(state, pool, kind, count, channels)
+    for row in range(len(state.pulls)):
+        _believe(constants, state, arms, pool, row, row % count)
+    for kind in range(types):
+        _find_safest(state, arms, pool, kind, count)
+
+
+def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: int) -> None:
+    """Renew what is believed of a row and of another one of its arm, after a report.
+
+    Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    """
+    steps, count = int(state.steps[0]), int(constants[ARMS])
+    if steps & (steps - 1) == 0 or steps & 255 == 0:
+        pool_all(constants, state, arms, pool)
+        return
+    arm, types, channels = row % count, len(state.pulls) // count, len(state.remaining) + 1
+    _count_type(state, pool, row // count, count)
+    _sum_arm(state, pool, arm, count, types, channels)
+    _find_factors(state, pool, row // count, count, channels)
+    other = steps % types * count + arm  # each of the arm's rows is renewed in turn
+    _believe(constants, state, arms, pool, row, arm)
+    _find_safest(state, arms, pool, row // count, count)
+    if other != row:
+        _believe(constants, state, arms, pool, other, arm)
+        _find_safest(state, arms, pool, steps % types, count)
+
+
+def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
+    """By how much a row's net penalty rate exceeds limit m, over what the limit allows a pull."""
+    cost, base = mean_of(arms.cost_scale[row]), state.bases[m]
+    per_pull = cost if base == 0.0 else base
+    if base < 0.0:
+        per_pull = max(-base * mean_of(arms.reward_scale[row]), LEAST)
+    return (rate - state.limits[m]) * cost / (state.limits[m] * per_pull)  # type: ignore[no-any-return]
+
+
+def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int) -> None:
+    """The row of a type whose cautious penalties, relative to their limits, are least together."""
+    limited, found, least = len(state.limits), kind * count, math.inf
+    for row in range(kind * count, (kind + 1) * count):
+        above = 0.0
+        for m in range(limited):
+            rate = arms.cautious[row * limited + m]
+            above += pool.weights[m] * excess_over(state, arms, row, m, rate)
+        if above < least:
+            found, least = row, above
+    for row in range(kind * count, (kind + 1) * count):
+        pool.safest[row] = found
+
+
+def _mean_of_arm(pool: Pool, at: int) -> float:
+    """An arm's mean for a type with the factor 1; 0 if nothing but zeros was reported."""
+    return pool.sums[at] / pool.worth[at] if pool.worth[at] > 0.0 else 0.0
+
+
+def _find_factors(state: State, pool: Pool, kind: int, count: int, channels: int) -> None:
+    """The factors of a type: the mean of V / a_k over its pulls, which leans on 1."""
+    for channel in range(channels):
+        pulls, total = pool.lean[channel], pool.lean[channel]
+        for arm in range(count):
+            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            if mean > 0.0:
+                pulls += state.pulls[row]
+                total += state.totals[row * channels + channel] / mean
+        for row in range(kind * count, (kind + 1) * count):
+            pool.factor[row * channels + channel] = total / pulls
+
+
+def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
+    total = 0.0
+    for row in range(kind * count, (kind + 1) * count):
+        total += state.pulls[row]
+    pool.requests[0] += total - pool.seen[kind * count]
+    for row in range(kind * count, (kind + 1) * count):
+        pool.seen[row] = total
+
+
+def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channels: int) -> None:
+    """Sums of an arm's outcomes over the types."""
+    pulls, first = 0.0, arm * channels
+    for at in range(first, first + channels):
+        pool.sums[at] = pool.squares[at] = pool.worth[at] = 0.0
+    for kind in range(types):
+        row = kind * count + arm
+        pulls += state.pulls[row]
+        for channel in range(channels):
+            at = row * channels + channel
+            pool.sums[first + channel] += state.totals[at]
+            pool.squares[first + channel] += state.squares[at]
+            pool.worth[first + channel] += state.pulls[row] * pool.factor[at]
+    pool.pulls[arm] = pulls
+
+
+def _ratio(apart: float, pulls: float) -> float:
+    """The variance between over that within, with the prior; as pulls that a guess is worth."""
+    ratio = (PRIOR_RATIO * PRIOR_PULLS + max(apart, 0.0)) / (PRIOR_PULLS + pulls)
+    return min(1.0 / ratio, MOST_PULLS)
+
+
+def _find_leans(
+    state: State, pool: Pool, channel: int, count: int, types: int, channels: int
+) -> None:
+    """How many pulls a_k f_x is worth in a row, and 1 in a type's factor, by moments."""
+    apart = rows = arms_seen = types_seen = 0.0
+    noise = total = 0.0  # of V / a_k, over all pulls
+    for arm in range(count):
+        mean, within = _mean_of_arm(pool, arm * channels + channel), 0.0
+        within = _within(state, pool, arm, channel, count, types, channels)
+        if mean > 0.0 and within > 0.0:
+            n_arm = pool.pulls[arm]
+            for kind in range(types):
+                row = kind * count + arm
+                n = state.pulls[row]
+                if n > 0.0:
+                    at = row * channels + channel
+                    away = state.totals[at] / n - mean * pool.factor[at]
+                    apart += n * away * away / within
+                    rows += 1.0
+            arms_seen += 1.0
+            noise += n_arm * within / (mean * mean)
+            total += n_arm
+    common = each_type = 0.0
+    pulls = 0.0  # of other arms than the one that a type has most of
+    for kind in range(types):
+        n = ratios = most = 0.0
+        for arm in range(count):
+            most = max(most, state.pulls[kind * count + arm])
+            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            if mean > 0.0:
+                n += state.pulls[row]
+                ratios += state.totals[row * channels + channel] / mean
+        pulls += max(n - most, 0.0)
+        if n > 0.0:
+            common += n * (ratios / n - 1.0) * (ratios / n - 1.0)
+            each_type += n * n
+            types_seen += 1.0
+    pool.tau[channel] = _ratio(apart - max(rows - arms_seen - types_seen + 1.0, 0.0), pulls)
+    if noise > 0.0 and total > 0.0:
+        common = common * total / noise - max(types_seen - 1.0, 0.0)
+        pool.lean[channel] = _ratio(common, max(total - each_type / total, 0.0))
+    else:
+        pool.lean[channel] = _ratio(0.0, 0.0)
+
+
+def _within(
+    state: State, pool: Pool, arm: int, channel: int, count: int, types: int, channels: int
+) -> float:
+    """The variance of an arm's outcomes within a type; 0 if there is none to be seen."""
+    square, used = pool.squares[arm * channels + channel], 0.0
+    for kind in range(types):
+        row = kind * count + arm
+        if state.pulls[row] > 0.0:
+            mean = state.totals[row * channels + channel] / state.pulls[row]
+            square -= state.pulls[row] * mean * mean
+            used += 1.0
+    left = pool.pulls[arm] - used
+    return square / left if left > 1.0 and square > LEAST * left else 0.0
+
+
+def _believe(
+    constants: Constants, state: State, arms: Arms, pool: Pool, row: int, arm: int
+) -> None:
+    """The beliefs about a row."""
+    limited, stated = len(state.limits), state.stated[0] > 0.0
+    first = row * (2 + limited)
+    if state.totals[first] != state.squares[first]:
+        arms.any_part[0] = 1.0
+    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, stated, 1.0)
+    arms.cost_scale[row], arms.cost_width[row] = cost, width
+    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, stated, 1.0)
+    arms.reward_scale[row], arms.reward_width[row] = reward, width
+    for m in range(limited):
+        _believe_penalty(
+            constants, state, arms, pool, row, arm, m, mean_of(cost), mean_of(reward), stated
+        )
+
+
+def _mean_of_row(
+    state: State,
+    arms: Arms,
+    pool: Pool,
+    row: int,
+    arm: int,
+    channel: int,
+    stated: bool,
+    most: float,
+) -> tuple[float, float, float, float]:
+    """Scale and width of the belief about a row's mean; the usual size; pulls that it is worth.
+
+    ``most``: the largest mean that is guessed of an arm without reports.
+    """
+    channels = len(state.remaining) + 1
+    at, over = row * channels + channel, arm * channels + channel
+    if stated and state.known[at] >= 0.0:
+        scale, width = certain(state.known[at])
+        return scale, width, mean_of(scale), 1e15
+    total, square, pulls = pool.sums[over], pool.squares[over], pool.pulls[arm]
+    size = size_of_sums(total, square, arms.pooled[channel])
+    guess, worth = min(0.5 * size, most), GUESS
+    if stated and state.expected[at] >= 0.0:
+        guess, worth = state.expected[at], DECLARED
+        size = max(size, guess)
+    factor = pool.factor[at]
+    mean = min(factor * (total + worth * guess) / (pool.worth[over] + worth), 1.0)
+    second = min(factor * factor * (square + worth * guess * size) / (pulls + worth), 1.0)
+    tau, own = pool.tau[channel], state.pulls[row]
+    weight = own + tau
+    here = (state.totals[at] + tau * mean) / weight
+    there = (state.squares[at] + tau * second) / weight
+    lean = tau / weight
+    variance = max(there - here * here, LEAST * size * size)
+    ours = variance / (weight + 1.0)
+    arms_part = max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
+    arms_part *= lean * lean
+    drawn = (OWN * ours + arms_part) * (PENALTY if channel >= 2 else 1.0)
+    scale, width = shape_of(variance / drawn - 1.0, here, there, size)
+    return scale, width, size, variance / (ours + arms_part)
+
+
+def _believe_penalty(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    pool: Pool,
+    row: int,
+    arm: int,
+    m: int,
+    mean_cost: float,
+    reward: float,
+    stated: bool,
+) -> None:
+    """The beliefs about one of a row's penalties; see ``beliefs`` for the net penalty."""
+    limited = len(state.limits)
+    first, at, over = row * (2 + limited), row * limited + m, arm * (2 + limited)
+    base, limit = state.bases[m], state.limits[m]
+    per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
+    allowed = limit * per_pull
+    scale, width, size, worth = _mean_of_row(state, arms, pool, row, arm, 2 + m, stated, allowed)
+    mean = mean_of(scale)
+    given = -1.0
+    if stated:
+        given = given_penalty(state, row, m, limited, mean_cost, reward)
+    if given >= 0.0:
+        mean = given
+        scale, width = certain(given)
+    arms.penalty_scale[at], arms.penalty_width[at] = scale, width
+    net = mean
+    if base != 0.0:
+        net = net_penalty(base, limit, 1.0, mean_cost, reward, mean)
+    rate = net / mean_cost
+    # The variance of the net penalty - rate X, per cost: of the row's pulls, and tau of the arm's.
+    tau, pulls, own = pool.tau[2 + m], pool.pulls[arm] + GUESS, state.pulls[row]
+    taken = 0.0 if base == 0.0 else allowed
+    slope = rate if base == 0.0 else rate - limit
+    guess, usual = min(0.5 * size, allowed), arms.pooled[0]
+    ours = state.net_squares[at] + slope * slope * state.squares[first]
+    ours -= 2.0 * slope * state.products[at]
+    usual_cost = (pool.sums[over] + usual) / pulls
+    usual_net = (pool.sums[over + 2 + m] + guess) / pulls - taken
+    mixed = (pool.squares[over + 2 + m] + guess * size) / pulls - taken * (2.0 * usual_net + taken)
+    mixed += slope * (slope * (pool.squares[over] + usual * usual) / pulls)
+    mixed = max(mixed - 2.0 * slope * usual_cost * usual_net, LEAST * size * size)
+    spread = (ours + tau * mixed) / ((own + tau) * mean_cost)
+    known = worth * mean_cost
+    if given >= 0.0 and width == 0.0 and state.known[first] >= 0.0:
+        known, spread, size = 1e15, 1e-15, given
+    place = MORE * at
+    arms.rate[at], arms.spread[at] = rate, max(spread, 1e-15)
+    arms.more[place + SIZE], arms.more[place + KNOWN], arms.more[place + 2] = size, known, 0.0
+    arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(arms.spread[at] / known)
