@@ -1,15 +1,18 @@
 """How often resolve breaks a limit where a risk is asked for and no safe arm is declared.
 
     python -m benchmarks.risk [--half train|fresh] [--family near ...] [--g 2.5 ...]
-                              [--policy P ...] [--runs 2000]
+                              [--policy P ...] [--runs 2000] [--joint together|apart]
 
 A cell is a problem of coins at a budget: a family, g and a seed. g = slack sqrt(A / K), with slack
 how far the safest arm is below the limit, A the penalties allowed (``penalties_allowed``, by the
 safest arm's means) and K the arms. Arms are shuffled: each of ``SHUFFLES`` orders has an equal part
 of the runs. For each cell and policy: the share of runs that end above the limit with its 95 %
 interval, the share above by more than 5 %, regret in percent of OPT(B). The yardstick, for at most
-``FEW`` arms: a player who knows the laws but not which arm has which, and pulls the arm with the
-best chance to keep the limit, if nothing else is pulled from then on.
+``FEW`` arms with one limit: a player who knows the distributions but not which arm has which, and
+pulls the arm with the best chance to keep the limit, if nothing else is pulled from then on.
+
+``--joint``: the cost and the penalties of a pull come ``together`` as often as their means allow,
+or ``apart``; otherwise they are independent. The means, and with them g, stay the same.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import argparse
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
+from dataclasses import dataclass, field, replace
+from itertools import permutations, product
 from random import Random
 from statistics import NormalDist
 
@@ -38,7 +41,9 @@ FAR = 0.05  # of the limit
 FEW = 3  # arms that the yardstick permutes
 HALVES = {"train": (1, 2), "fresh": (101, 102)}  # seeds
 
-Means = tuple[float, float, float]  # of an arm: cost, reward, penalty
+INDEPENDENT, JOINTS = "independent", ("together", "apart")
+
+Means = tuple[float, ...]  # of an arm: cost, reward, penalties
 Draw = Callable[[float, float], float]  # uniform between two numbers
 
 
@@ -52,51 +57,85 @@ class Cell:
     limit: Limit
     means: tuple[Means, ...]
     budget: float
+    joint: str = field(default=INDEPENDENT, repr=False)
 
     def problem(self, order: Sequence[int]) -> Problem:
         """The problem with its arms in this order."""
-        laws = [[Bernoulli(mean) for mean in self.means[k]] for k in order]
-        arms = [Arm(f"arm {k}", *law[:2], [law[2]]) for k, law in enumerate(laws, start=1)]
-        return Problem(arms, limits={"penalty": self.limit})
+        arms = [_arm(f"arm {k}", self.means[one], self.joint) for k, one in enumerate(order, 1)]
+        return Problem(arms, limits={f"penalty {m}": self.limit for m in range(self.limits)})
+
+    @property
+    def limits(self) -> int:
+        """How many limits there are, all with the same number."""
+        return len(self.means[0]) - 2
+
+
+def _arm(name: str, means: Means, joint: str) -> Arm:
+    """An arm of coins."""
+    if joint == INDEPENDENT:
+        cost, reward, *penalties = map(Bernoulli, means)
+        return Arm(name, cost, reward, penalties)
+    rows = [row for row in product((0, 1), repeat=len(means)) if _weight(row, means, joint)]
+    return Arm.from_rows(name, rows, weights=[_weight(row, means, joint) for row in rows])
+
+
+def _weight(row: Sequence[int], means: Means, joint: str) -> float:
+    """How likely the outcomes are whose cost and penalties come together or apart."""
+    (cost, reward, *penalties), (price, earned, *bad) = means, row
+    found = (cost if price else 1.0 - cost) * (reward if earned else 1.0 - reward)
+    met, missed = (cost, 1.0 - cost) if price else (1.0 - cost, cost)
+    for penalty, one in zip(penalties, bad, strict=True):
+        first = bool(price) == (joint == "together")  # penalties fall here as long as there is room
+        chance = (min(penalty, met) if first else max(penalty - missed, 0.0)) / met
+        found *= chance if one else 1.0 - chance
+    return found
 
 
 def cells(
-    families: Sequence[str], seeds: Sequence[int], levels: Sequence[float] = LEVELS
+    families: Sequence[str],
+    seeds: Sequence[int],
+    levels: Sequence[float] = LEVELS,
+    joint: str = INDEPENDENT,
 ) -> Iterator[Cell]:
     """The cells of some families."""
     for family in families:
         for g in levels:
             for seed in seeds:
                 draw = Random(f"{family} {g} {seed}")
-                yield _cell(family, g, seed, lambda a, b, d=draw: a + (b - a) * d.random())
+                cell = _cell(family, g, seed, lambda a, b, d=draw: a + (b - a) * d.random())
+                yield replace(cell, joint=joint)
 
 
 def _cell(family: str, g: float, seed: int, draw: Draw) -> Cell:
     """Rates are in units of the limit; an arm that incurs more tends to earn more."""
-    count, limits, slacks, others, per = FAMILIES[family]
+    count, limits, slacks, others, per, channels = FAMILIES[family]
     slack, limit = draw(*slacks), draw(*limits)
     rates = [1.0 - slack, *(draw(*others[min(k, len(others) - 1)]) for k in range(count - 1))]
-    means = []
-    for rate in rates:
+    each = [rates, [rates[0], *rates[:0:-1]]][:channels]  # of a second limit: the other way round
+    means: list[Means] = []
+    for arm, rate in enumerate(rates):
         cost, reward = draw(0.4, 0.7), min(0.25 + 0.25 * rate + draw(-0.05, 0.05), 0.95)
         base = {"cost": cost, "pull": 1.0, "reward": reward}[per]
-        means.append((cost, reward, min(rate * limit * base, 0.99)))
+        penalties = [min(some[arm] * limit * base, 0.99) for some in each]
+        means.append((cost, reward, *penalties))
     cell = Cell(family, seed, g, Limit(limit, per=per), tuple(means), 1.0)
-    cost, reward, _ = means[0]
+    cost, reward, *_ = means[0]
     task = cell.problem(range(count)).task
-    (each,) = penalties_allowed(task, 1.0, Usual(cost, reward, [1.0]))
-    return replace(cell, budget=float(math.ceil(count * (g / slack) ** 2 / each)))
+    allowed, *_ = penalties_allowed(task, 1.0, Usual(cost, reward, [1.0] * channels))
+    return replace(cell, budget=float(math.ceil(count * (g / slack) ** 2 / allowed)))
 
 
-# Arms, limits, the safest arm's slack, the other arms' rates in units of the limit, per what.
-Family = tuple[int, Means, Means, Sequence[Means], str]
-FAMILIES = {
-    "plain": (3, (0.2, 0.4), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "cost"),
-    "near": (5, (0.2, 0.4), (0.1, 0.25), [(0.95, 1.15)], "cost"),
-    "reward": (3, (0.1, 0.5), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "reward"),
-    "pull": (10, (0.05, 0.3), (0.3, 0.5), [(0.8, 2.0)], "pull"),
-    "safe": (10, (0.2, 0.4), (0.2, 0.4), [(1.1, 2.0)], "cost"),
-    "rare": (3, (0.002, 0.01), (0.4, 0.7), [(1.1, 2.0), (1.5, 3.0)], "cost"),
+# Arms, limits, the safest arm's slack, the other arms' rates in units of the limit, per what, how
+# many limits.
+Family = tuple[int, Means, Means, Sequence[Means], str, int]
+FAMILIES: dict[str, Family] = {
+    "plain": (3, (0.2, 0.4), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "cost", 1),
+    "near": (5, (0.2, 0.4), (0.1, 0.25), [(0.95, 1.15)], "cost", 1),
+    "reward": (3, (0.1, 0.5), (0.25, 0.5), [(1.05, 1.3), (1.5, 3.0)], "reward", 1),
+    "pull": (10, (0.05, 0.3), (0.3, 0.5), [(0.8, 2.0)], "pull", 1),
+    "safe": (10, (0.2, 0.4), (0.2, 0.4), [(1.1, 2.0)], "cost", 1),
+    "rare": (3, (0.002, 0.01), (0.4, 0.7), [(1.1, 2.0), (1.5, 3.0)], "cost", 1),
+    "two": (4, (0.2, 0.4), (0.25, 0.5), [(0.5, 0.9), (1.05, 1.3), (1.5, 3.0)], "cost", 2),
 }
 
 
@@ -127,7 +166,8 @@ def measured(cell: Cell, policy: str, runs: int) -> Found:
         )
         (record,) = results.records
         found = record.normalised_runs[0]
-        over.append(violations(problem, found, cell.budget)[:, 0] / cell.limit.number)
+        above = violations(problem, found, cell.budget).max(axis=1)  # of the limit broken most
+        over.append(above / cell.limit.number)
         earned.append(found.reward)
     over_, best = np.concatenate(over), optimum(cell.problem(range(len(cell.means))), cell.budget)
     broken = float(np.mean(over_ > 1e-9))
@@ -196,13 +236,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--g", action="append", type=float)
     parser.add_argument("--policy", action="append")
     parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--joint", choices=[INDEPENDENT, *JOINTS], default=INDEPENDENT)
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", RiskWarning)
     families, levels = asked.family or list(FAMILIES), asked.g or LEVELS
-    for cell in cells(families, HALVES[asked.half], levels):
+    for cell in cells(families, HALVES[asked.half], levels, asked.joint):
         for policy in asked.policy or ["resolve:risk=0.01"]:
             print(_line(cell, measured(cell, policy, asked.runs)), flush=True)
-        if len(cell.means) <= FEW:
+        if len(cell.means) <= FEW and cell.limits == 1 and cell.joint == INDEPENDENT:
             print(f"{_place(cell)} yardstick {yardstick(cell, asked.runs):6.2%}", flush=True)
 
 

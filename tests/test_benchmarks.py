@@ -3,6 +3,7 @@ import math
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from benchmarks.arena import main as run_arena
@@ -162,9 +163,24 @@ def test_cells_of_a_risk_have_their_safest_arm_below_the_limit_and_the_others_ar
     assert len(set(found)) == len(found) >= 60
     for cell in found:
         first, last, *_ = CELLS[cell.family][2]
-        cost, reward, penalty = cell.means[0]
-        rate = penalty / cell.limit.unit.pick(cost, 1.0, reward)
-        assert first - 1e-9 <= 1.0 - rate / cell.limit.number <= last + 1e-9
+        cost, reward, *penalties = cell.means[0]
+        for penalty in penalties:
+            rate = penalty / cell.limit.unit.pick(cost, 1.0, reward)
+            assert first - 1e-9 <= 1.0 - rate / cell.limit.number <= last + 1e-9
+
+
+@pytest.mark.parametrize(("joint", "sign"), [("together", 1), ("apart", -1)])
+@pytest.mark.parametrize("family", ["plain", "pull", "two"])
+def test_costs_and_penalties_that_come_together_or_apart_have_the_same_means(family, joint, sign):
+    (plain,), (cell,) = (cells([family], [1], [2.5], one) for one in ("independent", joint))
+    problem, order = cell.problem(range(len(cell.means))), range(len(cell.means))
+    moments, expected = problem.moments, plain.problem(order).moments
+    np.testing.assert_allclose(moments.cost, expected.cost)
+    np.testing.assert_allclose(moments.penalty, expected.penalty)
+    for arm, (cost, _, *means) in zip(problem.arms, cell.means, strict=True):
+        for penalty, mean in zip(arm.penalty, means, strict=True):
+            both = arm.cost.chances @ (arm.cost.values * penalty.values)
+            assert sign * (both - cost * mean) > 0.0
 
 
 def test_the_interval_of_a_share():

@@ -54,6 +54,14 @@ def test_an_arm_that_is_left_after_bad_outcomes():
     assert not caveat(replace(log, propensity=np.full(400, 0.5)))
 
 
+def test_an_arm_that_is_left_for_good_after_its_first_row():
+    chosen = np.ones(1000, np.int64)
+    chosen[1] = 0
+    log = Log(["a", "b"], [], chosen, np.ones((2, 1000)))
+    assert caveat(log).startswith(SHARES)
+    assert not caveat(replace(log, chosen=np.roll(chosen, 100)))
+
+
 def test_a_log_that_is_sorted_by_arm_tells_nothing():
     outcomes = np.random.default_rng(2).random((3, 300))
     assert not caveat(Log(["a", "b", "c"], ["bad"], np.repeat([0, 1, 2], 100), outcomes))

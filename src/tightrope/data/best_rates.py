@@ -4,9 +4,13 @@ If several arms are about as good as the best mixture, the one that was lucky in
 The size of this bias depends on how close the arms are, which the log does not show: it is 0 if
 they are far apart, and b if the arms that the log cannot distinguish are equal. b comes from draws
 of the log in which arms within ``TIED`` standard errors of the best mixture are lifted to it: the
-gain of the best mixture of such a draw over the log's own mixture. The estimate is in the middle, b
-/ 2 below the log's own optimum, and b / 2 is a part of its error. If one arm is clearly best, b is
-0.
+gain of the best mixture of such a draw over the log's own mixture. The estimate is in the middle,
+b / 2 below the log's own optimum, and its 95 % interval is b / 2 wider on each side than the spread
+of the draws makes it. If one arm is clearly best, b is 0.
+
+The lucky arm also varies too little in the draws: an arm without a penalty in the log has none in
+any draw. The spread is therefore at least that of a mixture with the same weights whose arms vary
+like the arms within ``TIED`` standard errors on average.
 
 Arms are compared by their contribution to the optimum: r_k - sum_m lambda_m (y_km - c_m) per unit
 of cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K arms, M limits.
@@ -24,8 +28,9 @@ from tightrope.data.draws import Draws, Split
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.pi_star import best_arms
 from tightrope.problem import Moments
-from tightrope.problem.mixtures import best_mixture
+from tightrope.problem.mixtures import BestMixture, best_mixture
 from tightrope.problem.values import Floats
+from tightrope.statistics import NORMAL_95
 
 __all__ = ["BestRate", "best_rate"]
 
@@ -66,19 +71,31 @@ def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
     limits = there.moments.limits
     moments = [there.moments, *draws.of_problem(there).moments()]
     rates = np.array([_rates(one) for one in moments])  # [1 + D, K, 1 + M]
+    half, error, spread = _doubt(rates, limits, best)
+    corrected = Split(own.mean - unit * half, 0.0, unit * error)
+    return BestRate(replace(own, log=unit * spread), corrected)
+
+
+def _doubt(rates: Floats, limits: Floats, best: BestMixture) -> tuple[float, float, float]:
+    """Half of b, the standard error, and the spread of the draws' own optima.
+
+    ``rates`` [1 + D, K, 1 + M]: of the log, then of its draws. All are 0 if hardly a draw has a
+    mixture that keeps the limits.
+    """
     scores = rates[..., 0] - (rates[..., 1:] - limits) @ best.multiplier
     mixture = scores[:, best.members] @ best.weights  # [1 + D]
     gap = mixture[0] - scores[0]
-    apart = (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
-    lift = np.where(gap <= TIED * apart, gap, 0.0)
-    plain, tied = (_best(rates[1:], more, limits) for more in (np.zeros_like(lift), lift))
+    near = gap <= TIED * (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
+    near[best.members] = True
+    lifts = np.zeros_like(gap), np.where(near, gap, 0.0)
+    plain, tied = (_best(rates[1:], lift, limits) for lift in lifts)
     kept = ~np.isnan(plain + tied)
     if np.count_nonzero(kept) < 2:
-        return BestRate(own, own)
+        return 0.0, 0.0, 0.0
     half = float((tied - mixture[1:])[kept].mean()) / 2.0
-    spread = [unit * float(some[kept].std(ddof=1)) for some in (plain, tied)]
-    error = math.hypot(max(spread), unit * half)
-    return BestRate(replace(own, log=spread[0]), Split(own.mean - unit * half, 0.0, error))
+    own, lifted = (float(some[kept].std(ddof=1)) for some in (plain, tied))
+    usual = math.sqrt(scores[1:, near].var(axis=0, ddof=1).mean() * (best.weights**2).sum())
+    return half, max(own, lifted, usual) + abs(half) / NORMAL_95, own
 
 
 def _rates(moments: Moments) -> Floats:
