@@ -124,7 +124,7 @@ class Scene:
             return 1.0
         if self.changes:
             return 1.0 - least_excess(self.problem, [one.share for one in self.problem.phases])[0]
-        return 1.0 - least_factor(self.settled.moments)
+        return 1.0 - least_factor(self.settled)
 
     def optimum(self, budget: float) -> float | None:
         """OPT(B) at a budget in the user's units; None where no policy keeps the limits."""
