@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations, product
 from math import floor
 from typing import Any
@@ -411,3 +412,65 @@ def test_a_simulation_has_its_regret() -> None:
         assert row["regret"] == pytest.approx(
             optimum(TYPED, 40) - 40 * row["reward_rate"], abs=1e-9
         )
+
+
+# --- what people see --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def toml(tmp_path) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(TYPED.to_toml())
+    return str(path)
+
+
+def test_the_shell_prints_the_mixture_of_each_type(toml, shell) -> None:
+    best = oracle(TYPED)
+    status, out, err = shell("oracle", toml, "--budget", "40", "--json")
+    row = json.loads(out)
+    assert (status, err) == (0, "")
+    assert row["by_type"] == best.shares_by_type
+    assert list(row["by_type"]) == list(SHARES)
+    assert row["optimum"] == optimum(TYPED, 40)
+    status, out, _ = shell("oracle", toml, "--budget", "40")
+    assert status == 0
+    assert "the best of each type" in out
+    assert all(name in out for name in SHARES)
+    assert "optimum at budget 40" in out
+
+
+def test_without_types_there_are_no_mixtures_by_type(shell) -> None:
+    _, out, _ = shell("oracle", "paper", "--json")
+    assert "by_type" not in json.loads(out)
+
+
+@pytest.mark.parametrize("command", ["theory --budget 100", "theory --budget 100 --json"])
+def test_what_knows_no_types_is_refused_in_one_line(command, toml, shell) -> None:
+    name, *options = command.split()
+    status, out, err = shell(name, toml, *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "arms without contexts" in err
+
+
+def test_the_limit_of_learning_is_refused_in_one_line(tmp_path, shell) -> None:
+    path = tmp_path / "two.toml"
+    free = Problem(TYPES, limits={"penalty": Limit(0.4, per="pull")}, contexts=SHARES)
+    path.write_text(free.to_toml())
+    status, out, err = shell("theory", str(path), "--budget", "100")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "the limit of learning is for arms without contexts" in err
+
+
+def test_the_shell_simulates_them_with_their_regret(toml, shell) -> None:
+    more = "--policy lyon --runs 4 --backend python --quiet --json".split()
+    status, out, _ = shell("simulate", toml, "--budget", "40", *more)
+    [row] = json.loads(out)
+    assert status == 0
+    assert row["regret"] == pytest.approx(optimum(TYPED, 40) - 40 * row["reward_rate"], abs=1e-9)
+
+
+def test_the_form_of_a_notebook_lists_the_types() -> None:
+    html = oracle(TYPED)._repr_html_()
+    assert "the best of each type" in html
+    assert "holiday" in html
+    assert "each type" not in oracle(PLAIN)._repr_html_()

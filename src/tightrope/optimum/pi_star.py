@@ -85,6 +85,12 @@ class Oracle:
     by_type: Floats | None = None
     type_names: tuple[str, ...] = ()
 
+    @property
+    def shares_by_type(self) -> dict[str, list[float]]:
+        """The pull shares of each type by its name; empty if requests have no types."""
+        shares = [] if self.by_type is None else self.by_type.tolist()
+        return dict(zip(self.type_names, shares, strict=True))
+
     _repr_html_ = html_of
 
 
