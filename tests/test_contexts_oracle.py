@@ -294,10 +294,13 @@ def test_equal_types_are_the_plain_problem_exactly(same: Problem) -> None:
     assert infeasible(same.with_limits(tight)) == infeasible(PLAIN.with_limits(tight))
 
 
+@pytest.mark.parametrize("backend", ["python", "cpu"])
 @pytest.mark.parametrize("same", [EQUAL, ONE])
-def test_a_policy_that_ignores_types_runs_as_on_the_plain_problem(same: Problem) -> None:
+def test_a_policy_that_ignores_types_runs_as_on_the_plain_problem(
+    same: Problem, backend: str
+) -> None:
     settings: Any = {"budgets": [50], "runs": 40, "seed": 4, "progress": False}
-    settings["backend"] = "python"
+    settings |= {"backend": backend, "precision": "double"}
     [mine], [plain] = (simulate(one, LyOn(), **settings).summary() for one in (same, PLAIN))
     for name in ("reward_rate", "violation", "regret", "regret_se", "pulls", "pull_share"):
         assert mine[name] == plain[name]
